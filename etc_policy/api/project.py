@@ -213,7 +213,8 @@ class Project(Workspace):
         from etc_policy.api.run_records import record_verification
         from etc_policy.api.verifying import verify_tables
 
-        report = verify_tables(self.environment, self.policies(select, exclude), moment_ms(at), level)
+        policies = self.policies(select, exclude)
+        report = verify_tables(self.environment, policies, moment_ms(at), level)
         if report.tables:
             unwritten = record_verification(self.target_dir, report, self.environment.git_sha())
             report = report.with_errors(unwritten=unwritten)

@@ -42,7 +42,11 @@ class SyncResult(Frozen):
 class TableResult(Frozen):
     """What happened to one table, and what its verification says; times are epoch ms or ISO 8601.
 
-    The counts and the estimate are of the plan, `bytes_written` is of the commit.
+    `seconds` is the time until the compaction was done, `step_seconds` that of each step (`compact`, `verify`, `sync`),
+    and `run_seconds` what Hudi took of it. `resumed_instant` is the compaction of an earlier run that was finished first;
+    the counts are of the last one. `refusals_in_a_row` counts those of earlier runs with this one. `sync` is None where
+    the policy names no RO table, or nothing was done that could change what is said of it. `next_due_ms` is until when no
+    run is needed, by the plan; None without a known interval between runs.
     """
 
     policy: str
@@ -52,18 +56,13 @@ class TableResult(Frozen):
     reason: str | None = None
     hints: tuple[str, ...] = ()
     instant: str | None = None
-    #: The compaction of an earlier run that was finished first; the counts are of the last one.
     resumed_instant: str | None = None
     threshold_ms: int | None = None
     started_at: IsoTime
     completed_at: IsoTime
-    #: The time until the compaction was done.
     seconds: float
-    #: That of each step: `compact`, `verify`, `sync`.
     step_seconds: dict[str, float] = Field(default_factory=dict)
-    #: What Hudi took to execute and commit, the start of Spark not among it; 0 where it was not asked to.
     run_seconds: float = 0.0
-    #: Those of earlier runs with this one.
     refusals_in_a_row: int = 0
     file_slices: int = 0
     log_files: int = 0
@@ -72,10 +71,8 @@ class TableResult(Frozen):
     bytes_written_estimate: int = 0
     watermark_predicted_ms: int | None = None
     watermark_measured_ms: int | None = None
-    #: Until when no run is needed, by the plan; None without a known interval between runs.
     next_due_ms: int | None = None
     verification: Verification | None = None
-    #: None where the policy names no RO table, or nothing was done that could change what is said of it.
     sync: SyncResult | None = None
     #: When the compaction completed; this run's own knowledge, as what follows.
     completed: str | None = Field(default=None, exclude=True)

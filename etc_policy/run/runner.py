@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -166,35 +166,20 @@ class Runner:
             done = self.files.completed_commit(table.base_path, table.instant)
             if done is not None and done.plan_id == plan_id:
                 return self._not_run(table, started_ms, done)
-            job = Job(
-                policy=policy,
-                base_path=table.base_path,
-                table_version=table.table_version,
-                metadata_partitions=state.metadata_partitions,
-                instant=table.instant,
-                operations=table.operations,
-                extra_metadata=extra_metadata(table, plan_id, git_sha),
-                partitions_with_logs=state.partitions_with_logs,
-            )
-            fence = self.fence(job, lease, state)
+            fence = self.fence(_job_of(policy, table, state, extra_metadata(table, plan_id, git_sha)), lease, state)
             raise_unfit(policy, table, state, self.clock_ms(), published=False)
             require_derived()
-            self._publish(policy, table, fence)
+            compactor, job = self.compactor(), fence.job
+            self.progress(f"{policy.name}: publishing the plan at {job.instant} ({len(job.operations)} file slices)")
+            fence.before_publishing()
+            require = partial(self._require_fit, policy, table)  # the table may have changed while Spark started
+            compactor.publish(job, partial(require, published=False), partial(require, published=True))
             result = self._run(job, fence, "compacted", started_ms)
         return result.model_copy(update={"watermark_predicted_ms": table.watermark_after_ms})
 
     def fence(self, job: Job, lease: Lease, state: TableState) -> Fence:
         """What is asked between the work of a job and its commit; `state` is the newest that was read."""
         return Fence(self.reader, self.files, job, lease, state)
-
-    def _publish(self, policy: Policy, table: TablePlan, fence: Fence) -> None:
-        """Publish the plan unless the table changed since it was looked at before Spark starts."""
-        job = fence.job
-        compactor = self.compactor()
-        self.progress(f"{policy.name}: publishing the plan at {job.instant} ({len(job.operations)} file slices)")
-        fence.before_publishing()
-        require = partial(self._require_fit, policy, table)
-        compactor.publish(job, partial(require, published=False), partial(require, published=True))
 
     def _require_fit(self, policy: Policy, table: TablePlan, *, published: bool) -> None:
         now = self.reader.read(table.base_path, policy.event_time)
@@ -301,3 +286,17 @@ class Runner:
             watermark_predicted_ms=table.watermark_after_ms,
             **timed(started_ms, self.clock_ms()),
         )
+
+
+def _job_of(policy: Policy, table: TablePlan, state: TableState, extra: Mapping[str, str]) -> Job:
+    """The compaction of a plan, with what the table's state adds to it."""
+    return Job(
+        policy=policy,
+        base_path=table.base_path,
+        table_version=table.table_version,
+        metadata_partitions=state.metadata_partitions,
+        instant=table.instant or "",
+        operations=table.operations,
+        extra_metadata=extra,
+        partitions_with_logs=state.partitions_with_logs,
+    )

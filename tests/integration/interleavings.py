@@ -302,7 +302,7 @@ class Scene:
     def _apply(self, hook: Callable[[str], None]) -> str:
         lines: list[str] = []
         environment = HeldEnvironment(self.folder, lines.append)
-        environment.__dict__["spark"] = self.spark
+        environment.session = self.spark
         environment.hook = hook
         applier = Applier(environment, clock_ms())
         applier.run([self.case.policy(self.table.base)])

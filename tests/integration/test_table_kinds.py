@@ -354,7 +354,7 @@ def test_timestamps_from_column_statistics_or_not_at_all(kind):
 def command_verifies(table, level="metadata"):
     """What `etc apply` says of the table: status of the run and of the verification, which needs the statistics too."""
     environment = Environment(table.base.parent, lambda _: None)
-    environment.__dict__["spark"] = table.spark
+    environment.session = table.spark
     policy = table.policy.model_copy(update={"verify": Verify(level=level)})
     plan = table.settled_plan()
     run = TableApply(environment, policy, EPOCH_MS + T * 1000 + policy.data_latency_ms)

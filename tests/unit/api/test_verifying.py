@@ -36,8 +36,8 @@ def verification(status, *failed):
 @pytest.mark.parametrize(
     ("found", "code"),
     [
-        (verification("pass"), None),
-        (verification("warn", ("a", "warn")), None),
+        (verification("pass"), ExitCode.DONE),
+        (verification("warn", ("a", "warn")), ExitCode.DONE),
         (verification("fail", ("a", "fail")), ExitCode.FAILED),
         (verification("error", ("data_can_be_read", "error")), ExitCode.ENGINE),
         (verification("error", ("table_can_be_read", "error")), ExitCode.ENGINE),
