@@ -211,7 +211,7 @@ class TableApply:
                 broken = broken_verification(self.policy.verify.level, done.threshold_ms, error)
                 done = done.model_copy(update={"verification": broken})
         if table is not None and is_blocked_by_pending_work(table):
-            refusals = count_refusal(self.policy, store, clock_ms(), done.reason).count
+            refusals = count_refusal(self.policy, store, clock_ms(), table.pending).count
             done = done.model_copy(update={"refusals_in_a_row": refusals})
         ended_ms = clock_ms()
         steps = {"verify": round((ended_ms - began_ms) / 1000, 3)} if done.verification is not None else {}

@@ -10,13 +10,12 @@ from functools import partial
 
 from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError, TableError
 from etc_policy.errors.codes import Code
-from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.model import TablePlan
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.fence import Fence
 from etc_policy.run.ports import Compactor, Job, Lease, TableFiles
-from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_refusal, raise_unfit
+from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_unfit, require_writable
 from etc_policy.run.results import TableResult, TableStatus, timed
 from etc_policy.table.history import Commit
 from etc_policy.table.state import TableState, TableStateReader
@@ -58,7 +57,7 @@ class Runner:
                 with else_by_hand(self.files, job, spoiled):
                     self._engine(job, lease).withdraw(job)
                 return None
-            raise_refusal(policy, times_refusal(policy, state, self.clock_ms()))
+            require_writable(policy, state, self.clock_ms())
             try:
                 return self._run(job, self.fence(job, lease, state), "resumed", started_ms)
             except OvertakenError as error:
