@@ -82,7 +82,7 @@ def plan_table(
     pace = _pace(policy, state, every_ms)
     table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to, pace=pace)
     table = with_doubt(table, state)
-    return with_remedy(_absolute(table), state.apply_state.refusals) if table.action == "refused" else table
+    return with_remedy(table, state.apply_state.refusals) if table.action == "refused" else table
 
 
 def _pace(policy: Policy, state: TableState, every_ms: int | None) -> Pace | None:
@@ -92,14 +92,6 @@ def _pace(policy: Policy, state: TableState, every_ms: int | None) -> Pace | Non
     promise = promise_of(policy, state)
     published_ms = promise.threshold_ms if promise else None
     return pace_of(policy, every_ms, state.apply_state.run_ms, published_ms)
-
-
-def _absolute(table: TablePlan) -> TablePlan:
-    """The plan with the table's whole path in its hints: their commands are run anywhere."""
-    if "://" in table.base_path:
-        return table
-    shown, whole = f"'{table.base_path}'", f"'{Path(table.base_path).absolute()}'"
-    return table.model_copy(update={"hints": tuple(hint.replace(shown, whole) for hint in table.hints)})
 
 
 def _unreadable(policy: Policy, now_ms: int, error: EtcError) -> TablePlan:

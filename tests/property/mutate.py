@@ -170,6 +170,10 @@ NOT_IN_HISTORIES = {
     "files_damaged": "what they write stays",
     "unreadable_times": "their event times are numbers",
     "impossible_times": "their events come before their commits",
+    "wrong_time": "no completion in them comes before its request, or is still to come",
+    "writers_zone": "all of their writers are in one zone",
+    "clock_behind": "their clock is never behind their instants",
+    "not_a_day": "none of them is compacted by `day_based`",
 }
 
 
