@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from etc_policy.plan.model import TablePlan
-from etc_policy.policy.manifest import Policy, VerifyLevel, digest
+from etc_policy.policy.manifest import Level, Policy, VerifyLevel, digest
 from etc_policy.run.results import TableResult
 from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Proofs, Unproven
 from etc_policy.table.formats import count_of, format_time, iso_time
 from etc_policy.table.history import TableHistory, is_of_column, promise_of
 from etc_policy.table.log_witness import in_words, misrecorded_in, still_there
-from etc_policy.table.proof import LEVELS, Proof, with_proof
+from etc_policy.table.proof import Proof, with_proof
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.wiring import clock_ms
 
@@ -40,7 +40,7 @@ def level_to_prove(policy: Policy, state: TableState, *, is_idle: bool) -> Verif
     declared = policy.verify.level
     if not is_idle or not is_proven(policy, state.last_compaction, state.apply_state):
         return declared
-    return min(declared, policy.freshness.proof or "logs", key=LEVELS.index)
+    return min(declared, policy.freshness.proof or "logs", key=lambda name: Level[name])
 
 
 def begin_proof(policy: Policy, state: TableState, store: ApplyStateStore) -> None:

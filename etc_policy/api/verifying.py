@@ -13,7 +13,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.plan.refusals import no_commit
 from etc_policy.plan.rules import Damage, damage_of, why_unknown
 from etc_policy.policy.files import read_suite
-from etc_policy.policy.manifest import LEVELS_WITHOUT_ROWS, Policy, VerifyLevel
+from etc_policy.policy.manifest import Level, Policy, VerifyLevel
 from etc_policy.report.results import TableVerification, VerificationReport
 from etc_policy.run.results import TableResult
 from etc_policy.table.formats import iso_time
@@ -58,7 +58,7 @@ def verify_tables(
     def use(policy: Policy, reading: tuple[TableState, TableHistory]) -> TableVerification:
         return _verify(environment, policy, now_ms, level or policy.verify.level, reading)
 
-    rows = any((level or policy.verify.level) not in LEVELS_WITHOUT_ROWS for policy in by_name.values())
+    rows = any(Level[level or policy.verify.level].reads_rows for policy in by_name.values())
     jobs = 1 if rows else environment.jobs  # what was read long before the rows are would only have to be read again
     found = outcomes_of(by_name.values(), read, use, jobs, environment.progress)
     tables, errors = entries_of(found, partial(_unverified, level))
@@ -143,7 +143,7 @@ def require_verifiable(environment: Environment, policies: Sequence[Policy]) -> 
             issues.extend(error.issues)
     if issues:
         raise PolicyError(issues)
-    if any(policy.verify.level not in LEVELS_WITHOUT_ROWS for policy in policies):
+    if any(Level[policy.verify.level].reads_rows for policy in policies):
         environment.require_data_verifier()
 
 
@@ -172,7 +172,7 @@ def verify(
     suite = suite_items(environment, evidence.policy)
     for _ in range(1 + REREADS):
         verification = _verify_once(environment, evidence, suite, level)
-        pinned = verification.level in LEVELS_WITHOUT_ROWS or pin_of(evidence.state) is not None
+        pinned = not Level[verification.level].reads_rows or pin_of(evidence.state) is not None
         lost = any(one.why == NOT_THERE for one in evidence.state.witnesses or ())
         if pinned and verification.status != "error" and not lost:
             return verification, evidence

@@ -11,7 +11,7 @@ from etc_policy.plan.bundles import why_unfit
 from etc_policy.plan.carry import find_obstacle
 from etc_policy.plan.cut import not_left_behind
 from etc_policy.plan.model import Operation, PendingWork, SeenState
-from etc_policy.policy.manifest import LEVELS_WITHOUT_ROWS, Policy
+from etc_policy.policy.manifest import Level, Policy
 from etc_policy.table.evolved_schema import find_lacking
 from etc_policy.table.formats import format_duration, format_time
 from etc_policy.table.impossible_times import unit_advice, wrong_unit
@@ -174,7 +174,7 @@ def not_of_parquet(policy: Policy, state: TableState) -> Refusal | None:
 def rows_without_keys(policy: Policy, state: TableState) -> Refusal | None:
     """Rows that cannot be compared by key: the compaction would be right, and could never be verified as the policy wants."""
     level = policy.verify.level
-    if not state.lacks_meta_columns or level in LEVELS_WITHOUT_ROWS:
+    if not state.lacks_meta_columns or not Level[level].reads_rows:
         return None
     reason = (
         "the table has no meta columns (`hoodie.populate.meta.fields` is false), by which verification at level "
