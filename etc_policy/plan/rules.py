@@ -232,7 +232,7 @@ def damage_of(code: str) -> Damage:
 
 def claiming_nothing(refused: TablePlan, why: Reason) -> TablePlan:
     """The plan without what it would say of completeness, and of what its file slices hold; it says why not."""
-    other = () if why.reason == refused.reason else (f"how far RO is complete is not known: {why.reason}",)
+    other = () if why.code == refused.reason_code else (f"how far RO is complete is not known: {why.reason}",)
     return refused.model_copy(
         update={
             "watermark_known": False,
