@@ -35,8 +35,7 @@ from etc_policy.verify.ports import (
     VerificationStatus,
 )
 from etc_policy.verify.prover import claim_of, verify_table
-from etc_policy.verify.suite_faults import suite_issues
-from etc_policy.verify.suites import parse_suite
+from etc_policy.verify.suites import parse_suite, suite_issues
 from etc_policy.wiring import Environment, clock_ms
 
 #: How often a verification that could not read what it wanted is repeated on a table that has moved on.
