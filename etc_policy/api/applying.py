@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
+from itertools import compress, count
 from pathlib import Path
 
 from etc_policy.api.artifacts import require_writable
@@ -161,12 +161,9 @@ class Applier:
         if jobs > 1:
             self.environment.prepare_for_threads()
             work = partial(self._in_own_pool, work)
-        answers = side_by_side([(partial(work, table), True) for table in tables], jobs, grace_seconds=_GRACE_SECONDS)
-        found = []
-        for table, answer in zip(tables, answers, strict=True):
-            if answer:
-                found.append(table)
-        return found
+        calls = [(partial(work, table), True) for table in tables]
+        answers = side_by_side(calls, jobs, grace_seconds=_GRACE_SECONDS)
+        return list(compress(tables, answers))
 
     def _in_own_pool(self, work: Callable[[TableApply], bool], table: TableApply) -> bool:
         with self.environment.own_pool(table.policy.name):
