@@ -11,7 +11,7 @@ from etc_policy.errors import EngineError, RetryableError, TableError
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.model import Operation
 from etc_policy.policy.manifest import EventTime, Policy
-from etc_policy.run.ports import Job, Lease
+from etc_policy.run.ports import CommitGate, Job, Lease
 from etc_policy.run.runner import Runner
 from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.history import Commit, GroupWrite
@@ -124,7 +124,7 @@ class MemoryFiles:
 
 @dataclass
 class MemoryCompactor:
-    """Compactor over a MemoryTable; `meanwhile` happens while a compaction runs, before its fence."""
+    """Compactor over a MemoryTable; `meanwhile` happens while a compaction runs, before its gate."""
 
     table: MemoryTable
     completed: str = "20260101120000000"
@@ -132,24 +132,24 @@ class MemoryCompactor:
     loses_commit: bool = False
     jobs: list[Job] = field(default_factory=list)
 
-    def publish(self, job: Job, check: Callable[[bool], None]) -> None:
+    def publish(self, job: Job, require_fit: Callable[[], None], require_still_fit: Callable[[], None]) -> None:
         self.table.calls.append("lock")
-        check(False)
+        require_fit()
         self.table.calls.append("publish")
         self.table.put_plan(job.instant, job.operations, job.extra_metadata)
         try:
-            check(True)
+            require_still_fit()
         except Exception:
             self.withdraw(job)
             raise
 
-    def run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
+    def run(self, job: Job, begun: Callable[[], None], gate: CommitGate) -> None:
         self.table.calls.append("run")
         self.jobs.append(job)
         begun()
         self.meanwhile()
-        fence(False)
-        fence(True)
+        gate.before_lock()
+        gate.under_lock()
         self.table.calls.append("commit")
         if not self.loses_commit:
             self.table.put_commit(job.instant, self.completed, job.extra_metadata)

@@ -1,4 +1,4 @@
-"""Applies plans to tables side by side, and verifies each from the table itself."""
+"""`etc apply`: one plan over many tables, carried out side by side, each verified from the table itself, and the run recorded."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
+from itertools import compress, count
+from pathlib import Path
 
-from etc_policy.api.derived_plans import plan_check
-from etc_policy.api.one_table import one_table, raise_all
-from etc_policy.api.overtaken import written_to
+from etc_policy.api.artifacts import require_writable
+from etc_policy.api.derived_plans import created_ms
+from etc_policy.api.one_table import side_by_side
 from etc_policy.api.planning import plan_tables, refusal_errors, require_made_before_now
-from etc_policy.api.side_by_side import side_by_side
-from etc_policy.api.table_run import TableRun
-from etc_policy.api.verifying import require_verifiable, verdict_codes, verdict_error
+from etc_policy.api.run_records import RUNS_FOLDER, record_apply
+from etc_policy.api.table_apply import TableApply, written_to
+from etc_policy.api.verifying import require_verifiable
 from etc_policy.errors import EtcError
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.model import Plan
 from etc_policy.policy.manifest import Policy
-from etc_policy.report.results import RunResults, TableResult
-from etc_policy.wiring import Environment, clock_ms
+from etc_policy.report.results import RunResults
+from etc_policy.run.results import TableResult
+from etc_policy.wiring import Environment
 
 #: How often a plan that was made just now, and that a writer has overtaken, is made anew.
 REPLANS = 3
@@ -29,12 +31,40 @@ REPLANS = 3
 _GRACE_SECONDS = 5.0
 
 
+def apply_and_record(
+    environment: Environment,
+    now_ms: int,
+    target_dir: Path,
+    policies: Iterable[Policy],
+    saved: Plan | None,
+    confirm: Callable[[Plan], bool],
+    every_ms: int | None = None,
+) -> RunResults:
+    """Carry out the saved plan, or a new one that is confirmed, and record the run; one that ends early is recorded too.
+
+    Raises:
+        EngineError: the target folder cannot be written; nothing was touched.
+
+    """
+    require_writable(target_dir, RUNS_FOLDER)
+    applier = Applier(environment, now_ms, every_ms)
+    try:
+        applier.run(policies, saved, confirm)
+    except BaseException:
+        if applier.results:  # what was done to the tables before is done
+            for error in record_apply(target_dir, applier.report(), applier.plan, applier.git_sha):
+                environment.progress(f"{error.message}: {error.cause}")
+        raise
+    report = applier.report()
+    return report.with_errors(unwritten=record_apply(target_dir, report, applier.plan, applier.git_sha))
+
+
 @dataclass
 class Applier:
     """One `etc apply`: one table's error does not stop the others, and results are in the policies' order.
 
     `every_ms` is the time from run to run, where it is not the policies'. What a run takes counts from its begin, without the
-    time in which it waited for an answer. `unwritten` says which files of the run could not be written.
+    time in which it waited for an answer.
     """
 
     environment: Environment
@@ -42,8 +72,7 @@ class Applier:
     every_ms: int | None = None
     git_sha: str | None = None
     plan: Plan | None = None
-    runs: tuple[TableRun, ...] = ()
-    unwritten: tuple[EtcError, ...] = ()
+    tables: tuple[TableApply, ...] = ()
     _refused: list[EtcError] = field(default_factory=list)
     _began: float = field(default_factory=lambda: time.monotonic())
     _asked_seconds: float = 0.0
@@ -67,22 +96,29 @@ class Applier:
         self.git_sha = self.environment.git_sha()
         chosen = tuple(policies)
         require_verifiable(self.environment, chosen)
-        check = plan_check(self.environment, chosen, saved)
-        self.runs = tuple(
-            TableRun(self.environment, one, self.now_ms, self.git_sha, check, self._elapsed_ms) for one in chosen
+        made_ms = None if saved is None else created_ms(saved)
+        self.tables = tuple(
+            TableApply(self.environment, one, self.now_ms, self.git_sha, made_ms, self._elapsed_ms) for one in chosen
         )
-        ready = self._those([run for run in self.runs if run.locate()], TableRun.finish_pending)
+        ready = self._which([table for table in self.tables if table.locate()], TableApply.finish_pending)
         self.plan = saved or self._plan(ready)
-        ask = partial(self._asked, confirm)
-        if saved is not None or ask(self.plan):
-            self._carry_out_all(self.plan, ready, ask, 0 if saved else REPLANS)
-            self._refused = refusal_errors(self.plan, [run.policy for run in ready])
-        for run in ready:  # by this thread alone: the catalog may need a session of its own
-            run.judge_beside()
-            run.sync()
+        if saved is not None or self._agreed(confirm, self.plan):
+            left = ready
+            for tries_left in range(0 if saved else REPLANS, -1, -1):
+                left = self._which(*self._due(self.plan, left, last=not tries_left))
+                if not left:
+                    break
+                newest = self._plan(left)
+                self.plan = self.plan.renewed(newest)
+                if not self._agreed(confirm, newest):
+                    break
+            self._refused = refusal_errors(self.plan, [table.policy for table in ready])
+        for table in ready:  # by this thread alone: the catalog may need a session of its own
+            table.judge_beside()
+            table.sync()
         return self.plan
 
-    def _asked(self, confirm: Callable[[Plan], bool], plan: Plan) -> bool:
+    def _agreed(self, confirm: Callable[[Plan], bool], plan: Plan) -> bool:
         began = time.monotonic()
         answer = confirm(plan)
         self._asked_seconds += time.monotonic() - began
@@ -91,105 +127,65 @@ class Applier:
     def _elapsed_ms(self) -> int:
         return int((time.monotonic() - self._began - self._asked_seconds) * 1000)
 
-    def _plan(self, runs: Sequence[TableRun]) -> Plan:
-        left_out = {run.policy.name: written_to(run.overtaken) for run in runs}
-        policies = [run.declared for run in runs]
+    def _plan(self, tables: Sequence[TableApply]) -> Plan:
+        left_out = {table.policy.name: written_to(table.overtaken) for table in tables}
+        policies = [table.declared for table in tables]
         return plan_tables(
             self.environment, policies, self.now_ms, read_stats=True, written_to=left_out, every_ms=self.every_ms
         )
 
-    def _carry_out_all(
-        self, plan: Plan, runs: Sequence[TableRun], confirm: Callable[[Plan], bool], replans: int
-    ) -> None:
-        for tries_left in range(replans, -1, -1):
-            runs = self._carry_out(plan, runs, last=not tries_left)
-            if not runs:
-                return
-            newest = self._plan(runs)
-            self.plan = plan = plan.renewed(newest)
-            if not confirm(newest):
-                return
+    def _due(
+        self, plan: Plan, tables: Iterable[TableApply], *, last: bool
+    ) -> tuple[list[TableApply], Callable[[TableApply], bool]]:
+        """The tables in the order of the plan, and what carries it out on one of them; true where it no longer fits.
 
-    def _carry_out(self, plan: Plan, runs: Iterable[TableRun], *, last: bool) -> list[TableRun]:
-        """Apply each table's plan; returns the tables whose plan no longer fits.
-
-        Of those nothing is recorded, unless this is the last try.
+        Of such tables nothing is recorded, unless this is the last try.
         """
-        by_name = {run.policy.name: run for run in runs}
-        tables = {table.policy: table for table in plan.tables if table.policy in by_name}
-        due = [name for name, table in tables.items() if table.action == "compact"]
+        by_name = {table.policy.name: table for table in tables}
+        planned = [one for one in plan.tables if one.policy in by_name]
+        due = {one.policy for one in planned if one.action == "compact"}
         if min(len(due), self.environment.compaction_jobs) > 1:
             with suppress(EtcError):  # else each table says why it cannot be compacted
                 self.environment.spark  # noqa: B018 - from this thread, as long as nothing else is said
+        number = count(1)
 
-        done = count(1)
+        def report(result: TableResult) -> None:
+            if len(due) > 1 and result.policy in due:
+                self.environment.progress(f"{_in_words(result)}; {next(number)} of {len(due)} tables done")
 
-        def is_stale(run: TableRun) -> bool:
-            stale = not run.apply(tables[run.policy.name], plan.plan_id, last=last)
-            if len(due) > 1 and run.policy.name in due and run.result is not None and not stale:
-                self.environment.progress(f"{_in_words(run.result)}; {next(done)} of {len(due)} tables done")
-            return stale
+        return [by_name[one.policy] for one in planned], partial(TableApply.run, plan=plan, report=report, last=last)
 
-        return self._those([by_name[name] for name in tables], is_stale)
-
-    def _those(self, runs: Sequence[TableRun], work: Callable[[TableRun], bool]) -> list[TableRun]:
+    def _which(self, tables: Sequence[TableApply], work: Callable[[TableApply], bool]) -> list[TableApply]:
         """The tables for which the work says yes, in their order; up to `jobs` of them are worked on at once."""
-        jobs = min(self.environment.compaction_jobs, len(runs))
+        jobs = min(self.environment.compaction_jobs, len(tables))
         if jobs > 1:
             self.environment.prepare_for_threads()
             work = partial(self._in_own_pool, work)
-        calls = ((partial(_attempt, work, run), True) for run in runs)
+        calls = [(partial(work, table), True) for table in tables]
         answers = side_by_side(calls, jobs, grace_seconds=_GRACE_SECONDS)
-        return [run for run, answer in zip(runs, answers, strict=True) if answer]
+        return list(compress(tables, answers))
 
-    def _in_own_pool(self, work: Callable[[TableRun], bool], run: TableRun) -> bool:
-        with self.environment.own_pool(run.policy.name):
-            return work(run)
+    def _in_own_pool(self, work: Callable[[TableApply], bool], table: TableApply) -> bool:
+        with self.environment.own_pool(table.policy.name):
+            return work(table)
 
     @property
     def results(self) -> list[TableResult]:
         """One for each table that was worked on so far."""
-        return [run.result for run in self.runs if run.result is not None]
+        return [table.result for table in self.tables if table.result is not None]
 
     @property
     def errors(self) -> list[EtcError]:
         """What went wrong so far, table by table, and what was refused."""
-        return [*(error for run in self.runs for error in run.errors), *self._refused]
+        return [*(error for table in self.tables for error in table.errors), *self._refused]
 
-    def run_results(self) -> RunResults:
-        """All results so far, with the git commit and the policies that they are of."""
-        tables = (
-            run.result.model_copy(update={"policy_fingerprint": run.declared.fingerprint})
-            for run in self.runs
-            if run.result is not None
-        )
+    def report(self) -> RunResults:
+        """All results so far, with the git commit and the policies that they are of, and what went wrong."""
         plan_id = self.plan.plan_id if self.plan else None
-        return RunResults(plan_id=plan_id, git=git_state_of(self.git_sha), tables=tuple(tables))
-
-    def raise_errors(self, results: RunResults) -> None:
-        """Return if no table failed, each verification passed, and the run could be recorded.
-
-        Raises:
-            SeveralErrors: all that went wrong, with these results.
-
-        """
-        verdicts = (verdict_error(one.policy, one.verification) for one in self.results if one.verification)
-        codes = verdict_codes(result.verification for result in self.results)
-        errors = [*self.errors, *(error for error in verdicts if error is not None)]
-        raise_all(errors, codes, results, self.unwritten)
+        found = RunResults(plan_id=plan_id, git=git_state_of(self.git_sha), tables=tuple(self.results))
+        return found.with_errors(self.errors)
 
 
 def _in_words(result: TableResult) -> str:
     verdict = f", verified {result.verification.status.upper()}" if result.verification else ""
     return f"{result.policy}: {result.status.replace('_', ' ')}{verdict}"
-
-
-def _attempt(work: Callable[[TableRun], bool], run: TableRun) -> bool:
-    """What the work says; false where something went wrong, which is then the table's."""
-    started = clock_ms()
-    try:
-        with one_table(run.policy):
-            return work(run)
-    except EtcError as error:
-        run.fail(error, started)
-        return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from etc_policy.errors import PLAN_AGAIN, StalePlanError, UsageError, Where
@@ -14,8 +14,6 @@ from etc_policy.table.formats import iso_ms
 from etc_policy.table.state import TableState
 from etc_policy.wiring import Environment
 
-#: Raises for a table's plan that may not be carried out; of the policy, with its table as a base path.
-PlanCheck = Callable[[Policy, TablePlan], None]
 _SHOWN = 3
 
 
@@ -44,35 +42,19 @@ def require_form(plan: Plan, path: Path | None = None) -> None:
         raise UsageError(Code.MALFORMED_PLAN, message, where=Where(str(path)) if path else None, hint=hint)
 
 
-def no_check(policy: Policy, table: TablePlan) -> None:
-    """What is asked of a plan that was made just now."""
-
-
-def plan_check(environment: Environment, policies: Iterable[Policy], saved: Plan | None) -> PlanCheck:
-    """What is asked of each table of a plan; `policies` are those of a saved one, as declared."""
-    if saved is None:
-        return no_check
-    declared, made_ms = {policy.name: policy for policy in policies}, created_ms(saved)
-
-    def check(policy: Policy, table: TablePlan) -> None:
-        require_derived(environment, policy, table, made_ms, declared[policy.name])
-
-    return check
-
-
 def require_derived(
-    environment: Environment, policy: Policy, table: TablePlan, made_ms: int, declared: Policy | None = None
+    environment: Environment, policy: Policy, table: TablePlan, made_ms: int | None, declared: Policy | None = None
 ) -> None:
-    """Return if a saved plan is what planning gives for the table as it was seen, whoever computed its id.
+    """Return if a plan that was saved at `made_ms` is what planning gives for the table as it was seen, whoever computed its id.
 
-    `declared` is the policy as its file names the table, where `policy` has its base path. A plan knows as many event times
-    as were asked for when it was made: the same are looked for here.
+    One that was made just now has no `made_ms`, and is not asked. `declared` is the policy as its file names the table, where
+    `policy` has its base path. A plan knows as many event times as were asked for when it was made: the same are looked for here.
 
     Raises:
         StalePlanError: it is not, or the table has changed so that nobody can say any more.
 
     """
-    if table.action == "refused":
+    if made_ms is None or table.action == "refused":
         return
     first: tuple[str, ...] = ()
     for state in _readings(environment, policy):

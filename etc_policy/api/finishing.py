@@ -32,8 +32,7 @@ def undo_tables(
     """(policy, instant) of each plan that was withdrawn, and the errors of the tables where that failed."""
 
     def undo(policy: Policy) -> tuple[str, str | None]:
-        outcome = environment.runner().undo(policy, resolve_table(environment, policy).table)
-        return policy.name, outcome.instant if outcome is not None else None
+        return policy.name, environment.runner().undo(policy, resolve_table(environment, policy).table)
 
     withdrawn, errors = entries_of(one_by_one(policies, undo), lambda policy, _: (policy.name, None))
     return tuple((name, instant) for name, instant in withdrawn if instant is not None), errors

@@ -62,7 +62,7 @@ class ProjectReading:
 
         Verbs that verify look at the suites they need by themselves.
         """
-        from etc_policy.verify.suite_faults import suite_issues
+        from etc_policy.verify.suites import suite_issues
 
         named = {policy.declaration.verify.suite for policy in self.files.policies} & set(self.suites)
         own = own_suite_names(self.project_dir)

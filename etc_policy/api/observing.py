@@ -8,15 +8,15 @@ from pathlib import Path
 
 from etc_policy.api.one_table import entries_of, one_table, raise_all, readings_of
 from etc_policy.api.proofs import freshness_of
-from etc_policy.api.recording import load_runs
-from etc_policy.api.run_results import last_results
+from etc_policy.api.run_records import last_results, load_runs
 from etc_policy.errors import EtcError, Issue
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.freshness import unreadable
 from etc_policy.report.history import PolicyHistory, policy_history, unread_history
 from etc_policy.report.metrics import TableObservation
-from etc_policy.report.results import TableFreshness, TableResult
+from etc_policy.report.results import TableFreshness
 from etc_policy.report.run_files import RunFiles
+from etc_policy.run.results import TableResult
 from etc_policy.wiring import Environment, clock_ms
 
 

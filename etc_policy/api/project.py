@@ -35,7 +35,7 @@ from etc_policy.api.arguments import (
 from etc_policy.api.artifacts import write_named, write_text
 from etc_policy.api.one_table import errors_of, raise_all
 from etc_policy.api.workspace import Workspace
-from etc_policy.errors import ExitCode, Issue, PolicyError, SeveralErrors
+from etc_policy.errors import Issue, PolicyError
 from etc_policy.plan.model import Plan
 from etc_policy.policy import writers
 from etc_policy.policy.manifest import Manifest, VerifyLevel
@@ -157,17 +157,17 @@ class Project(Workspace):
                 or did not pass its verification.
 
         """
+        from etc_policy.api.applying import apply_and_record
         from etc_policy.api.planning import choose_policies
-        from etc_policy.api.recording import run_and_record
 
         reading = self._read()
         selected, disabled = self._select(reading, select, exclude), self._disabled(reading, select, exclude)
         saved, policies = choose_policies(plan, reading.manifest.policies, selected, disabled)
         every_ms, now_ms = self._every_ms(reading, policies, every), moment_ms(at)
-        applier, results = run_and_record(self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms)
+        results = apply_and_record(self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms)
         if check:
-            applier.raise_errors(results)
-        raise_all((), (), results, applier.unwritten)
+            results.raise_errors(verdicts=True)
+        raise_all((), (), results, results.unwritten)
         return results
 
     def submit(
@@ -210,13 +210,15 @@ class Project(Workspace):
             SeveralErrors: some table could not be read at all, which is in the report too, or that could not be kept.
 
         """
-        from etc_policy.api.recording import verify_and_record
-        from etc_policy.api.verifying import verdict_codes
+        from etc_policy.api.run_records import record_verification
+        from etc_policy.api.verifying import verify_tables
 
         policies = self.policies(select, exclude)
-        report, errors, unwritten = verify_and_record(self.environment, moment_ms(at), self.target_dir, policies, level)
-        codes = verdict_codes(table.verification for table in report.tables) if unwritten else ()
-        raise_all(errors, codes, report, unwritten)
+        report = verify_tables(self.environment, policies, moment_ms(at), level)
+        if report.tables:
+            unwritten = record_verification(self.target_dir, report, self.environment.git_sha())
+            report = report.with_errors(unwritten=unwritten)
+        report.raise_errors()
         return report
 
     def freshness(
@@ -235,9 +237,8 @@ class Project(Workspace):
         report = FreshnessReport(observed_at=iso_time(now_ms), git=self.environment.git_state(), tables=tables)
         text = report.as_json(indent=2) + "\n"
         unwritten = errors_of(lambda: write_text(self.target_dir, "freshness.json", text))
-        if check and errors:  # what is not known is a verdict here, not a failure of the engine
-            raise SeveralErrors((*errors, *unwritten), ExitCode.FAILED, report)
-        raise_all((), (ExitCode.FAILED for table in tables if table.status in ("error", "unknown")), report, unwritten)
+        report = report.with_errors(errors if check else (), unwritten)
+        report.raise_errors()
         return report
 
     def sync(self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, remove: bool = False) -> SyncReport:
@@ -249,15 +250,15 @@ class Project(Workspace):
             SeveralErrors: some table could not be synced.
 
         """
-        from etc_policy.api.run_results import last_results_or_none
+        from etc_policy.api.run_records import last_results_or_none
         from etc_policy.api.syncing import policies_to_sync, sync_tables
         from etc_policy.report.results import SyncReport
 
         policies, now_ms = policies_to_sync(self.policies(select, exclude)), moment_ms(at)
         known = {} if remove else last_results_or_none(self.target_dir, policies, self._warn)
         tables, errors = sync_tables(self.environment, policies, now_ms, known, remove=remove)
-        report = SyncReport(observed_at=iso_time(now_ms), tables=tables)
-        raise_all(errors, (), report)
+        report = SyncReport(observed_at=iso_time(now_ms), tables=tables).with_errors(errors)
+        report.raise_errors()
         return report
 
     def wait(
@@ -306,7 +307,7 @@ class Project(Workspace):
 
         At most `runs` runs of a policy have a page; a table that cannot be read has one that says why.
         """
-        from etc_policy.api.recording import load_runs
+        from etc_policy.api.run_records import load_runs
         from etc_policy.api.site import WrittenSite, site_files, write_site
 
         reading = self._read()

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from etc_policy.plan.model import TablePlan
-from etc_policy.policy.manifest import Policy, VerifyLevel, digest
-from etc_policy.run.ports import Outcome
+from etc_policy.policy.manifest import Level, Policy, VerifyLevel, digest
+from etc_policy.run.results import TableResult
 from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Proofs, Unproven
 from etc_policy.table.formats import count_of, format_time, iso_time
 from etc_policy.table.history import TableHistory, is_of_column, promise_of
 from etc_policy.table.log_witness import in_words, misrecorded_in, still_there
-from etc_policy.table.proof import LEVELS, Proof, with_proof
+from etc_policy.table.proof import Proof, with_proof
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.wiring import clock_ms
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from etc_policy.verify.ports import Verification
 
 _NOT_ENDED = "its verification was begun and has not ended"
-_FAILED = "its verification failed"
 
 
 def is_proven(policy: Policy, record: CompactionRecord | None, kept: ApplyState) -> bool:
@@ -41,7 +40,7 @@ def level_to_prove(policy: Policy, state: TableState, *, is_idle: bool) -> Verif
     declared = policy.verify.level
     if not is_idle or not is_proven(policy, state.last_compaction, state.apply_state):
         return declared
-    return min(declared, policy.freshness.proof or "logs", key=LEVELS.index)
+    return min(declared, policy.freshness.proof or "logs", key=lambda name: Level[name])
 
 
 def begin_proof(policy: Policy, state: TableState, store: ApplyStateStore) -> None:
@@ -51,7 +50,7 @@ def begin_proof(policy: Policy, state: TableState, store: ApplyStateStore) -> No
     def begun(kept: ApplyState) -> ApplyState:
         if record is None or is_proven(policy, record, kept) or _is_of_later(kept, state):
             return kept
-        return replace(kept, verified=None, unproven=Unproven(_name_of(record), _NOT_ENDED))
+        return replace(kept, verified=None, unproven=Unproven(_name_of(record), _NOT_ENDED, "running"))
 
     if begun(state.apply_state) != state.apply_state:
         store.update(policy.table, begun)
@@ -81,7 +80,7 @@ def note_verdict(
         if record is None:
             return kept
         if promise.status in ("fail", "error"):
-            return replace(kept, verified=None, unproven=Unproven(_name_of(record), _why(promise)))
+            return replace(kept, verified=None, unproven=Unproven(_name_of(record), _why(promise), promise.status))
         return replace(kept, verified=_proof_of(record, policy), unproven=None) if covered else kept
 
     store.update(policy.table, judged)
@@ -121,7 +120,7 @@ def verdict_beside(policy: Policy, state: TableState) -> Verdict | None:
     record, unproven = promise_of(policy, state), _unproven(state)
     if record is None:
         return None
-    if unproven is not None and unproven.why.startswith(_FAILED):
+    if unproven is not None and unproven.verification == "fail":
         return Verdict("fail", policy.verify.level, record.threshold_ms, record.instant, "")
     reaching = [one for one in proofs_of(policy, state) if one.until_ms >= record.threshold_ms]
     if not reaching or not is_proven(policy, record, state.apply_state):
@@ -158,7 +157,7 @@ def doubt_about(state: TableState) -> str | None:
     if misrecorded is not None:
         return misrecorded
     record, unproven = state.last_compaction, _unproven(state)
-    if record is None or unproven is None or unproven.why == _NOT_ENDED:
+    if record is None or unproven is None or unproven.verification == "running":
         return None  # while a verification runs, metadata shows what it did before
     return _doubt(record, unproven)
 
@@ -218,7 +217,7 @@ def _doubt(record: CompactionRecord, unproven: Unproven) -> str:
 
 
 def _why(verification: Verification) -> str:
-    how = _FAILED if verification.status == "fail" else "its verification could not be done"
+    how = "its verification failed" if verification.status == "fail" else "its verification could not be done"
     return f"{how} ({verification.failures})"
 
 
@@ -253,20 +252,22 @@ def _proof_of(record: CompactionRecord, policy: Policy) -> str:
     return f"{_name_of(record)} {digest(asked)}"
 
 
-def claim_for(policy: Policy, outcome: Outcome, state: TableState, history: TableHistory, now_ms: int) -> Claim | None:
+def claim_for(
+    policy: Policy, done: TableResult, plan: TablePlan | None, state: TableState, history: TableHistory, now_ms: int
+) -> Claim | None:
     """What the table itself claims of a compaction that was done; None where it makes no such claim.
 
-    What a plan found not to be due is claimed by the plan: the table's metadata must bear that out.
+    What a `plan` found not to be due is claimed by the plan: the table's metadata must bear that out.
     """
     from etc_policy.verify.evidence import Claim
     from etc_policy.verify.prover import claim_in, claim_of, record_of_run
 
-    if outcome.threshold_ms is None:
+    if done.threshold_ms is None:
         return claim_of(policy, state, now_ms)
-    if outcome.status == "nothing_due":
-        seen_until = outcome.seen_until or state.last_completed or ""
-        return Claim(outcome.threshold_ms, seen_until, leaves_out=outcome.leaves_out)
-    record = record_of_run(state, history, outcome.instant or "")
-    if record is None or record.threshold_ms != outcome.threshold_ms:
+    if done.status == "nothing_due":
+        seen_until = (plan.seen.last_completed if plan else None) or state.last_completed or ""
+        return Claim(done.threshold_ms, seen_until, leaves_out=plan is not None and plan.left_out_though_due > 0)
+    record = record_of_run(state, history, done.instant or "")
+    if record is None or record.threshold_ms != done.threshold_ms:
         return None
     return claim_in(record) if is_of_column(policy.event_time, record) else claim_of(policy, state, now_ms)

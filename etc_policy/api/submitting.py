@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, ValidationError
 
 from etc_policy import __version__
+from etc_policy.api.applying import apply_and_record
 from etc_policy.api.derived_plans import require_form
 from etc_policy.api.loading import read_given
 from etc_policy.api.planning import match_policies, require_unedited
-from etc_policy.api.recording import run_and_record
 from etc_policy.errors import UsageError, Where
 from etc_policy.errors.codes import Code
 from etc_policy.plan.model import Plan
@@ -114,8 +114,8 @@ def _require_reachable(policies: tuple[Policy, ...]) -> None:
         raise UsageError(Code.USAGE, message, hint=hint)
 
 
-def run_job(path: Path, progress: Callable[[str], None]) -> tuple[RunResults, Callable[[], None]]:
-    """Carry out the job of a file in the Spark that has started this process; also what raises its errors.
+def run_job(path: Path, progress: Callable[[str], None]) -> RunResults:
+    """Carry out the job of a file in the Spark that has started this process.
 
     Raises:
         UsageError: it is no job of this version of etc.
@@ -129,12 +129,9 @@ def run_job(path: Path, progress: Callable[[str], None]) -> tuple[RunResults, Ca
         environment = _environment(job, Path(folder), progress)
         try:
             now_ms = job.at_ms if job.at_ms is not None else clock_ms()
-            applier, results = run_and_record(
-                environment, now_ms, Path(job.target_dir), _policies(job), job.plan, lambda _: True
-            )
+            return apply_and_record(environment, now_ms, Path(job.target_dir), _policies(job), job.plan, lambda _: True)
         finally:
             environment.close()
-    return results, lambda: applier.raise_errors(results)
 
 
 def _policies(job: SubmittedJob) -> tuple[Policy, ...]:

@@ -10,8 +10,8 @@ from etc_policy.api.proofs import freshness_of, verdict_beside
 from etc_policy.errors import EtcError, RetryableError, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Policy
-from etc_policy.report.results import SyncResult, SyncStatus, TableResult
 from etc_policy.report.sync import PropertyStore, Verdict, changes_between, ro_properties, verdict_of
+from etc_policy.run.results import SyncResult, SyncStatus, TableResult
 from etc_policy.wiring import Environment
 
 #: Seconds to wait before the second try and those after it; Spark's own client has tried for some seconds by then.

@@ -8,14 +8,15 @@ from typing import Any
 
 from etc_policy.api.one_table import entries_of, outcomes_of, set_place
 from etc_policy.api.proofs import note_misrecorded, note_verdict
-from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, RetryableError, VerdictError
+from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.refusals import no_commit
-from etc_policy.plan.unknown_state import why_unknown
+from etc_policy.plan.rules import Damage, damage_of, why_unknown
 from etc_policy.policy.files import read_suite
-from etc_policy.policy.manifest import LEVELS_WITHOUT_ROWS, Policy, VerifyLevel
-from etc_policy.report.results import TableVerification
-from etc_policy.run.ports import Outcome
+from etc_policy.policy.manifest import Level, Policy, VerifyLevel
+from etc_policy.report.results import TableVerification, VerificationReport
+from etc_policy.run.results import TableResult
+from etc_policy.table.formats import iso_time
 from etc_policy.table.history import TableHistory
 from etc_policy.table.log_witness import NOT_THERE
 from etc_policy.table.state import TableState
@@ -23,25 +24,28 @@ from etc_policy.verify.compared_rows import pin_of
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS
 from etc_policy.verify.metadata_checks import PROMISE, always_checked
-from etc_policy.verify.ports import ExpectationResult, Verification, VerificationStatus
+from etc_policy.verify.ports import (
+    MOVED_ON,
+    NO_TABLE,
+    UNANSWERED,
+    UNFIT,
+    UNREADABLE,
+    ExpectationResult,
+    Verification,
+    VerificationStatus,
+)
 from etc_policy.verify.prover import claim_of, verify_table
-from etc_policy.verify.suite_faults import suite_issues
-from etc_policy.verify.suites import parse_suite
+from etc_policy.verify.suites import parse_suite, suite_issues
 from etc_policy.wiring import Environment, clock_ms
 
 #: How often a verification that could not read what it wanted is repeated on a table that has moved on.
 REREADS = 2
 
-_UNREADABLE, _MOVED_ON, _UNANSWERED = "data_can_be_read", "table_unchanged_while_read", "table_can_be_reached"
-_NO_TABLE, _UNFIT = "table_can_be_read", "suite_fits_the_table"
-#: Expectations that may be met at another try.
-_PASSING = frozenset({_MOVED_ON, _UNANSWERED})
-
 
 def verify_tables(
     environment: Environment, policies: Iterable[Policy], now_ms: int, level: VerifyLevel | None = None
-) -> tuple[tuple[TableVerification, ...], tuple[EtcError, ...]]:
-    """The verdict over each table, and the errors of those that could not be read: of these it is an `error` too.
+) -> VerificationReport:
+    """The verdict over each table; of those that could not be read it is an `error`, which is also among the report's errors.
 
     `level` wins over the policies'. Log files that contradict their commits are errors besides.
     """
@@ -53,18 +57,18 @@ def verify_tables(
     def use(policy: Policy, reading: tuple[TableState, TableHistory]) -> TableVerification:
         return _verify(environment, policy, now_ms, level or policy.verify.level, reading)
 
-    rows = any((level or policy.verify.level) not in LEVELS_WITHOUT_ROWS for policy in by_name.values())
+    rows = any(Level[level or policy.verify.level].reads_rows for policy in by_name.values())
     jobs = 1 if rows else environment.jobs  # what was read long before the rows are would only have to be read again
     found = outcomes_of(by_name.values(), read, use, jobs, environment.progress)
     tables, errors = entries_of(found, partial(_unverified, level))
     wrong = (error for one in tables for error in wrong_times_errors(by_name[one.policy], one.verification))
-    return tables, (*errors, *wrong)
+    return VerificationReport(observed_at=iso_time(now_ms), tables=tables).with_errors((*errors, *wrong))
 
 
 def _unverified(level: VerifyLevel | None, policy: Policy, error: EtcError) -> TableVerification:
     """The entry of a table that could not be read."""
     verification = broken_verification(
-        level or policy.verify.level, None, error, expectation=_expectation_of(error, _NO_TABLE)
+        level or policy.verify.level, None, error, expectation=_expectation_of(error, NO_TABLE)
     )
     return TableVerification(policy=policy.name, base_path=policy.table, verification=verification)
 
@@ -105,38 +109,8 @@ def _verify(
 def gather_evidence(policy: Policy, state: TableState, history: TableHistory, claim: Claim, now_ms: int) -> Evidence:
     """What a claim is judged by; that files are missing or damaged is shown by the check of the files."""
     unknown = no_commit(state) or why_unknown(policy, state, clock_ms())
-    is_shown = unknown is not None and unknown.code in ("files_missing", "files_unclear", "files_damaged")
+    is_shown = unknown is not None and damage_of(unknown.code) == Damage.FILES
     return Evidence(policy, state, history, claim, now_ms, None if is_shown else unknown)
-
-
-def verdict_codes(verifications: Iterable[Verification | None]) -> tuple[ExitCode, ...]:
-    """What the verifications say, as exit codes; one that passed says nothing."""
-    return tuple(code for found in verifications if found and (code := exit_code_of(found)) is not None)
-
-
-def exit_code_of(verification: Verification) -> ExitCode | None:
-    """None for a verification that passed; to be tried again where only busy writers or a silent store were in the way.
-
-    A suite that does not fit the table is an error of the project's files.
-    """
-    if verification.status == "fail":
-        return ExitCode.FAILED
-    if verification.status != "error":
-        return None
-    failed = {one.expectation for one in verification.expectations if one.status != "pass"}
-    if failed == {_UNFIT}:
-        return ExitCode.FAILED
-    return ExitCode.RETRY if failed and failed <= _PASSING else ExitCode.ENGINE
-
-
-def verdict_error(policy: str, verdict: Verification) -> VerdictError | None:
-    """A verdict that did not pass, as an error."""
-    code = exit_code_of(verdict)
-    if code is None:
-        return None
-    error = VerdictError(Code.VERIFICATION_FAILED, f"verification of `{policy}`: {verdict.status} ({verdict.failures})")
-    error.exit_code = code
-    return error
 
 
 def wrong_times_errors(policy: Policy, verification: Verification) -> tuple[EtcError, ...]:
@@ -168,7 +142,7 @@ def require_verifiable(environment: Environment, policies: Sequence[Policy]) -> 
             issues.extend(error.issues)
     if issues:
         raise PolicyError(issues)
-    if any(policy.verify.level not in LEVELS_WITHOUT_ROWS for policy in policies):
+    if any(Level[policy.verify.level].reads_rows for policy in policies):
         environment.require_data_verifier()
 
 
@@ -197,7 +171,7 @@ def verify(
     suite = suite_items(environment, evidence.policy)
     for _ in range(1 + REREADS):
         verification = _verify_once(environment, evidence, suite, level)
-        pinned = verification.level in LEVELS_WITHOUT_ROWS or pin_of(evidence.state) is not None
+        pinned = not Level[verification.level].reads_rows or pin_of(evidence.state) is not None
         lost = any(one.why == NOT_THERE for one in evidence.state.witnesses or ())
         if pinned and verification.status != "error" and not lost:
             return verification, evidence
@@ -210,7 +184,7 @@ def verify(
         return verification, before
     hint = "verify again between two commits"
     error = EngineError(Code.TABLE_MOVED_ON, "the table changed each time that its rows were compared", hint=hint)
-    return _without_rows(evidence, level, error, _MOVED_ON), evidence
+    return _without_rows(evidence, level, error, MOVED_ON), evidence
 
 
 def _verify_once(
@@ -222,10 +196,10 @@ def _verify_once(
         return _without_rows(evidence, level, error, _expectation_of(error))
 
 
-def _expectation_of(error: EtcError, otherwise: str = _UNREADABLE) -> str:
+def _expectation_of(error: EtcError, otherwise: str = UNREADABLE) -> str:
     if isinstance(error, PolicyError):
-        return _UNFIT
-    return _UNANSWERED if isinstance(error, RetryableError) else otherwise
+        return UNFIT
+    return UNANSWERED if isinstance(error, RetryableError) else otherwise
 
 
 def _without_rows(evidence: Evidence, level: VerifyLevel, error: EtcError, expectation: str) -> Verification:
@@ -249,8 +223,8 @@ def broken_verification(
     return Verification(level=level, status="error", threshold_ms=threshold_ms, expectations=(broken,))
 
 
-def without_promise(outcome: Outcome, level: VerifyLevel) -> Verification:
+def without_promise(done: TableResult, level: VerifyLevel) -> Verification:
     """The verdict where the run says that it compacted, and the table does not say so."""
-    message = f"no compaction at {outcome.instant} with this threshold is on the table's timeline"
+    message = f"no compaction at {done.instant} with this threshold is on the table's timeline"
     failed = ExpectationResult(expectation=PROMISE, status="fail", message=message)
-    return Verification(level=level, status="fail", threshold_ms=outcome.threshold_ms, expectations=(failed,))
+    return Verification(level=level, status="fail", threshold_ms=done.threshold_ms, expectations=(failed,))

@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from etc_policy.api.project import Project
-from etc_policy.api.verifying import verdict_codes
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks, require_no_forms
 from etc_policy.cli.messages import show_note
 from etc_policy.cli.opening import finish, open_project, settle
@@ -79,15 +78,13 @@ def command(
         if plan_file is None and not yes:
             _require_an_answer(flags.output)
         try:
-            results, error = settle(
-                lambda: project.apply(plan_file, *flags.terms, at=flags.at, every=every, confirm=confirm)
-            )
+            results, error = settle(project.apply, plan_file, *flags.terms, at=flags.at, every=every, confirm=confirm)
         except KeyboardInterrupt:
             show_note("the next `etc apply` finishes what was begun, or `etc undo` withdraws it")
             raise
     show(flags, results, lambda: render_results(results, text_width()))
     report_checks(checks_of_results(results, places(policies)))
-    return finish(error, verdict_codes(table.verification for table in results.tables))
+    return finish(error, results.exit_code)
 
 
 def _submit(

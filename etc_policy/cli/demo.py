@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from etc_policy.api.artifacts import remove_file, write_text
-from etc_policy.api.one_table import worst
 from etc_policy.api.project import Project
-from etc_policy.api.verifying import verdict_codes
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import PROJECT_OPTIONS, Flags, examples, shared_options
 from etc_policy.cli.printing import from_here, say, text_width
 from etc_policy.cli.terminal import print_data
-from etc_policy.errors import EtcError, ExitCode, UsageError
+from etc_policy.errors import EtcError, ExitCode, UsageError, worst
 from etc_policy.errors.codes import Code
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.policy.files import read_template
@@ -52,13 +50,12 @@ def command(flags: Flags) -> ExitCode:
         demo = project.environment.demo(policy)
         heading("1. A stream of delta commits", f"{demo.description}, into {policy.table}")
         demo.write()
-        codes = _compact(project, demo, f"--at {iso_time(demo.now_ms)}")
+        code = _compact(project, demo, f"--at {iso_time(demo.now_ms)}")
         heading("5. Freshness, without Spark", f"etc freshness --at {iso_time(demo.now_ms)}")
         report = project.freshness(POLICY, at=demo.now_ms)
         say(render_freshness(report, text_width()))
         _show_catalog(demo, policy)
-    failed = report.tables[0].status in ("error", "unknown")
-    return worst([*codes, *([ExitCode.FAILED] if failed else [])])
+    return worst([code, report.exit_code])
 
 
 def _policy(project: Project) -> Policy:
@@ -98,21 +95,19 @@ def _own_table(project: Project) -> Policy:
     return policy
 
 
-def _compact(project: Project, demo: Demo, at: str) -> tuple[ExitCode, ...]:
+def _compact(project: Project, demo: Demo, at: str) -> ExitCode:
     """Plan and apply; what both views held before and after."""
     heading("2. The plan", f"etc plan {at}")
     plan = project.plan(POLICY, at=demo.now_ms)
     say(explain_plan(plan, width=text_width()))
     before = demo.views(plan.tables[0].threshold_ms)
     heading("3. Apply and verify", f"etc apply {project.target_dir / 'plan.json'} {at}")
-    results, error = settle(lambda: project.apply(plan, POLICY, at=demo.now_ms))
+    results, error = settle(project.apply, plan, POLICY, at=demo.now_ms)
     say(render_results(results, text_width()))
-    codes = verdict_codes(table.verification for table in results.tables)
-    if error is not None:
-        finish(error, codes)
+    code = finish(error, results.exit_code)
     heading("4. What the read-optimized view (RO) holds", "rows by status, against the snapshot view (RT)")
     say(render_views(before, demo.views(plan.tables[0].threshold_ms)))
-    return codes
+    return code
 
 
 def _show_catalog(demo: Demo, policy: Policy) -> None:

@@ -25,7 +25,7 @@ def command(flags: Flags) -> ExitCode:
     `etc apply`.
     """
     with open_project(flags) as project:
-        finished, error = settle(lambda: project.finish(*flags.terms))
+        finished, error = settle(project.finish, *flags.terms)
     lines = [f"{service.policy}: the {service.action} at {service.instant} is complete" for service in finished]
     found = [service.model_dump() for service in finished]
     show_done(flags, error, "finished", found, lines, "No service of another job is pending.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import click
 
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
@@ -48,7 +50,7 @@ from etc_policy.table.formats import MANY_TABLES
     help="Exit with 1 from this status on; `unknown` always does.",
 )
 @common_options
-def command(flags: Flags, long: bool, archived: bool, fail_on: str) -> ExitCode:
+def command(flags: Flags, long: bool, archived: bool, fail_on: Literal["warn", "error"]) -> ExitCode:
     """Show how far each table is complete, without Spark.
 
     Each table passes, warns or fails by the lag of its completeness behind now. The report also shows the late data since
@@ -58,10 +60,9 @@ def command(flags: Flags, long: bool, archived: bool, fail_on: str) -> ExitCode:
     """
     require_one_form(flags, long=long)
     with open_project(flags) as project:
-        report, error = settle(lambda: project.freshness(*flags.terms, at=flags.at, archived=archived, check=True))
+        report, error = settle(project.freshness, *flags.terms, at=flags.at, archived=archived, check=True)
         where = places(project.policies(*flags.terms))
     long = long or len(report.tables) < MANY_TABLES
     show(flags, report, lambda: (render_freshness if long else list_freshness)(report, text_width()))
     report_checks(checks_of_freshness(report, where, fail_on_warn=fail_on == "warn"))
-    failing = ("error", "unknown", "warn") if fail_on == "warn" else ("error", "unknown")
-    return finish(error, tuple(ExitCode.FAILED for table in report.tables if table.status in failing))
+    return finish(error, report.exit_code_from(fail_on))

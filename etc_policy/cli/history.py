@@ -51,12 +51,12 @@ def command(flags: Flags, name: str | None, limit: int) -> ExitCode:
     """
     if name is not None and flags.terms == ((), ()):
         with open_project(flags) as project:
-            found, error = settle(lambda: project.history(name))
+            found, error = settle(project.history, name)
         show(flags, found, lambda: _shown((found,), limit))
         return finish(error)
     select, exclude = require_choice(flags, *([name] if name is not None else []))
     with open_project(flags) as project:
-        histories, error = settle(lambda: project.histories(select, exclude))
+        histories, error = settle(project.histories, select, exclude)
     show(flags, PolicyHistories(histories=histories), lambda: _shown(histories, limit))
     return finish(error)
 

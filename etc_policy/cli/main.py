@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import click
 
@@ -26,6 +26,8 @@ from etc_policy.errors.codes import Code
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+P = ParamSpec("P")
 
 #: Every command: where it is, and its line in `etc --help` (a test holds the two equal).
 COMMANDS = {
@@ -178,14 +180,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     prepare_streams()
     configure(given, os.environ)
-    return guarded(lambda: _run(given))
+    return guarded(_run, given)
 
 
-def guarded(work: Callable[[], int]) -> int:
+def guarded(work: Callable[P, int], *args: P.args, **named: P.kwargs) -> int:
     """The exit code of some work; what it raises is printed to stderr. A reader of stdout that has gone changes no code."""
     code: int = ExitCode.DONE
     try:
-        code = work()
+        code = work(*args, **named)
         sys.stdout.flush()
     except EtcError as error:  # some are OSErrors too
         code = _print_error(error)

@@ -6,9 +6,8 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
-from etc_policy.api.one_table import code_with_unwritten, worst
 from etc_policy.api.project import Project
 from etc_policy.cli.ci_forms import report_checks
 from etc_policy.cli.messages import SETTINGS, show_note, show_warning
@@ -17,9 +16,9 @@ from etc_policy.cli.printing import say
 from etc_policy.cli.progress import Progress
 from etc_policy.cli.terminal import print_json
 from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, VerdictError
-from etc_policy.errors.codes import Code
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @contextmanager
@@ -56,13 +55,13 @@ def _warn(issue: Issue) -> None:
     report_checks(checks_of_issues((issue,)))
 
 
-def settle(verb: Callable[[], T]) -> tuple[T, SeveralErrors | None]:
+def settle(verb: Callable[P, T], *args: P.args, **named: P.kwargs) -> tuple[T, SeveralErrors | None]:
     """The report of a verb and, where it failed and has one, its errors: to be raised when the report is printed.
 
     A verdict that did not pass is in the report, and is not said again as an error.
     """
     try:
-        return verb(), None
+        return verb(*args, **named), None
     except EtcError as error:
         if error.report is None:
             raise
@@ -91,15 +90,14 @@ def show_done(
     print_json(json.dumps({"schema_version": 1, key: done, "failed": failed}, indent=2))
 
 
-def finish(error: SeveralErrors | None, codes: tuple[ExitCode, ...] = ()) -> ExitCode:
-    """The exit code that says most of `codes`, those of the verdicts: a failed one says more than a report that is not written.
+def finish(error: SeveralErrors | None, code: ExitCode = ExitCode.DONE) -> ExitCode:
+    """The exit code of the report.
 
     Raises:
-        SeveralErrors: there is an error; its exit code is the one that says most of all.
+        SeveralErrors: there is an error, which ends the command with that code, or with its own where the report has none.
 
     """
     if error is not None:
-        is_unwritten = all(one.code == Code.CANNOT_WRITE for one in error.errors)
-        error.exit_code = code_with_unwritten(codes, [error]) if is_unwritten else worst([*codes, error.exit_code])
+        error.exit_code = code or error.exit_code
         raise error
-    return worst(codes)
+    return code

@@ -71,7 +71,7 @@ def command(
     require_one_form(flags, explain=explain, long=long)
     with open_project(flags) as project:
         plan, error = settle(
-            lambda: project.plan(*flags.terms, at=flags.at, every=every, read_stats=read_stats, out=out, check=True)
+            project.plan, *flags.terms, at=flags.at, every=every, read_stats=read_stats, out=out, check=True
         )
         where = places(project.policies(*flags.terms))
     long = long or explain or len(plan.tables) < MANY_TABLES

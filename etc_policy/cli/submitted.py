@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
     prepare_streams()
     configure(given, os.environ)
     said: dict[str, str] = {}
-    code = guarded(lambda: _run(_job_of(given), said, as_json="--json" in given))
+    code = guarded(_run, given, said)
     report, outcome = said.get("report", ""), _after(_OUTCOME, given)
     if outcome is not None:
         whole = {"exit_code": code, "report": report, "results": said.get("results")}
@@ -51,18 +51,18 @@ def _after(flag: str, given: Sequence[str]) -> str | None:
     return values[0] if values else None
 
 
-def _run(job: Path, said: dict[str, str], *, as_json: bool) -> int:
+def _run(given: Sequence[str], said: dict[str, str]) -> int:
     from etc_policy.api.submitting import run_job
     from etc_policy.report.report import render_results
 
-    progress = Progress()
+    job, progress = _job_of(given), Progress()
     try:
-        results, raise_errors = run_job(job, progress)
+        results = run_job(job, progress)
     finally:
         progress.stop()
     said["results"] = results.as_json(indent=2)
-    said["report"] = said["results"] if as_json else render_results(results, text_width())
-    raise_errors()
+    said["report"] = said["results"] if "--json" in given else render_results(results, text_width())
+    results.raise_errors(verdicts=True)
     return 0
 
 

@@ -36,8 +36,8 @@ def command(flags: Flags, remove: bool) -> ExitCode:
     verified. Only the catalog is written. A catalog that does not answer is tried three times, then the exit code is 4.
     """
     with open_project(flags) as project:
-        report, error = settle(lambda: project.sync(*flags.terms, at=flags.at, remove=remove))
+        report, error = settle(project.sync, *flags.terms, at=flags.at, remove=remove)
         where = places(project.policies(*flags.terms))
     show(flags, report, lambda: render_sync(report, text_width()))
     report_checks(checks_of_syncs(report, where))
-    return finish(error)
+    return finish(error, report.exit_code)

@@ -23,7 +23,7 @@ def command(flags: Flags) -> ExitCode:
     before the plan. A compaction that has completed stays: it lost nothing, so there is nothing to undo.
     """
     with open_project(flags) as project:
-        withdrawn, error = settle(lambda: project.undo(*flags.terms))
+        withdrawn, error = settle(project.undo, *flags.terms)
     lines = [f"{name}: the plan at {instant} is withdrawn" for name, instant in withdrawn.items()]
     tables = [{"policy": name, "instant": instant} for name, instant in withdrawn.items()]
     show_done(flags, error, "withdrawn", tables, lines, "etc has no pending plan.")

@@ -6,7 +6,6 @@ from typing import get_args
 
 import click
 
-from etc_policy.api.verifying import verdict_codes
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import Flags, common_options, conf_option, examples, jobs_option
@@ -41,8 +40,8 @@ def command(flags: Flags, level: VerifyLevel | None) -> ExitCode:
     `data` compares the rows of both views.
     """
     with open_project(flags) as project:
-        report, error = settle(lambda: project.verify(*flags.terms, at=flags.at, level=level))
+        report, error = settle(project.verify, *flags.terms, at=flags.at, level=level)
         where = places(project.policies(*flags.terms))
     show(flags, report, lambda: render_verifications(report, text_width()))
     report_checks(checks_of_verifications(report, where))
-    return finish(error, verdict_codes(table.verification for table in report.tables))
+    return finish(error, report.exit_code)

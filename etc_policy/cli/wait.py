@@ -68,7 +68,7 @@ def command(flags: Flags, names: tuple[str, ...], until: datetime, timeout_ms: i
     timeout, poll = (timedelta(milliseconds=span) for span in (timeout_ms, poll_ms))
     select, exclude = require_choice(flags, *names)
     with open_project(flags) as project:
-        report, error = settle(lambda: project.wait(select, exclude, until=until, timeout=timeout, poll=poll))
+        report, error = settle(project.wait, select, exclude, until=until, timeout=timeout, poll=poll)
     show(flags, report, lambda: "" if error else "\n".join(_line(table) for table in report.tables))
     return finish(error)
 

@@ -45,3 +45,6 @@ from etc_policy.errors.exceptions import (
 from etc_policy.errors.exceptions import (
     first_line as first_line,
 )
+from etc_policy.errors.exceptions import (
+    worst as worst,
+)

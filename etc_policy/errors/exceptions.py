@@ -217,6 +217,18 @@ class SeveralErrors(EtcError):  # noqa: N818 - a group, like ExceptionGroup
         return tuple(issue for error in self.errors for issue in error.issues)
 
 
+def worst(codes: Iterable[ExitCode], errors: Iterable[EtcError] = (), unwritten: Iterable[EtcError] = ()) -> ExitCode:
+    """The exit code that says most of codes and errors: an engine's failure, then a failed verdict, then a retry.
+
+    `unwritten` are the errors of files that could not be written: a failed verdict says more than these.
+    """
+    found = {*codes, *(error.exit_code for error in errors)}
+    if ExitCode.FAILED not in found:
+        found |= {error.exit_code for error in unwritten}
+    order = (ExitCode.ENGINE, ExitCode.FAILED, ExitCode.RETRY, ExitCode.CHANGES)
+    return next((code for code in order if code in found), ExitCode.DONE)
+
+
 def _common(values: Iterable[_T]) -> _T | None:
     """The value that all are, None where they differ."""
     found = set(values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from enum import IntEnum
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
@@ -23,6 +24,7 @@ __all__ = [
     "Frozen",
     "GitState",
     "Granularity",
+    "Level",
     "Manifest",
     "Policy",
     "Sample",
@@ -37,8 +39,21 @@ __all__ = [
 MANIFEST_SCHEMA_VERSION = 1
 
 OTHER_GRANULARITY: dict[Granularity, Granularity] = {"log_file": "file_slice", "file_slice": "log_file"}
-#: Those that need no rows, and so no Spark.
-LEVELS_WITHOUT_ROWS: tuple[VerifyLevel, ...] = ("metadata", "logs")
+
+
+class Level(IntEnum):
+    """The levels of verifications and proofs, the weakest first; `Level[name]` is that of a name in a file."""
+
+    metadata = 0
+    logs = 1
+    sample = 2
+    data = 3
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether it needs rows, and so Spark."""
+        return self >= Level.sample
+
 
 #: Keys of a policy that decide nothing, so that they are not part of its fingerprint.
 NOT_IN_FINGERPRINT = frozenset({"source", "description", "tags", "enabled", "sync", "extends", "fingerprint"})

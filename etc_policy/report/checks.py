@@ -15,15 +15,8 @@ from etc_policy.table.formats import count_of, format_bytes, format_duration, fo
 from etc_policy.verify.ports import CheckStatus
 
 if TYPE_CHECKING:
-    from etc_policy.report.results import (
-        FreshnessReport,
-        RunResults,
-        SyncReport,
-        SyncResult,
-        TableFreshness,
-        TableResult,
-        VerificationReport,
-    )
+    from etc_policy.report.results import FreshnessReport, RunResults, SyncReport, TableFreshness, VerificationReport
+    from etc_policy.run.results import SyncResult, TableResult
     from etc_policy.verify.ports import Verification
 
 Places = Mapping[str, Where | None]

@@ -7,7 +7,7 @@ from itertools import chain
 from zoneinfo import ZoneInfo
 
 from etc_policy.plan.refusals import no_commit
-from etc_policy.plan.unknown_state import why_unknown
+from etc_policy.plan.rules import why_unknown
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.results import TableFreshness
 from etc_policy.table.formats import format_time
@@ -15,7 +15,7 @@ from etc_policy.table.history import TableHistory, promise_of, promises_in, with
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.proof import Proof, proof_of, proven_until
 from etc_policy.table.state import TableState
-from etc_policy.table.watermark import complete_until_ms, watermark_of
+from etc_policy.table.watermark import completeness_of
 from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
 from etc_policy.verify.late_data import late_data
 from etc_policy.verify.latency import judge_latency
@@ -66,8 +66,8 @@ def _judge(
     policy: Policy, state: TableState, now_ms: int, history: TableHistory | None, proofs: Sequence[Proof]
 ) -> TableFreshness:
     """The freshness of a table whose files and times can be trusted."""
-    mark = watermark_of(state, policy.data_latency_ms)
-    until = _until(policy, complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms), proofs)
+    until_ms, mark = completeness_of(state, policy.data_latency_ms, now_ms)
+    until = _until(policy, until_ms, proofs)
     lag_ms = completeness_lag_ms(now_ms, until)
     last = promise_of(policy, state)
     found = TableFreshness(

@@ -10,10 +10,10 @@ from pydantic import Field
 from etc_policy.errors import EtcError
 from etc_policy.plan.model import TablePlan
 from etc_policy.policy.locations import location_identity
-from etc_policy.policy.manifest import Frozen, Policy, changed_values
-from etc_policy.report.results import TableResult, TableVerification
+from etc_policy.policy.manifest import Frozen, Level, Policy, changed_values
+from etc_policy.report.results import TableVerification
 from etc_policy.report.run_files import RunFile, RunKind
-from etc_policy.run.ports import TableStatus
+from etc_policy.run.results import TableResult, TableStatus
 from etc_policy.table.commit_keys import (
     FINGERPRINT,
     GIT_DIRTY,
@@ -29,7 +29,6 @@ from etc_policy.table.commit_keys import (
 from etc_policy.table.formats import iso_time
 from etc_policy.table.history import Commit, TableHistory
 from etc_policy.table.instants import instant_to_ms
-from etc_policy.table.proof import LEVELS
 from etc_policy.verify.ports import Verification
 
 HISTORY_SCHEMA_VERSION = 1
@@ -240,7 +239,7 @@ def latest_verdict(checks: Sequence[RecordedCheck]) -> Verification | None:
     """What the checks of a compaction say of it together: the last one, but that a weaker one does not outweigh a failure."""
     found: Verification | None = None
     for one in (check.verification for check in checks):
-        is_weaker = found is not None and LEVELS.index(one.level) < LEVELS.index(found.level)
+        is_weaker = found is not None and Level[one.level] < Level[found.level]
         if found is None or found.status != "fail" or one.status == "fail" or not (is_weaker or one.status == "error"):
             found = one
     return found

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import get_args
 
-from etc_policy.policy.manifest import Policy
-from etc_policy.report.results import SyncStatus, TableFreshness, TableResult
-from etc_policy.run.ports import TableStatus
-from etc_policy.table.proof import LEVELS
+from etc_policy.policy.manifest import Level, Policy
+from etc_policy.report.results import TableFreshness
+from etc_policy.run.results import SyncStatus, TableResult, TableStatus
 from etc_policy.verify.freshness import FreshnessStatus
 from etc_policy.verify.ports import VerificationStatus
 
@@ -129,7 +128,7 @@ def _freshness_samples(observation: TableObservation) -> Iterator[MetricSample]:
     yield from _states(FRESHNESS, get_args(FreshnessStatus), found.status)
     yield from _known(COMPLETE_UNTIL, _seconds(found.complete_until_ms))
     if found.complete_until_proof is not None:
-        yield from _states(COMPLETE_UNTIL_PROOF, LEVELS, found.complete_until_proof.level)
+        yield from _states(COMPLETE_UNTIL_PROOF, tuple(Level.__members__), found.complete_until_proof.level)
         yield from _known(COMPLETE_UNTIL_PROVED, _seconds(found.complete_until_proof.proved_at_ms))
     yield from _known(LAG, found.lag_seconds)
     yield from _known(TARGET, _seconds(limits.target_ms))

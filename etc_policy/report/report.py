@@ -15,13 +15,12 @@ from etc_policy.report.results import (
     FreshnessReport,
     RunResults,
     SyncReport,
-    SyncResult,
     TableFreshness,
-    TableResult,
     TableVerification,
     VerificationReport,
 )
 from etc_policy.report.sync import COMPLETE_UNTIL, THRESHOLD
+from etc_policy.run.results import SyncResult, TableResult
 from etc_policy.table.formats import (
     TEXT_WIDTH,
     count_of,

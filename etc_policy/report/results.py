@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
-from datetime import datetime
-from typing import Annotated, Literal
+from collections.abc import Iterable
+from typing import Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import PrivateAttr
 
+from etc_policy.errors import EtcError, ExitCode, SeveralErrors, VerdictError, worst
+from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Freshness, Frozen, GitState
-from etc_policy.run.ports import Outcome, TableStatus
+from etc_policy.run.results import SyncResult, TableResult
 from etc_policy.table.proof import Proof
 from etc_policy.verify.freshness import FreshnessStatus
 from etc_policy.verify.late_data import LateData
@@ -20,79 +20,75 @@ from etc_policy.verify.ports import Verification
 RESULTS_SCHEMA_VERSION = 1
 
 
-def _require_time(text: str) -> str:
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError("a time needs a zone")
-    return text
-
-
-#: A moment in ISO 8601 with its zone.
-IsoTime = Annotated[str, AfterValidator(_require_time)]
-SyncStatus = Literal["synced", "unchanged", "removed", "failed"]
-
-
-class SyncResult(Frozen):
-    """What was done to the properties of one RO table; `properties` are those that it has now, None where not known."""
-
-    policy: str
-    ro_table: str
-    status: SyncStatus
-    properties: dict[str, str] | None = None
-    attempts: int = 1
-    message: str | None = None
-
-
-class TableResult(Frozen):
-    """What happened to one table, and what its verification says; times are epoch ms or ISO 8601.
-
-    `seconds` is the time until the compaction was done, `step_seconds` that of each step (`compact`, `verify`, `sync`),
-    and `run_seconds` what Hudi took of it. `resumed_instant` is the compaction of an earlier run that was finished first;
-    the counts are of the last one. `refusals_in_a_row` counts those of earlier runs with this one. `sync` is None where
-    the policy names no RO table, or nothing was done that could change what is said of it. `next_due_ms` is until when no
-    run is needed, by the plan; None without a known interval between runs.
-    """
-
-    policy: str
-    policy_fingerprint: str | None = None
-    base_path: str
-    status: TableStatus
-    reason: str | None = None
-    hints: tuple[str, ...] = ()
-    instant: str | None = None
-    resumed_instant: str | None = None
-    threshold_ms: int | None = None
-    started_at: IsoTime
-    completed_at: IsoTime
-    seconds: float
-    step_seconds: dict[str, float] = Field(default_factory=dict)
-    run_seconds: float = 0.0
-    refusals_in_a_row: int = 0
-    file_slices: int = 0
-    log_files: int = 0
-    bytes_read: int = 0
-    bytes_written: int = 0
-    bytes_written_estimate: int = 0
-    watermark_predicted_ms: int | None = None
-    watermark_measured_ms: int | None = None
-    next_due_ms: int | None = None
-    verification: Verification | None = None
-    sync: SyncResult | None = None
-
-
-class RunResults(Frozen):
-    """The results of one `etc apply`."""
+class Report(Frozen):
+    """What a verb found and did, table by table; `errors` are what went wrong besides, which its JSON does not have."""
 
     schema_version: int = RESULTS_SCHEMA_VERSION
+    _errors: tuple[EtcError, ...] = PrivateAttr(())
+    _unwritten: tuple[EtcError, ...] = PrivateAttr(())
+
+    @property
+    def errors(self) -> tuple[EtcError, ...]:
+        """Those of tables, in their order, then those of files that could not be written."""
+        return (*self._errors, *self._unwritten)
+
+    @property
+    def unwritten(self) -> tuple[EtcError, ...]:
+        """Those of files that could not be written."""
+        return self._unwritten
+
+    @property
+    def verdicts(self) -> tuple[tuple[str, Verification], ...]:
+        """The verification of each policy's table that has one."""
+        return ()
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The code that says most of the verdicts and of the errors."""
+        return worst((verdict.exit_code for _, verdict in self.verdicts), self._errors, self._unwritten)
+
+    def with_errors(self, errors: Iterable[EtcError] = (), unwritten: Iterable[EtcError] = ()) -> Self:
+        """The report, with these errors besides; `unwritten` are those of files that could not be written."""
+        found = self.model_copy()
+        found._errors, found._unwritten = (*self._errors, *errors), (*self._unwritten, *unwritten)
+        return found
+
+    def raise_errors(self, *, verdicts: bool = False) -> None:
+        """Return where there is none; with `verdicts` each that did not pass is one too.
+
+        Raises:
+            SeveralErrors: all of them, with this report.
+
+        """
+        failed = [error for one in self.verdicts if verdicts and (error := _verdict_error(*one)) is not None]
+        if self.errors or failed:
+            raise SeveralErrors((*self._errors, *failed, *self._unwritten), self.exit_code, self)
+
+
+def _verdict_error(policy: str, verdict: Verification) -> VerdictError | None:
+    if verdict.exit_code == ExitCode.DONE:
+        return None
+    error = VerdictError(Code.VERIFICATION_FAILED, f"verification of `{policy}`: {verdict.status} ({verdict.failures})")
+    error.exit_code = verdict.exit_code
+    return error
+
+
+class RunResults(Report):
+    """The results of one `etc apply`."""
+
     plan_id: str | None = None
     git: GitState | None = None
     tables: tuple[TableResult, ...]
 
+    @property
+    def verdicts(self) -> tuple[tuple[str, Verification], ...]:
+        """Those of the tables that were verified."""
+        return tuple((one.policy, one.verification) for one in self.tables if one.verification is not None)
 
-class SyncReport(Frozen):
+
+class SyncReport(Report):
     """The results of one `etc sync`."""
 
-    schema_version: int = RESULTS_SCHEMA_VERSION
     observed_at: str
     tables: tuple[SyncResult, ...]
 
@@ -113,12 +109,16 @@ class FinishedService(Frozen):
     instant: str
 
 
-class VerificationReport(Frozen):
+class VerificationReport(Report):
     """The verdicts of one `etc verify`."""
 
-    schema_version: int = RESULTS_SCHEMA_VERSION
     observed_at: str
     tables: tuple[TableVerification, ...]
+
+    @property
+    def verdicts(self) -> tuple[tuple[str, Verification], ...]:
+        """Those of all tables."""
+        return tuple((one.policy, one.verification) for one in self.tables)
 
 
 class TableFreshness(Frozen):
@@ -155,39 +155,19 @@ class TableFreshness(Frozen):
     data_latency: LatencyVerdict | None = None
 
 
-class FreshnessReport(Frozen):
+class FreshnessReport(Report):
     """The freshness of all selected tables at one moment."""
 
-    schema_version: int = RESULTS_SCHEMA_VERSION
     observed_at: str
     git: GitState | None = None
     tables: tuple[TableFreshness, ...]
 
+    @property
+    def exit_code(self) -> ExitCode:
+        """The code that says most: FAILED where a table is beyond its limit, or nothing is known of it."""
+        return self.exit_code_from("error")
 
-#: What a result has as the outcome has it.
-_OF_OUTCOME = tuple({one.name for one in fields(Outcome)} & TableResult.model_fields.keys() - {"run_seconds"})
-
-
-def table_result(
-    outcome: Outcome,
-    *,
-    started_at: str,
-    completed_at: str,
-    step_seconds: Mapping[str, float],
-    watermark_measured_ms: int | None,
-    verification: Verification | None,
-    refusals_in_a_row: int = 0,
-) -> TableResult:
-    """One table's result from what was done and what was verified."""
-    return TableResult(
-        **{name: getattr(outcome, name) for name in _OF_OUTCOME},
-        resumed_instant=outcome.instant if outcome.status == "resumed" else None,
-        started_at=started_at,
-        completed_at=completed_at,
-        seconds=round(step_seconds["compact"], 3),
-        step_seconds={step: round(seconds, 3) for step, seconds in step_seconds.items()},
-        run_seconds=round(outcome.run_seconds, 3),
-        refusals_in_a_row=refusals_in_a_row,
-        watermark_measured_ms=watermark_measured_ms,
-        verification=verification,
-    )
+    def exit_code_from(self, status: Literal["warn", "error"]) -> ExitCode:
+        """The same, where tables fail from this status on; what is not known is a verdict here, and no failure of the engine."""
+        failing = ("error", "unknown", *(("warn",) if status == "warn" else ()))
+        return worst((ExitCode.FAILED for table in self.tables if table.status in failing), (), self.errors)

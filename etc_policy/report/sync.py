@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from etc_policy.policy.manifest import Policy, VerifyLevel
-from etc_policy.report.results import TableFreshness, TableResult
-from etc_policy.run.ports import TableStatus
+from etc_policy.policy.manifest import Level, Policy, VerifyLevel
+from etc_policy.report.results import TableFreshness
+from etc_policy.run.results import TableResult, TableStatus
 from etc_policy.table.formats import iso_time
 from etc_policy.table.history import promise_of
-from etc_policy.table.proof import LEVELS
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.verify.ports import VerificationStatus
 from etc_policy.verify.prover import verdict_on_rows
@@ -138,8 +137,8 @@ def _said(record: CompactionRecord | None, verdict: Verdict | None, before: Mapp
 
 
 def _rank(said: Mapping[str, str]) -> tuple[int, bool]:
-    level = said.get(VERIFIED_LEVEL)
-    return LEVELS.index(level) if level in LEVELS else -1, said.get(STATUS) != _PARTLY
+    level = Level.__members__.get(said.get(VERIFIED_LEVEL, ""))
+    return -1 if level is None else level, said.get(STATUS) != _PARTLY
 
 
 def _kept(record: CompactionRecord | None, before: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from etc_policy.plan.model import Operation
 from etc_policy.policy.manifest import Policy
@@ -14,10 +14,6 @@ from etc_policy.table.state import TableState, newest_base_file, path_below
 
 if TYPE_CHECKING:
     from etc_policy.plan.repair import RepairFacts, SetCompletion
-
-TableStatus = Literal[
-    "compacted", "resumed", "already_applied", "withdrawn", "nothing_due", "refused", "stale", "failed"
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +55,24 @@ class Job:
         return any(operation.carried for operation in self.operations)
 
 
+class CommitGate(Protocol):
+    """What is asked between a compaction's work and its commit; both raise to refuse."""
+
+    def before_lock(self) -> None:
+        """All is done but the commit: it may wait here."""
+
+    def under_lock(self) -> None:
+        """The last question, under the table's lock."""
+
+
 class Compactor(Protocol):
     """Publishes and runs compactions. Every method raises EngineError with the engine's own words."""
 
-    def publish(self, job: Job, check: Callable[[bool], None]) -> None:
-        """Write the plan under the table's lock; `check` raises to refuse: it gets False before, True afterwards."""
+    def publish(self, job: Job, require_fit: Callable[[], None], require_still_fit: Callable[[], None]) -> None:
+        """Write the plan under the table's lock; the first is called before, the second afterwards, and both raise to refuse."""
 
-    def run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
-        """Execute the published plan and commit it with its metadata.
-
-        `begun` is called once it is inflight. `fence` may raise to refuse: it gets False when all is done but the commit, and
-        may wait then, and True last before the commit, under the table's lock.
-        """
+    def run(self, job: Job, begun: Callable[[], None], gate: CommitGate) -> None:
+        """Execute the published plan and commit it with its metadata, past the gate; `begun` is called once it is inflight."""
 
     def withdraw(self, job: Job) -> None:
         """Take back a published plan that has not completed, through the engine's own rollback where it was begun."""
@@ -82,10 +84,10 @@ class Compactor(Protocol):
 class Services(Protocol):
     """Carries out table services that others have scheduled. It raises EngineError with the engine's own words."""
 
-    def finish(self, job: Job, action: str, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
+    def finish(self, job: Job, action: str, begun: Callable[[], None], gate: CommitGate) -> None:
         """Run and commit the `compaction`, `logcompaction` or `clustering` that is pending at the job's instant.
 
-        `begun` and `fence` are as in `Compactor.run`, for a compaction.
+        `begun` and `gate` are as in `Compactor.run`, for a compaction.
         """
 
 
@@ -163,38 +165,3 @@ class Lease(Protocol):
 
     def require_alive(self, instant: str) -> None:
         """Return while our own run of `instant` may commit; raises EngineError when another may have taken over."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What was done to one table; counts and the estimate are of the plan, `bytes_written` is of the commit.
-
-    `run_seconds` is what Hudi took to execute and commit, the start of Spark not among it; 0 where it was not asked to.
-    `leaves_out` says that the plan left file slices out that hold something after its threshold only.
-    `writes_beside` are the instants of writes that began while the compaction was being committed, without its lock; None
-    where the table could not be read after the commit.
-    """
-
-    policy: str
-    base_path: str
-    status: TableStatus
-    threshold_ms: int | None = None
-    seen_until: str | None = None
-    instant: str | None = None
-    reason: str | None = None
-    hints: tuple[str, ...] = ()
-    completed: str | None = None
-    file_slices: int = 0
-    log_files: int = 0
-    bytes_read: int = 0
-    bytes_written: int = 0
-    bytes_written_estimate: int = 0
-    run_seconds: float = 0.0
-    writes_beside: tuple[str, ...] | None = ()
-    leaves_out: bool = False
-    watermark_predicted_ms: int | None = None
-
-    @property
-    def may_have_writes_beside(self) -> bool:
-        """Whether some are known, or nobody could look."""
-        return self.writes_beside != ()

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError, TableError
 from etc_policy.errors.codes import Code
-from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.model import TablePlan
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.fence import Fence
-from etc_policy.run.ports import Compactor, Job, Lease, Outcome, TableFiles, TableStatus
-from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_refusal, raise_unfit
+from etc_policy.run.ports import Compactor, Job, Lease, TableFiles
+from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_unfit, require_writable
+from etc_policy.run.results import TableResult, TableStatus, timed
 from etc_policy.table.history import Commit
 from etc_policy.table.state import TableState, TableStateReader
 
@@ -33,7 +34,7 @@ class Runner:
     progress: Progress
     clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
-    def finish_pending(self, policy: Policy, base_path: str) -> Outcome | None:
+    def finish_pending(self, policy: Policy, base_path: str) -> TableResult | None:
         """Finish a pending plan of etc that a killed run left; None without one.
 
         A plan whose log files are gone (a rollback took them), that is not all of its file slices, that archiving has passed,
@@ -44,6 +45,7 @@ class Runner:
             EngineError: Hudi failed; run it again. Or it can neither be executed nor withdrawn (table version 6).
 
         """
+        started_ms = self.clock_ms()
         self._release_left_lock(policy, base_path)
         with self._pending(policy, base_path) as found:
             if found is None:
@@ -55,9 +57,9 @@ class Runner:
                 with else_by_hand(self.files, job, spoiled):
                     self._engine(job, lease).withdraw(job)
                 return None
-            raise_refusal(policy, times_refusal(policy, state, self.clock_ms()))
+            require_writable(policy, state, self.clock_ms())
             try:
-                return self._run(job, self.fence(job, lease, state), "resumed")
+                return self._run(job, self.fence(job, lease, state), "resumed", started_ms)
             except OvertakenError as error:
                 self.progress(f"{policy.name}: {error.message}; planning again")
                 return None
@@ -71,8 +73,8 @@ class Runner:
             if lease.remove_left_lock(policy):
                 self.progress(f"{policy.name}: removed the table's lock, which a killed run had left")
 
-    def undo(self, policy: Policy, base_path: str) -> Outcome | None:
-        """Withdraw a pending plan of etc; None without one.
+    def undo(self, policy: Policy, base_path: str) -> str | None:
+        """Withdraw a pending plan of etc; its instant, or None without one.
 
         Raises:
             RetryableError: a run that executes it is alive.
@@ -86,7 +88,7 @@ class Runner:
             lease, _, job = found
             self.progress(f"{policy.name}: withdrawing it")
             self._engine(job, lease).withdraw(job)
-        return Outcome(policy=policy.name, base_path=base_path, status="withdrawn", instant=job.instant)
+        return job.instant
 
     def _remove_orphans(self, policy: Policy, base_path: str) -> None:
         """Remove carried log files whose plan somebody else has removed: they could be attached to a wrong slice (FACTS 8)."""
@@ -145,7 +147,7 @@ class Runner:
         plan_id: str,
         git_sha: str | None,
         require_derived: Callable[[], None] = lambda: None,
-    ) -> Outcome:
+    ) -> TableResult:
         """Publish exactly the planned compaction and execute it; `require_derived` raises for a plan that is not the table's.
 
         Raises:
@@ -154,49 +156,35 @@ class Runner:
             EngineError: Hudi failed; run it again.
 
         """
+        started_ms = self.clock_ms()
         if table.action != "compact" or table.instant is None:
             require_derived()
-            return _not_run(table)
+            return self._not_run(table, started_ms)
         with self.lease(table.base_path) as lease:
             state = self.reader.read(table.base_path, policy.event_time)
             done = self.files.completed_commit(table.base_path, table.instant)
             if done is not None and done.plan_id == plan_id:
-                return replace(_not_run(table), status="already_applied", completed=done.completed)
-            job = Job(
-                policy=policy,
-                base_path=table.base_path,
-                table_version=table.table_version,
-                metadata_partitions=state.metadata_partitions,
-                instant=table.instant,
-                operations=table.operations,
-                extra_metadata=extra_metadata(table, plan_id, git_sha),
-                partitions_with_logs=state.partitions_with_logs,
-            )
-            fence = self.fence(job, lease, state)
+                return self._not_run(table, started_ms, done)
+            fence = self.fence(_job_of(policy, table, state, extra_metadata(table, plan_id, git_sha)), lease, state)
             raise_unfit(policy, table, state, self.clock_ms(), published=False)
             require_derived()
-            self._publish(policy, table, fence)
-            outcome = self._run(job, fence, "compacted")
-        return replace(outcome, watermark_predicted_ms=table.watermark_after_ms)
+            compactor, job = self.compactor(), fence.job
+            self.progress(f"{policy.name}: publishing the plan at {job.instant} ({len(job.operations)} file slices)")
+            fence.before_publishing()
+            require = partial(self._require_fit, policy, table)  # the table may have changed while Spark started
+            compactor.publish(job, partial(require, published=False), partial(require, published=True))
+            result = self._run(job, fence, "compacted", started_ms)
+        return result.model_copy(update={"watermark_predicted_ms": table.watermark_after_ms})
 
     def fence(self, job: Job, lease: Lease, state: TableState) -> Fence:
         """What is asked between the work of a job and its commit; `state` is the newest that was read."""
         return Fence(self.reader, self.files, job, lease, state)
 
-    def _publish(self, policy: Policy, table: TablePlan, fence: Fence) -> None:
-        """Publish the plan unless the table changed since it was looked at before Spark starts."""
-        job = fence.job
-        compactor = self.compactor()
-        self.progress(f"{policy.name}: publishing the plan at {job.instant} ({len(job.operations)} file slices)")
-        fence.before_publishing()
+    def _require_fit(self, policy: Policy, table: TablePlan, *, published: bool) -> None:
+        now = self.reader.read(table.base_path, policy.event_time)
+        raise_unfit(policy, table, now, self.clock_ms(), published=published)
 
-        def check(published: bool) -> None:
-            now = self.reader.read(table.base_path, policy.event_time)
-            raise_unfit(policy, table, now, self.clock_ms(), published=published)
-
-        compactor.publish(job, check)
-
-    def _run(self, job: Job, fence: Fence, status: TableStatus) -> Outcome:
+    def _run(self, job: Job, fence: Fence, status: TableStatus, started_ms: int) -> TableResult:
         log_files = sum(len(operation.log_files_compacted) for operation in job.operations)
         self.progress(f"{job.policy.name}: compacting {log_files} log files of {len(job.operations)} file slices")
         try:
@@ -209,12 +197,12 @@ class Runner:
         done = self._committed(job)
         completed = done.completed if done else None
         record = compaction_record(job.instant, completed or job.instant, job.extra_metadata)
-        return Outcome(
+        beside = fence.writes_beside(completed)
+        return TableResult(
             policy=job.policy.name,
             base_path=job.base_path,
             status=status,
             threshold_ms=record.threshold_ms if record else None,
-            seen_until=record.seen_until if record else None,
             instant=job.instant,
             completed=completed,
             file_slices=len(job.operations),
@@ -222,8 +210,10 @@ class Runner:
             bytes_read=sum(operation.bytes_read for operation in job.operations),
             bytes_written=done.bytes_written if done else 0,
             bytes_written_estimate=sum(operation.bytes_written_estimate for operation in job.operations),
-            run_seconds=seconds,
-            writes_beside=fence.writes_beside(completed),
+            run_seconds=round(seconds, 3),
+            writes_beside=beside,
+            resumed_instant=job.instant if status == "resumed" else None,
+            **timed(started_ms, self.clock_ms()),
         )
 
     def _committed(self, job: Job) -> Commit | None:
@@ -280,18 +270,32 @@ class Runner:
         lease.wait_for_dead_run(job.instant)
         return compactor
 
+    def _not_run(self, table: TablePlan, started_ms: int, done: Commit | None = None) -> TableResult:
+        """What is said of a plan that has nothing to be run, or that is `done` already."""
+        status: TableStatus = "refused" if table.action == "refused" else "nothing_due"
+        return TableResult(
+            policy=table.policy,
+            base_path=table.base_path,
+            status="already_applied" if done is not None else status,
+            threshold_ms=table.threshold_ms,
+            instant=table.instant,
+            completed=done.completed if done is not None else None,
+            reason=table.reason,
+            hints=table.hints,
+            watermark_predicted_ms=table.watermark_after_ms,
+            **timed(started_ms, self.clock_ms()),
+        )
 
-def _not_run(table: TablePlan) -> Outcome:
-    status: TableStatus = "refused" if table.action == "refused" else "nothing_due"
-    return Outcome(
-        policy=table.policy,
+
+def _job_of(policy: Policy, table: TablePlan, state: TableState, extra: Mapping[str, str]) -> Job:
+    """The compaction of a plan, with what the table's state adds to it."""
+    return Job(
+        policy=policy,
         base_path=table.base_path,
-        status=status,
-        threshold_ms=table.threshold_ms,
-        seen_until=table.seen.last_completed,
-        instant=table.instant,
-        reason=table.reason,
-        hints=table.hints,
-        leaves_out=table.left_out_though_due > 0,
-        watermark_predicted_ms=table.watermark_after_ms,
+        table_version=table.table_version,
+        metadata_partitions=state.metadata_partitions,
+        instant=table.instant or "",
+        operations=table.operations,
+        extra_metadata=extra,
+        partitions_with_logs=state.partitions_with_logs,
     )

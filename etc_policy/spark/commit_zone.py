@@ -78,16 +78,6 @@ def commit_zone(jvm: Any, job: Job) -> Iterator[None]:
         yield
 
 
-def before_commit(jvm: Any, job: Job, fence: Callable[..., None]) -> Callable[..., None]:
-    """The fence that looks at the clock too: completed later than requested, or nothing is committed."""
-
-    def check(*arguments: bool) -> None:
-        fence(*arguments)
-        require_right_time(jvm, job, completes=True)
-
-    return check
-
-
 def require_right_time(jvm: Any, job: Job, *, completes: bool = False) -> None:
     """Return if Hudi's time now is this machine's in the table's zone and, where the job `completes` now, after its instant.
 

@@ -10,10 +10,10 @@ from typing import Any
 from etc_policy.errors import EngineError, EtcError, OvertakenError
 from etc_policy.errors.codes import Code
 from etc_policy.run.carrying import carry_files, require_carried
-from etc_policy.run.ports import Job
+from etc_policy.run.ports import CommitGate, Job
 from etc_policy.run.table_files import timeline_of
 from etc_policy.spark import metadata_renewal
-from etc_policy.spark.commit_zone import before_commit
+from etc_policy.spark.commit_zone import require_right_time
 from etc_policy.spark.empty_commit import commit_nothing
 from etc_policy.spark.hudi_client import (
     compaction_instant,
@@ -51,28 +51,28 @@ class HudiCompactor:
         self._jvm = spark._jvm
         self._progress = progress
 
-    def publish(self, job: Job, check: Callable[[bool], None]) -> None:
-        """Write the plan file under the table's lock; `check` runs inside, before (False) and after (True) the write.
+    def publish(self, job: Job, require_fit: Callable[[], None], require_still_fit: Callable[[], None]) -> None:
+        """Write the plan file under the table's lock; `require_fit` is called before the write, `require_still_fit` after it.
 
         Raises:
             EngineError: Hudi failed.
-            EtcError: `check` refused; after the write the plan is withdrawn first, unless somebody has begun it meanwhile.
+            EtcError: one of them refused; after the write the plan is withdrawn first, unless somebody has begun it meanwhile.
 
         """
         require_bundle(self._jvm, job)
         with self._client(job) as client, self._lock(job, client) as require_held:
-            check(False)
+            require_fit()
             require_held()
             create_plan(job)
             try:
-                check(True)
+                require_still_fit()
                 require_held()
             except EtcError:
                 if not is_inflight(job):  # else its base files would go under its writer
                     self._take_back(job, client)
                 raise
 
-    def run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
+    def run(self, job: Job, begun: Callable[[], None], gate: CommitGate) -> None:
         """Execute the plan at the job's instant and commit it; a half-done earlier run is rolled back first.
 
         Before table version 8 what stays is carried into the new slice first.
@@ -86,8 +86,7 @@ class HudiCompactor:
                 *metadata_renewal.owed(job.base_path, job.metadata_partitions),
             ),
         )
-        fence = before_commit(self._jvm, job, fence)
-        self._with_metadata_table(job, lambda: self._run(job, begun, fence))
+        self._with_metadata_table(job, lambda: self._run(job, begun, gate))
         metadata_renewal.settle(job)
 
     def _with_metadata_table(self, job: Job, step: Callable[[], None]) -> None:
@@ -101,8 +100,8 @@ class HudiCompactor:
                 metadata_renewal.drop(self._jvm, client, hudi_table(self._spark, client), job)
             step()
 
-    def _run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
-        """Compact without the table's lock, then commit under it, so that what the fence has seen holds until the commit."""
+    def _run(self, job: Job, begun: Callable[[], None], gate: CommitGate) -> None:
+        """Compact without the table's lock, then commit under it, so that what the gate has seen holds until the commit."""
         with self._client(job) as client:
             result = self._begin(job, client)
             begun()
@@ -121,9 +120,11 @@ class HudiCompactor:
                 require_all_records(self._spark, job, result, metadata.getWriteStats())
                 add_stats_to_commit(self._jvm, job, metadata)
             try:
-                fence(False)
+                gate.before_lock()
+                require_right_time(self._jvm, job, completes=True)
                 with self._lock(job, client) as require_held:
-                    fence(True)
+                    gate.under_lock()
+                    require_right_time(self._jvm, job, completes=True)
                     require_carried(job)
                     require_held()
                     client.commitCompaction(job.instant, result if newer else metadata, self._empty())

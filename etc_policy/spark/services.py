@@ -7,7 +7,7 @@ from typing import Any
 
 from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
-from etc_policy.run.ports import Job
+from etc_policy.run.ports import CommitGate, Job
 from etc_policy.spark.compactor import HudiCompactor
 from etc_policy.spark.hudi_client import hudi_client
 from etc_policy.spark.table_lock import java_lease
@@ -21,18 +21,18 @@ class HudiServices:
         self._spark = spark
         self._compactor = HudiCompactor(spark, progress)
 
-    def finish(self, job: Job, action: str, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
+    def finish(self, job: Job, action: str, begun: Callable[[], None], gate: CommitGate) -> None:
         """Carry out and commit the service that is pending at the job's instant; Hudi rolls back what was begun first.
 
-        A compaction is committed behind the fence. Hudi commits the others itself, under the lock that the policy declares.
+        A compaction is committed past the gate. Hudi commits the others itself, under the lock that the policy declares.
 
         Raises:
             RetryableError: the table's lock is held.
-            EngineError: Hudi failed, or the fence refused.
+            EngineError: Hudi failed, or the gate refused.
 
         """
         if action == "compaction":
-            self._compactor.run(job, begun, fence)
+            self._compactor.run(job, begun, gate)
             return
         hint = "nothing is lost: run the same command again, it rolls back what was begun and starts anew"
         failure = EngineError(

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import get_args
 
-from etc_policy.policy.manifest import Frozen, VerifyLevel
+from etc_policy.policy.manifest import Frozen, Level, VerifyLevel
 from etc_policy.table.formats import format_time
-
-#: The weakest first.
-LEVELS: tuple[VerifyLevel, ...] = get_args(VerifyLevel)
 
 
 class Proof(Frozen):
@@ -20,9 +16,9 @@ class Proof(Frozen):
     proved_at_ms: int
 
     @property
-    def rank(self) -> int:
+    def rank(self) -> Level:
         """The larger the stronger."""
-        return LEVELS.index(self.level)
+        return Level[self.level]
 
     def __str__(self) -> str:
         return f"proof: {self.level}, {format_time(self.proved_at_ms // 1000 * 1000)}"
@@ -49,4 +45,4 @@ def proof_of(until_ms: int, proofs: Sequence[Proof], now_ms: int) -> Proof:
 
 def proven_until(proofs: Iterable[Proof], level: VerifyLevel) -> int | None:
     """Up to where a proof of the level or of a stronger one reaches; None without one."""
-    return max((one.until_ms for one in proofs if one.rank >= LEVELS.index(level)), default=None)
+    return max((one.until_ms for one in proofs if one.rank >= Level[level]), default=None)

@@ -80,3 +80,16 @@ def complete_until_ms(watermark_ms: int | None, observed_at_ms: int, data_latenc
     """What a user may rely on: RO is complete up to here, if the data keeps its promise on latency (FACTS 6)."""
     promised = observed_at_ms - data_latency_ms
     return promised if watermark_ms is None else min(watermark_ms, promised)
+
+
+class Completeness(NamedTuple):
+    """How far RO is complete, and the watermark that says so."""
+
+    until_ms: int
+    watermark: Watermark
+
+
+def completeness_of(state: TableState, data_latency_ms: int, now_ms: int) -> Completeness:
+    """How far RO of a table as it is now is complete: what freshness, claims and verifications all go by."""
+    mark = watermark_of(state, data_latency_ms)
+    return Completeness(complete_until_ms(mark.value_ms, now_ms, data_latency_ms), mark)

@@ -9,12 +9,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from etc_policy.plan.carry import is_carried_name
-from etc_policy.plan.refusals import Refusal
+from etc_policy.plan.refusals import Reason
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.history import TableHistory
 from etc_policy.table.state import FileSlice, LogFile, TableState
 from etc_policy.table.versions import CUT_VERSIONS
-from etc_policy.table.watermark import complete_until_ms, watermark_of
+from etc_policy.table.watermark import Completeness, completeness_of
 from etc_policy.verify.ports import ExpectationResult
 
 
@@ -41,7 +41,7 @@ class Evidence:
     history: TableHistory
     claim: Claim
     now_ms: int
-    unknown: Refusal | None = None
+    unknown: Reason | None = None
 
     @property
     def zone(self) -> ZoneInfo:
@@ -49,9 +49,14 @@ class Evidence:
         return ZoneInfo(self.state.timezone)
 
     @cached_property
+    def completeness(self) -> Completeness:
+        """How far RO is complete now, as far as the metadata can be trusted."""
+        return completeness_of(self.state, self.policy.data_latency_ms, self.now_ms)
+
+    @property
     def watermark_ms(self) -> int | None:
         """The completeness watermark now."""
-        return watermark_of(self.state, self.policy.data_latency_ms).value_ms
+        return self.completeness.watermark.value_ms
 
     @cached_property
     def completions(self) -> Mapping[tuple[str, str], list[str]]:
@@ -64,9 +69,7 @@ class Evidence:
     @property
     def complete_until_ms(self) -> int | None:
         """Up to where RO is complete now; None where nobody can know."""
-        if self.unknown is not None:
-            return None
-        return complete_until_ms(self.watermark_ms, self.now_ms, self.policy.data_latency_ms)
+        return None if self.unknown is not None else self.completeness.until_ms
 
     def speaks_of(self, file_slice: FileSlice, log_file: LogFile) -> bool:
         """Whether the claim speaks of what is in the log file: before version 8 its name shows no more than its base file.

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
+from etc_policy.errors import ExitCode
 from etc_policy.policy.manifest import Frozen, Policy, VerifyLevel
 from etc_policy.table.state import TableState
 
@@ -49,6 +50,11 @@ class UncheckedExpectation(Frozen):
     arguments: tuple[str, ...] = ()
 
 
+#: What is reported in the place of expectations where they could not be checked.
+UNREADABLE, MOVED_ON, UNANSWERED = "data_can_be_read", "table_unchanged_while_read", "table_can_be_reached"
+NO_TABLE, UNFIT = "table_can_be_read", "suite_fits_the_table"
+
+
 class Verification(Frozen):
     """The verdict over one table at the level that was reached: `metadata` wherever no rows were read.
 
@@ -71,6 +77,19 @@ class Verification(Frozen):
     def failures(self) -> str:
         """What did not pass, with its messages, on one line."""
         return "; ".join(f"{e.expectation}: {e.message or e.status}" for e in self.expectations if e.status != "pass")
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """DONE where it passed; to be tried again where only busy writers or a silent store were in the way.
+
+        A suite that does not fit the table is an error of the project's files.
+        """
+        if self.status in ("fail", "error"):
+            failed = {one.expectation for one in self.expectations if one.status != "pass"}
+            if self.status == "fail" or failed == {UNFIT}:
+                return ExitCode.FAILED
+            return ExitCode.RETRY if failed and failed <= {MOVED_ON, UNANSWERED} else ExitCode.ENGINE
+        return ExitCode.DONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from etc_policy.policy.manifest import LEVELS_WITHOUT_ROWS, Policy, VerifyLevel
+from etc_policy.policy.manifest import Level, Policy, VerifyLevel
 from etc_policy.table.history import TableHistory, promise_of
 from etc_policy.table.instants import add_ms, instant_to_ms
 from etc_policy.table.state import CompactionRecord, TableState
-from etc_policy.table.watermark import complete_until_ms, watermark_of
+from etc_policy.table.watermark import completeness_of
 from etc_policy.verify.catalog import FRESHNESS, VIEWS_AGREE, source_of
 from etc_policy.verify.compared_rows import choose_file_groups, other_partitions, pin_of, seed_of, spared_files
 from etc_policy.verify.evidence import Claim, Evidence
@@ -43,9 +43,9 @@ def claim_of(policy: Policy, state: TableState, now_ms: int) -> Claim:
     record = promise_of(policy, state)
     if record is not None:
         return claim_in(record)
-    mark = watermark_of(state, policy.data_latency_ms)
-    until_ms = complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms)
-    return Claim(until_ms, state.last_completed or "", leaves_out=True)
+    return Claim(
+        completeness_of(state, policy.data_latency_ms, now_ms).until_ms, state.last_completed or "", leaves_out=True
+    )
 
 
 def record_of_run(state: TableState, history: TableHistory, instant: str) -> CompactionRecord | None:
@@ -82,7 +82,7 @@ def verify_table(
     }
     with_rows = [place for place in range(len(bound)) if place not in found]
     listing: tuple[ExpectationResult, ...] = ()
-    if level not in LEVELS_WITHOUT_ROWS and with_rows and evidence.state.last_completed is not None:
+    if Level[level].reads_rows and with_rows and evidence.state.last_completed is not None:
         verifier = data_verifier()
         listing = _listing(evidence.state, verifier)
         if verdict_over(listing) == "pass":
@@ -215,7 +215,7 @@ def proof_level(verification: Verification) -> VerifyLevel:
     logs = next((one for one in verification.expectations if one.expectation == LOGS), None)
     if logs is None or logs.status == "fail" or logs.observed.get("log_files_unproven"):
         return "metadata"
-    return "sample" if verification.level not in LEVELS_WITHOUT_ROWS and agree else "logs"
+    return "sample" if Level[verification.level].reads_rows and agree else "logs"
 
 
 def _views_agree(results: Iterable[ExpectationResult], threshold_ms: int | None) -> bool:

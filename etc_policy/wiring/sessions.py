@@ -48,6 +48,8 @@ class SparkSessions:
     jobs: int = 1
     compaction_jobs: int = 1
     reaches_s3: bool = False
+    #: The running session; None before it is asked for.
+    session: Any = field(default=None, repr=False, compare=False)
     _unanswered: tuple[float, RetryableError] | None = field(init=False, default=None, repr=False, compare=False)
     _data_bytes: dict[str, int] = field(init=False, default_factory=dict, repr=False, compare=False)
     _mergings: dict[str, str] = field(init=False, default_factory=dict, repr=False, compare=False)
@@ -57,20 +59,20 @@ class SparkSessions:
     def spark(self) -> Any:  # noqa: ANN401 - a SparkSession, imported late
         """The Spark session; starting it takes seconds, so it is announced. Threads share it, each with jobs of its own."""
         with self._starting:
-            if "spark" not in self.__dict__:
-                self.__dict__["spark"] = self._start_spark("starting Spark", self._spark_confs(catalog=False))
+            if self.session is None:
+                self.session = self._start_spark("starting Spark", self._spark_confs(catalog=False))
         from etc_policy.spark.pools import in_pool
 
-        return in_pool(self.__dict__["spark"])
+        return in_pool(self.session)
 
     @property
     def has_spark(self) -> bool:
         """Whether a Spark session runs."""
-        return "spark" in self.__dict__
+        return self.session is not None
 
     def prepare_for_threads(self) -> None:
         """Threads may start Spark from now on: what an interrupt does to Java can be set by the main thread alone."""
-        if self.ends_java_on_interrupt and "spark" not in self.__dict__:
+        if self.ends_java_on_interrupt and self.session is None:
             from etc_policy.spark.interrupts import end_java_on_interrupt
 
             end_java_on_interrupt()
@@ -89,10 +91,10 @@ class SparkSessions:
         does not answer cannot hold them up.
         """
         confs = self._spark_confs(catalog=True)
-        if "spark" in self.__dict__ and self._catalog_of_session() != confs[_CATALOG]:
+        if self.session is not None and self._catalog_of_session() != confs[_CATALOG]:
             self.close()
-        if "spark" not in self.__dict__:
-            self.__dict__["spark"] = self._start_spark("starting Spark with the catalog", confs)
+        if self.session is None:
+            self.session = self._start_spark("starting Spark with the catalog", confs)
         return self.spark
 
     def _start_spark(self, step: str, confs: Mapping[str, str]) -> Any:  # noqa: ANN401 - as above
@@ -168,10 +170,10 @@ class SparkSessions:
 
     def close(self) -> None:
         """Stop Spark if it was started; one whose Java has died needs no stopping, which is no error of what was done."""
-        spark = self.__dict__.pop("spark", None)
-        if spark is not None:
+        session, self.session = self.session, None
+        if session is not None:
             with suppress(Exception):
-                spark.stop()
+                session.stop()
 
     def _spark_confs(self, *, catalog: bool) -> dict[str, str]:
         confs = self._with_s3({**self._shared(), **self._target_confs(), **self.spark_options})

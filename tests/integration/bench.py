@@ -93,7 +93,7 @@ class Bench:
             table.operations,
             extra,
         )
-        HudiCompactor(self.spark).publish(job, lambda _: None)
+        HudiCompactor(self.spark).publish(job, lambda: None, lambda: None)
 
     def properties_text(self) -> str:
         return (self.base / ".hoodie" / "hoodie.properties").read_text()

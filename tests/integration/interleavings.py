@@ -28,6 +28,7 @@ from etc_policy.errors import EtcError
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from etc_policy.policy.manifest import EventTime, Policy, Strategy, Verify, VerifyLevel
 from etc_policy.policy.manifest import Writer as WriterFacts
+from etc_policy.run.ports import CommitGate
 from etc_policy.spark.compactor import HudiCompactor
 from etc_policy.wiring import Environment, clock_ms
 from tests.integration.held import writer_step
@@ -118,6 +119,22 @@ class Case:
         )
 
 
+@dataclass(frozen=True)
+class HeldGate:
+    """The real one, held before the first question and after the last."""
+
+    gate: CommitGate
+    hook: Callable[[str], None]
+
+    def before_lock(self):
+        self.hook("compacted")
+        self.gate.before_lock()
+
+    def under_lock(self):
+        self.gate.under_lock()
+        self.hook("checked")
+
+
 class HeldCompactor(HudiCompactor):
     """The real one, which calls `hook` with the step that it has reached."""
 
@@ -125,19 +142,12 @@ class HeldCompactor(HudiCompactor):
         super().__init__(spark)
         self._hook = hook
 
-    def publish(self, job, check):
-        super().publish(job, check)
+    def publish(self, job, *checks):
+        super().publish(job, *checks)
         self._hook("published")
 
-    def run(self, job, begun, fence):
-        def held(locked):
-            if not locked:
-                self._hook("compacted")
-            fence(locked)
-            if locked:
-                self._hook("checked")
-
-        super().run(job, begun, held)
+    def run(self, job, begun, gate):
+        super().run(job, begun, HeldGate(gate, self._hook))
         self._hook("committed")
 
 
@@ -293,7 +303,7 @@ class Scene:
     def _apply(self, hook: Callable[[str], None]) -> str:
         lines: list[str] = []
         environment = HeldEnvironment(self.folder, lines.append)
-        environment.__dict__["spark"] = self.spark
+        environment.session = self.spark
         environment.hook = hook
         applier = Applier(environment, clock_ms())
         applier.run([self.case.policy(self.table.base)])

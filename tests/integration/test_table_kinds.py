@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from etc_policy.api.table_run import TableRun
+from etc_policy.api.table_apply import TableApply
 from etc_policy.hudi import commits as hudi_commits
 from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
@@ -354,11 +354,11 @@ def test_timestamps_from_column_statistics_or_not_at_all(kind):
 def command_verifies(table, level="metadata"):
     """What `etc apply` says of the table: status of the run and of the verification, which needs the statistics too."""
     environment = Environment(table.base.parent, lambda _: None)
-    environment.__dict__["spark"] = table.spark
+    environment.session = table.spark
     policy = table.policy.model_copy(update={"verify": Verify(level=level)})
     plan = table.settled_plan()
-    run = TableRun(environment, policy, EPOCH_MS + T * 1000 + policy.data_latency_ms)
-    run.apply(plan.tables[0], plan.plan_id)
+    run = TableApply(environment, policy, EPOCH_MS + T * 1000 + policy.data_latency_ms)
+    run.run(plan)
     return run.result.status, run.result.verification.status
 
 

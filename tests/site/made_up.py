@@ -18,9 +18,9 @@ from etc_policy.plan.model import make_plan
 from etc_policy.policy.files import suite_names
 from etc_policy.policy.reading import read_project
 from etc_policy.policy.resolve import compile_project
-from etc_policy.report.results import RunResults, TableVerification, VerificationReport, table_result
+from etc_policy.report.results import RunResults, TableVerification, VerificationReport
 from etc_policy.report.run_files import RunFile, run_file_name
-from etc_policy.run.ports import Outcome
+from etc_policy.run.results import TableResult, timed
 from etc_policy.table.formats import iso_time
 from etc_policy.table.instants import instant_from_ms
 from etc_policy.verify.evidence import Evidence
@@ -166,8 +166,13 @@ class Maker:
         planned = build_table_plan(self.policy, state, now_ms=at_ms, clock_ms=at_ms)
         plan = make_plan(iso_time(at_ms), (planned,))
         sha = f"{(at_ms // (12 * HOUR_MS)) * 2_654_435_761 % 2**64:016x}" * 2
-        outcome = Outcome(
-            self.policy.name, str(self.table.base), "refused", planned.threshold_ms, reason=planned.reason
+        outcome = TableResult(
+            policy=self.policy.name,
+            base_path=str(self.table.base),
+            status="refused",
+            threshold_ms=planned.threshold_ms,
+            reason=planned.reason,
+            **timed(at_ms, at_ms + 70_400),
         )
         if planned.action == "compact":
             outcome = self.compact(planned, plan.plan_id, sha, at_ms)
@@ -182,30 +187,29 @@ class Maker:
         self.table.compaction(planned.instant, stamp(at_ms + 70_000), *merged, extra=extra, plan_extra=extra)
         self.compacted += 1
         operations = planned.operations
-        return Outcome(
+        return TableResult(
             policy=self.policy.name,
             base_path=str(self.table.base),
             status="compacted",
             threshold_ms=planned.threshold_ms,
-            seen_until=planned.seen.last_completed,
             instant=planned.instant,
             file_slices=len(operations),
             log_files=sum(len(o.log_files_compacted) for o in operations),
             bytes_read=sum(o.bytes_read for o in operations),
             bytes_written=sum(file.size for file in merged),
             watermark_predicted_ms=planned.watermark_after_ms,
+            **timed(at_ms, at_ms + 70_400),
         )
 
     def record(self, plan, sha, at_ms, outcome):
         verification = self.verification(at_ms, outcome) if outcome.status == "compacted" else None
-        result = table_result(
-            outcome,
-            started_at=iso_time(at_ms),
-            completed_at=iso_time(at_ms + 90_000),
-            step_seconds={"compact": 70.4, "verify": 14.2},
-            watermark_measured_ms=outcome.watermark_predicted_ms,
-            verification=verification,
-        )
+        known = {
+            "completed_at": iso_time(at_ms + 90_000),
+            "step_seconds": {"compact": 70.4, "verify": 14.2},
+            "watermark_measured_ms": outcome.watermark_predicted_ms,
+            "verification": verification,
+        }
+        result = outcome.model_copy(update=known)
         results = RunResults(plan_id=plan.plan_id, tables=(result,))
         self.save(RunFile(kind="apply", recorded_at=iso_time(at_ms + 90_000), git_sha=sha, plan=plan, results=results))
 
@@ -244,15 +248,15 @@ def add_odd_runs(folder: Path) -> None:
     """Runs that completed nothing, one of a newer version, one with markup wherever a text may stand."""
     runs = folder / "target" / "runs"
     orders, clicks = (str(folder.absolute() / "lake" / name) for name in ("orders", "clicks"))
-    outcome = Outcome("orders_ro", orders, "stale", reason=f"the table changed {MARKUP}", hints=(MARKUP,))
-    at = iso_time(NOW_MS - 90 * MINUTE_MS)
-    result = table_result(
-        outcome,
-        started_at=at,
-        completed_at=at,
-        step_seconds={"compact": 0.2},
-        watermark_measured_ms=None,
-        verification=None,
+    at_ms = NOW_MS - 90 * MINUTE_MS
+    at = iso_time(at_ms)
+    result = TableResult(
+        policy="orders_ro",
+        base_path=orders,
+        status="stale",
+        reason=f"the table changed {MARKUP}",
+        hints=(MARKUP,),
+        **timed(at_ms, at_ms + 200),
     )
     stale = RunFile(kind="apply", recorded_at=at, git_sha=MARKUP, results=RunResults(plan_id=MARKUP, tables=(result,)))
     later = iso_time(NOW_MS - 40 * MINUTE_MS)

@@ -51,7 +51,7 @@ def job(tmp_path):
 @pytest.fixture
 def environment(tmp_path, dead):
     found = Environment(Path(tmp_path), lambda _: None)
-    found.__dict__["spark"] = dead
+    found.session = dead
     return found
 
 

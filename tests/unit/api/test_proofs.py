@@ -7,7 +7,7 @@ import pytest
 
 from etc_policy.api.proofs import begin_proof, claim_for, is_proven, level_to_prove, note_verdict, verdict_beside
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Verify
-from etc_policy.run.ports import Outcome
+from etc_policy.run.results import TableResult, timed
 from etc_policy.table.state import CompactionRecord, Instant, TableState
 from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.evidence import Claim, Evidence
@@ -113,7 +113,7 @@ def test_nothing_due_beside_a_delete_that_is_left_out_is_no_failure():
     assert (table.action, table.left_out_though_due) == ("nothing_due", 1)
     outcome = MemoryTable(state).runner().apply(policy, table, "plan", None)
     history = history_of(timezone=state.timezone)
-    claim = claim_for(policy, outcome, state, history, now_ms)
+    claim = claim_for(policy, outcome, table, state, history, now_ms)
     assert (claim.threshold_ms, claim.leaves_out) == (table.threshold_ms, True)
     assert prove_compacted(Evidence(policy, state, history, claim, clock_ms)).status == "pass"
 
@@ -211,6 +211,13 @@ def test_a_plan_of_another_column_that_is_finished_later_claims_nothing_in_the_n
     values = {"event_time_column.column": "other", "event_time_column.trust_commit_metadata": "true"}
     record = replace(RECORD, policy_values=values)
     state = replace(STATE, last_compaction=record)
-    done = Outcome("t", "/t", "resumed", record.threshold_ms, instant=record.instant)
-    assert claim_for(POLICY, done, state, history_of(), 5_000) == claim_of(POLICY, state, 5_000)
-    assert claim_for(POLICY, done, STATE, history_of(), 5_000) == Claim(RECORD.threshold_ms, RECORD.instant)
+    done = TableResult(
+        policy="t",
+        base_path="/t",
+        status="resumed",
+        threshold_ms=record.threshold_ms,
+        instant=record.instant,
+        **timed(0, 1),
+    )
+    assert claim_for(POLICY, done, None, state, history_of(), 5_000) == claim_of(POLICY, state, 5_000)
+    assert claim_for(POLICY, done, None, STATE, history_of(), 5_000) == Claim(RECORD.threshold_ms, RECORD.instant)

@@ -11,8 +11,7 @@ from contextvars import ContextVar
 import pytest
 
 from etc_policy import Project
-from etc_policy.api.one_table import outcomes_of
-from etc_policy.api.side_by_side import side_by_side
+from etc_policy.api.one_table import outcomes_of, side_by_side
 from etc_policy.cli.main import main
 from etc_policy.errors import EtcError, TableError
 from etc_policy.policy.manifest import EventTime, Policy

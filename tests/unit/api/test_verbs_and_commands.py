@@ -252,9 +252,7 @@ def test_finish(folder, etc_json, due):
     for by_command in (True, False):
         table = due()
         table.put_plan(C, PLAN.operations, {})
-        engine = SimpleNamespace(
-            finish=lambda job, _, begun, fence, of=table: MemoryCompactor(of).run(job, begun, fence)
-        )
+        engine = SimpleNamespace(finish=lambda job, _, begun, gate, of=table: MemoryCompactor(of).run(job, begun, gate))
         runner = table.runner()
         Project.environment.finisher = lambda runner=runner, engine=engine: Finisher(runner, lambda: engine)
         if by_command:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.api.verifying import broken_verification, exit_code_of, require_verifiable, verify
+from etc_policy.api.verifying import broken_verification, require_verifiable, verify
 from etc_policy.errors import EngineError, ExitCode, RetryableError
 from etc_policy.gx import verifier
 from etc_policy.policy.manifest import Verify
@@ -25,7 +25,7 @@ def test_what_kept_the_rows_from_being_read_is_one_sentence():
 
 def test_a_store_that_does_not_answer_is_worth_another_try():
     error = RetryableError("ETC450", "the object store of `s3a://b/t` does not answer")
-    assert exit_code_of(broken_verification("logs", None, error)) is ExitCode.RETRY
+    assert broken_verification("logs", None, error).exit_code is ExitCode.RETRY
 
 
 def verification(status, *failed):
@@ -36,8 +36,8 @@ def verification(status, *failed):
 @pytest.mark.parametrize(
     ("found", "code"),
     [
-        (verification("pass"), None),
-        (verification("warn", ("a", "warn")), None),
+        (verification("pass"), ExitCode.DONE),
+        (verification("warn", ("a", "warn")), ExitCode.DONE),
         (verification("fail", ("a", "fail")), ExitCode.FAILED),
         (verification("error", ("data_can_be_read", "error")), ExitCode.ENGINE),
         (verification("error", ("table_can_be_read", "error")), ExitCode.ENGINE),
@@ -49,7 +49,7 @@ def verification(status, *failed):
     ],
 )
 def test_only_busy_writers_are_worth_another_try(found, code):
-    assert exit_code_of(found) is code
+    assert found.exit_code is code
 
 
 class NoSpark:
@@ -81,7 +81,7 @@ def test_metadata_says_which_file_is_broken_where_no_row_can_be_read(kind, cut, 
     evidence = Evidence(POLICY, state, history_of(), claim_of(POLICY, state, NOW), NOW)
     found, judged = verify(NoSpark(kind), evidence, "data", lambda: evidence)
     assert judged is evidence
-    assert (found.status, exit_code_of(found)) == (status, code)
+    assert (found.status, found.exit_code) == (status, code)
     assert "Exception when reading log file" in found.expectations[-1].message
     files = next(one for one in found.expectations if one.expectation == FILES)
     assert (files.status == "fail", slice_of(STATE, "f1").base_file in str(files.observed)) == (cut > 0, cut > 0)

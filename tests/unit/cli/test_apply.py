@@ -44,8 +44,8 @@ TOUCHES = {"publish", "run", "commit", "withdraw"}
 class Compactor(MemoryCompactor):
     """Compacts the log files below the job's instant, as Hudi would."""
 
-    def run(self, job, begun, fence):
-        super().run(job, begun, fence)
+    def run(self, job, begun, gate):
+        super().run(job, begun, gate)
         chosen = {operation.file_id for operation in job.operations}
         self.table.state = replace(
             self.table.state,
@@ -664,7 +664,7 @@ class TestKilledRuns:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr("etc_policy.api.table_run.verify", killed)
+            patched.setattr("etc_policy.api.table_apply.verify", killed)
             etc("apply", "--yes", "--at", NOON, "--select", "orders_ro")
         assert data.apply_states["/t"].unproven.compaction.startswith(C)
         assert "its verification was begun and has not ended" in plan_of_orders(data).tables[0].warnings[0]
@@ -852,7 +852,7 @@ class TestWritesBesideTheCommit:
         assert "error[ETC416]" in err
 
     def test_nor_where_it_cannot_be_read_while_the_write_is_waited_for(self, etc, table, monkeypatch):
-        monkeypatch.setattr("etc_policy.api.table_run.await_writes", unread)
+        monkeypatch.setattr("etc_policy.api.table_apply.await_writes", unread)
         code, found, err = run(etc, "--yes", "--select", "orders_ro")
         assert (code, found["orders_ro"]) == (3, ("compacted", "pass"))
         assert "error[ETC213]" in err

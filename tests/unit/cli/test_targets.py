@@ -212,7 +212,7 @@ def test_the_target_decides_how_spark_starts(etc, targets, monkeypatch):
     assert without.items() <= confs.items()
     assert {key[:18] for key in confs.keys() - without.keys()} == {"spark.hadoop.fs.s3"}  # tables lie there
     assert others == [opened[0].spark_log, "/opt/hudi.jar", ("org.apache.hadoop:hadoop-aws:3.3.4",), 300.0]
-    del opened[0].__dict__["spark"]
+    opened[0].session = None
     opened[0].catalog_spark  # noqa: B018 - starts it
     assert started[1][0] == {
         **confs,

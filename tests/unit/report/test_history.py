@@ -11,8 +11,9 @@ from etc_policy.plan.model import CarriedFile, make_plan
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.report.history import RecordedCheck, latest_verdict, planned_tables, policy_history
 from etc_policy.report.history_text import render_history
-from etc_policy.report.results import RunResults, TableResult, TableVerification, VerificationReport
+from etc_policy.report.results import RunResults, TableVerification, VerificationReport
 from etc_policy.report.run_files import RunFile, read_run_files, run_file_name
+from etc_policy.run.results import TableResult
 from etc_policy.table.history import Commit, GroupWrite, TableHistory
 from etc_policy.verify.ports import ExpectationResult, Verification
 from tests.unit.hudi.table_folder import operation

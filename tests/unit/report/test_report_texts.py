@@ -12,11 +12,10 @@ from etc_policy.report.results import (
     TableFreshness,
     TableVerification,
     VerificationReport,
-    table_result,
 )
 from etc_policy.report.sync import verdict_of
 from etc_policy.report.views import ViewRows, render_views
-from etc_policy.run.ports import Outcome
+from etc_policy.run.results import TableResult, timed
 from etc_policy.verify.ports import ExpectationResult, Verification
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "reports"
@@ -58,14 +57,22 @@ VERDICTS = {"compacted": WARNED, "resumed": PASSED, "already_applied": PASSED, "
 
 
 def result(measured=T + 1, **changes):
-    outcome = Outcome(**{"policy": "orders_ro", "base_path": "lake/orders", "status": "compacted", **changes})
-    return table_result(
-        outcome,
-        started_at="2026-01-01T12:00:00.000Z",
-        completed_at="2026-01-01T12:00:09.000Z",
-        step_seconds={"compact": 8.76543},
-        watermark_measured_ms=measured if outcome.status in VERDICTS else None,
-        verification=VERDICTS.get(outcome.status),
+    status = changes.get("status", "compacted")
+    known = {
+        "policy": "orders_ro",
+        "base_path": "lake/orders",
+        "status": status,
+        "resumed_instant": changes.get("instant") if status == "resumed" else None,
+        "watermark_measured_ms": measured if status in VERDICTS else None,
+        "verification": VERDICTS.get(status),
+    }
+    return TableResult(
+        **{
+            **timed(1_767_268_800_000, 1_767_268_808_765),
+            "completed_at": "2026-01-01T12:00:09.000Z",
+            **known,
+            **changes,
+        }
     )
 
 
@@ -78,7 +85,7 @@ RESULTS = RunResults(
             file_slices=1,
             log_files=2,
             bytes_written=34_000,
-            run_seconds=8.76543,
+            run_seconds=8.765,
             watermark_predicted_ms=T + 1,
         ),
         result(
@@ -89,7 +96,7 @@ RESULTS = RunResults(
             threshold_ms=T,
             file_slices=3,
             log_files=1,
-            run_seconds=8.76543,
+            run_seconds=8.765,
         ),
         result(
             policy="twice_ro",

@@ -6,7 +6,6 @@ import pytest
 
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.report.freshness import table_freshness, unreadable
-from etc_policy.report.results import TableResult
 from etc_policy.report.sync import (
     COMPLETE_UNTIL,
     COMPLETE_UNTIL_LEVEL,
@@ -22,6 +21,7 @@ from etc_policy.report.sync import (
     ro_properties,
     verdict_of,
 )
+from etc_policy.run.results import TableResult
 from etc_policy.table.proof import Proof
 from etc_policy.table.state import CompactionRecord
 from etc_policy.verify.ports import Verification

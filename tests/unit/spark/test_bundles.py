@@ -14,7 +14,7 @@ from etc_policy.spark.compactor import HudiCompactor
 from etc_policy.spark.services import HudiServices
 from etc_policy.storage.open_storage import open_reader
 from tests.unit.hudi.table_folder import at, base, log
-from tests.unit.spark.test_compactor import files, job_of
+from tests.unit.spark.test_compactor import Gate, files, job_of
 
 
 def spark_with(release):
@@ -36,10 +36,10 @@ def job(table, monkeypatch):
 
 
 STEPS = {
-    "publish": lambda spark, job: HudiCompactor(spark).publish(job, lambda _: None),
-    "run": lambda spark, job: HudiCompactor(spark).run(job, lambda: None, lambda _: None),
-    "finish": lambda spark, job: HudiServices(spark).finish(job, "compaction", lambda: None, lambda _: None),
-    "cluster": lambda spark, job: HudiServices(spark).finish(job, "clustering", lambda: None, lambda _: None),
+    "publish": lambda spark, job: HudiCompactor(spark).publish(job, lambda: None, lambda: None),
+    "run": lambda spark, job: HudiCompactor(spark).run(job, lambda: None, Gate([])),
+    "finish": lambda spark, job: HudiServices(spark).finish(job, "compaction", lambda: None, Gate([])),
+    "cluster": lambda spark, job: HudiServices(spark).finish(job, "clustering", lambda: None, Gate([])),
 }
 
 

@@ -52,6 +52,19 @@ ENDED = {f".hoodie/timeline/{C}.compaction.{state}" for state in ("requested", "
 }
 
 
+class Gate:
+    """A commit gate that lets everything pass, and notes when it is asked."""
+
+    def __init__(self, calls):
+        self._calls = calls
+
+    def before_lock(self):
+        self._calls.append("before the lock")
+
+    def under_lock(self):
+        self._calls.append("under the lock")
+
+
 def job_of(table, version=9):
     policy = Policy(name="orders_ro", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
     return Job(policy, str(table.base), version, (), C, ())
@@ -163,16 +176,15 @@ def test_one_that_has_completed_is_not_taken_back(tmp_path, compactor, version, 
 def test_a_plan_that_grew_stale_while_it_was_published_is_taken_back_unless_somebody_runs_it(table, compactor, begun):
     """A stock writer would commit base files that are gone; if it dies the next run withdraws the plan."""
 
-    def check(published):
-        if published and begun:
+    def no_longer_fits():
+        if begun:
             table.file(C, ".compaction.inflight")
             table.data(C, base("f1"))
-        if published:
-            raise StalePlanError("ETC402", "archived")
+        raise StalePlanError("ETC402", "archived")
 
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1", 5))
     with pytest.raises(StalePlanError):
-        compactor.publish(replace(job_of(table), extra_metadata=OURS), check)
+        compactor.publish(replace(job_of(table), extra_metadata=OURS), lambda: None, no_longer_fits)
     assert read(table).own_pending == (C if begun else None)
     assert (table.base / "p" / base("f1").name(C)).exists() == begun
     assert (files(table) >= ENDED) == (not begun)
@@ -312,31 +324,31 @@ class TestCommitting:
         monkeypatch.setattr(found, "_lock", lock)
         monkeypatch.setattr(found, "_empty", lambda: None)
         monkeypatch.setattr(hudi_compactor, "takes_write_metadata", lambda _: False)
-        monkeypatch.setattr(
-            hudi_compactor, "before_commit", lambda _jvm, _job, fence: fence
-        )  # it asks Java for its clock
+        # it asks Java for its clock
+        monkeypatch.setattr(hudi_compactor, "require_right_time", lambda *_, completes: calls.append("clock"))
         heartbeat = SimpleNamespace(stop=lambda _: calls.append("heartbeat ends"))
         monkeypatch.setattr(hudi_compactor, "heartbeats", lambda _: heartbeat)
         return found
 
-    def test_the_fence_is_asked_before_the_lock_and_under_it(self, table, compactor, calls):
-        compactor.run(job_of(table), lambda: calls.append("begun"), lambda locked: calls.append(f"fence {locked}"))
+    def test_the_gate_and_the_clock_are_asked_before_the_lock_and_under_it(self, table, compactor, calls):
+        compactor.run(job_of(table), lambda: calls.append("begun"), Gate(calls))
         assert calls == [
-            *("compact", "begun", "fence False"),
-            *("lock", "fence True", "held", "commit", "unlock"),
+            *("compact", "begun", "before the lock", "clock"),
+            *("lock", "under the lock", "clock", "held", "commit", "unlock"),
         ]
 
-    @pytest.mark.parametrize("when", [False, True])
+    @pytest.mark.parametrize("when", ["before_lock", "under_lock"])
     @pytest.mark.parametrize("error", [OvertakenError("ETC415", "late", frozenset()), EngineError("ETC307", "lost")])
     def test_what_it_refuses_is_not_committed(self, table, compactor, calls, when, error):
         """The heartbeat may be another's where our run was lost; it is ours where writers have overtaken it."""
 
-        def fence(locked):
-            if locked == when:
-                raise error
+        def refuse():
+            raise error
 
+        gate = Gate(calls)
+        setattr(gate, when, refuse)
         with pytest.raises(type(error)):
-            compactor.run(job_of(table), lambda: None, fence)
+            compactor.run(job_of(table), lambda: None, gate)
         assert "commit" not in calls
         assert ("heartbeat ends" in calls) == isinstance(error, OvertakenError)
 

@@ -7,8 +7,15 @@ from etc_policy.errors import PolicyError
 from etc_policy.policy.files import read_suite
 from etc_policy.policy.manifest import EventTime, Freshness, Policy
 from etc_policy.verify.ports import DataCheck
-from etc_policy.verify.suite_faults import suite_issues
-from etc_policy.verify.suites import PARAMETERS, SuiteExpectation, bind_suite, in_column, parse_suite, suite_parameters
+from etc_policy.verify.suites import (
+    PARAMETERS,
+    SuiteExpectation,
+    bind_suite,
+    in_column,
+    parse_suite,
+    suite_issues,
+    suite_parameters,
+)
 
 SUITE = """\
 name: mine

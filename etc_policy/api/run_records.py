@@ -1,7 +1,8 @@
-"""What the last run of `etc apply` did to each table, from its results file and the kept run files."""
+"""`target/run_results.json`, and `target/runs/`: one file per run of apply and verify, kept for history, sync and the site."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -9,19 +10,59 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from etc_policy.api.artifacts import read_text
+from etc_policy.api.artifacts import read_text, write_text
+from etc_policy.api.one_table import errors_of
 from etc_policy.errors import EngineError, EtcError, Issue, Where
 from etc_policy.errors.codes import Code
+from etc_policy.plan.model import Plan
 from etc_policy.policy.locations import is_catalog_name, location_identity
 from etc_policy.policy.manifest import Policy
-from etc_policy.report.results import RESULTS_SCHEMA_VERSION, RunResults, TableResult
-from etc_policy.report.run_files import read_run_files
+from etc_policy.report.results import RESULTS_SCHEMA_VERSION, RunResults, VerificationReport
+from etc_policy.report.run_files import RunFile, RunFiles, read_run_files, run_file_name
+from etc_policy.run.results import TableResult
+from etc_policy.table.formats import iso_time
+from etc_policy.wiring import clock_ms
 
 RESULTS_FILE = "run_results.json"
 RUNS_FOLDER = "runs"
 
 #: Run files that are read at most, the newest.
 MAX_RUNS = 200
+
+
+def record_apply(target_dir: Path, results: RunResults, plan: Plan | None, git_sha: str | None) -> tuple[EtcError, ...]:
+    """Write what an apply did, and keep it with the plan that it carried out; returns what cannot be written."""
+    run = RunFile(kind="apply", recorded_at=iso_time(clock_ms()), git_sha=git_sha, plan=plan, results=results)
+    text = results.as_json(indent=2) + "\n"
+    return errors_of(lambda: write_text(target_dir, RESULTS_FILE, text), lambda: _record(target_dir, run))
+
+
+def record_verification(target_dir: Path, report: VerificationReport, git_sha: str | None) -> tuple[EtcError, ...]:
+    """Keep the verdicts of a run; returns what cannot be written."""
+    run = RunFile(kind="verify", recorded_at=iso_time(clock_ms()), git_sha=git_sha, verifications=report)
+    return errors_of(lambda: _record(target_dir, run))
+
+
+def _record(target_dir: Path, run: RunFile) -> None:
+    name = f"{RUNS_FOLDER}/{run_file_name(run, os.getpid())}"
+    write_text(target_dir, name, run.as_json() + "\n")
+
+
+def load_runs(target_dir: Path, warn: Callable[[Issue], None]) -> RunFiles:
+    """The runs that this machine keeps; a file that cannot be read is a warning, and left out."""
+    texts: list[tuple[str, str]] = []
+    unreadable: list[Issue] = []
+    for path in sorted((target_dir / RUNS_FOLDER).glob("*.json")):
+        try:
+            texts.append((str(path), read_text(target_dir, f"{RUNS_FOLDER}/{path.name}")))
+        except (OSError, UnicodeDecodeError):
+            message = "this run file cannot be read; it is left out"
+            unreadable.append(Issue(Code.UNREADABLE_RUN, message, Where(str(path)), level="warning"))
+    found = read_run_files(texts)
+    issues = (*unreadable, *found.issues)
+    for issue in issues:
+        warn(issue)
+    return RunFiles(found.files, issues)
 
 
 def last_results(target_dir: Path, policies: Iterable[Policy]) -> dict[str, TableResult]:

@@ -1,0 +1,313 @@
+"""One table of an `etc apply`: what is done to it, its verification, and what went wrong, whatever other tables meet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from etc_policy.api.derived_plans import require_derived
+from etc_policy.api.one_table import one_table, set_place
+from etc_policy.api.planning import require_same_table
+from etc_policy.api.proofs import begin_proof, claim_for, level_to_prove, note_verdict
+from etc_policy.api.starvation import count_refusal, count_stale, end_refusals, is_blocked_by_pending_work
+from etc_policy.api.syncing import failed_sync, sync_table
+from etc_policy.api.verifying import (
+    broken_verification,
+    gather_evidence,
+    read_for_proof,
+    verify,
+    without_promise,
+    wrong_times_errors,
+)
+from etc_policy.errors import EtcError, ExitCode, OvertakenError, StalePlanError
+from etc_policy.errors.codes import Code
+from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.plan.model import Plan, TablePlan
+from etc_policy.plan.skipped_slices import WrittenTo
+from etc_policy.policy.manifest import Policy
+from etc_policy.report.sync import NOT_DONE, verdict_of
+from etc_policy.run.fence import WRITER_WAIT_SECONDS
+from etc_policy.run.results import TableResult, timed
+from etc_policy.table.double_keys import exposed_in
+from etc_policy.table.formats import iso_time
+from etc_policy.table.state import GroupKey, TableState
+from etc_policy.table.watermark import watermark_of
+from etc_policy.verify.evidence import Evidence
+from etc_policy.wiring import Environment, clock_ms, resolve_table
+
+#: How often file slices may be overtaken before they are left out.
+OVERTAKEN_AT_MOST = 2
+_POLL_SECONDS = 0.25
+_SUMMED = ("file_slices", "log_files", "bytes_read", "bytes_written", "bytes_written_estimate", "run_seconds")
+
+
+@dataclass
+class TableApply:
+    """What one `etc apply` does to one table; one thread at a time works on it.
+
+    `policy` is the declared one, with its table as a base path once `locate` has found it. `made_ms` is when a saved plan was
+    made: what it says of the table must follow from the table. `overtaken` are the file slices of each try that writers were
+    faster with, and `beside` the compaction whose commit writes began beside, or may have. `elapsed_ms` says how long the
+    whole run has taken so far.
+    """
+
+    environment: Environment
+    declared: Policy
+    now_ms: int
+    git_sha: str | None = None
+    made_ms: int | None = None
+    elapsed_ms: Callable[[], int] = lambda: 0
+    result: TableResult | None = None
+    errors: list[EtcError] = field(default_factory=list)
+    overtaken: list[frozenset[GroupKey]] = field(default_factory=list)
+    beside: TableResult | None = None
+    policy: Policy = field(init=False)
+    _goes_back: bool = False
+
+    def __post_init__(self) -> None:
+        self.policy = self.declared
+
+    def locate(self) -> bool:
+        """Give the policy its table as a base path; false where the catalog does not know it."""
+        try:
+            with one_table(self.policy):
+                self.policy = resolve_table(self.environment, self.declared)
+        except EtcError as error:
+            self.fail(error, clock_ms())
+            return False
+        return True
+
+    def finish_pending(self) -> bool:
+        """Finish what a killed run left on the table; false where that failed and the table should be left alone."""
+        started = clock_ms()
+        try:
+            with one_table(self.policy):
+                finished = self.environment.runner().finish_pending(self.policy, self.policy.table)
+                if finished is not None:
+                    self._add(finished)
+        except EtcError as error:
+            self.fail(error, started)
+            return False
+        return True
+
+    def run(self, plan: Plan, report: Callable[[TableResult], None] = lambda _: None, *, last: bool = True) -> bool:
+        """Carry out the table's part of the plan and verify the table; true where it is to be planned again.
+
+        That is so where another try is left, and the plan is stale, which is not recorded then, or writes began beside its
+        commit. Else the result is passed to `report`.
+        """
+        started, policy = clock_ms(), self.policy
+        table = next(one for one in plan.tables if one.policy == policy.name)
+        try:
+            with one_table(policy):
+                require_same_table(table, policy)
+                # the plan's path may go through a link and back
+                table = table.model_copy(update={"base_path": policy.table})
+                check = partial(require_derived, self.environment, policy, table, self.made_ms, self.declared)
+                done = self.environment.runner().apply(policy, table, plan.plan_id, self.git_sha, check)
+                self._note(done, table)
+                if done.writes_beside and not last:
+                    await_writes(self.environment, policy, done)
+                    return True
+        except StalePlanError as error:
+            if isinstance(error, OvertakenError):
+                self.overtaken.append(error.groups)
+            if not last:
+                self.environment.progress(f"{error.message}; planning again")
+                return True
+            self.fail(error, started, table)
+        except EtcError as error:
+            self.fail(error, started, table)
+        if self.result is not None:
+            report(self.result)
+        return False
+
+    def _note(self, done: TableResult, table: TablePlan) -> None:
+        """Record what came of the table's plan; a run that was finished just now, and verified, left nothing to do."""
+        if done.status == "nothing_due" and self.result is not None:
+            end_refusals(self.policy, self.environment.apply_states)
+            return
+        if self.beside is None or done.status == "compacted":  # else what was compacted before is the result
+            self._add(done, table)
+        if self.result is not None:
+            self.result = self.result.model_copy(update={"next_due_ms": table.next_due_ms})
+        published_ms = table.pace.published_ms if table.pace else None
+        self._goes_back = published_ms is not None and table.threshold_ms < published_ms
+
+    def judge_beside(self) -> None:
+        """Add to the errors what writes beside the last commit have left to do."""
+        if self.beside is None:
+            return
+        try:
+            with one_table(self.policy):
+                self.errors += writes_beside_errors(self.environment, self.policy, self.beside)
+        except EtcError as error:
+            self.errors.append(error)
+
+    def sync(self) -> None:
+        """Record in the catalog what is known of the table now, if a compaction completed; an error leaves that as it is.
+
+        Just in time nothing is recorded where nothing was due, as that would start Spark in each run: what is said there holds,
+        unless the verification found that it does not, or T goes back behind an event that came late.
+        """
+        result = self.result
+        if result is None or self.policy.sync.ro_table is None:
+            return
+        idle = NOT_DONE if result.next_due_ms is None or self._takes_back(result) else (*NOT_DONE, "nothing_due")
+        if result.status in idle and result.resumed_instant is None:
+            return
+        started_ms = clock_ms()
+        try:
+            with one_table(self.policy):
+                done = sync_table(self.environment, self.policy, self.now_ms, verdict_of(result))
+        except EtcError as error:
+            self.errors.append(error)
+            done = failed_sync(self.policy, error)
+        steps = {**result.step_seconds, "sync": (clock_ms() - started_ms) / 1000}
+        self.result = result.model_copy(update={"sync": done, "step_seconds": steps})
+
+    def _takes_back(self, result: TableResult) -> bool:
+        """Whether what was said of the table before may not be true any more."""
+        found = verdict_of(result)
+        return self._goes_back or (found is not None and found.status in ("fail", "error"))
+
+    def fail(self, error: EtcError, started_ms: int, table: TablePlan | None = None) -> None:
+        """Record that the table was not compacted, unless it was in this run; `table` is the plan that was to be carried out."""
+        set_place(error, self.policy)
+        self.errors.append(error)
+        store = self.environment.apply_states
+        refusals = count_stale(self.policy, store, error, clock_ms()) if isinstance(error, StalePlanError) else 0
+        if self.beside is not None or (self.result is not None and self.result.status == "compacted"):
+            return
+        failed = TableResult(
+            policy=self.policy.name,
+            base_path=self.policy.table,
+            status="stale" if isinstance(error, StalePlanError) else "failed",
+            threshold_ms=table.threshold_ms if table else None,
+            instant=table.instant if table else None,
+            reason=error.message,
+            refusals_in_a_row=refusals,
+            **timed(started_ms, clock_ms()),
+        )
+        self._record(failed)
+
+    def _add(self, done: TableResult, table: TablePlan | None = None) -> None:
+        """Record what was done, then verify: an error of the verification never makes a done compaction undone."""
+        run_ms = self.elapsed_ms() if done.status in ("compacted", "resumed") else None
+        if self.beside is not None:
+            done = joined(self.beside, done)
+        if done.may_have_writes_beside:
+            self.beside = done
+        store, began_ms = self.environment.apply_states, clock_ms()
+        if done.status != "refused":
+            end_refusals(self.policy, store, run_ms)
+            try:
+                with one_table(self.policy):
+                    done = self._verified(done, table)
+            except EtcError as error:
+                self.errors.append(error)
+                broken = broken_verification(self.policy.verify.level, done.threshold_ms, error)
+                done = done.model_copy(update={"verification": broken})
+        if table is not None and is_blocked_by_pending_work(table):
+            refusals = count_refusal(self.policy, store, clock_ms(), table.pending).count
+            done = done.model_copy(update={"refusals_in_a_row": refusals})
+        ended_ms = clock_ms()
+        steps = {"verify": round((ended_ms - began_ms) / 1000, 3)} if done.verification is not None else {}
+        times = {"completed_at": iso_time(ended_ms), "step_seconds": {**done.step_seconds, **steps}}
+        self._record(done.model_copy(update=times))
+
+    def _verified(self, done: TableResult, table: TablePlan | None) -> TableResult:
+        """Verify at the policy's level; where nothing was due and the last compaction is proved, without rows.
+
+        A run that was killed after its commit leaves a compaction that nobody has verified: the next run does.
+        """
+        policy, store = self.policy, self.environment.apply_states
+        state, evidence = self._evidence(done, table)
+        level = level_to_prove(policy, state, is_idle=done.status == "nothing_due")
+        self.environment.progress(f"{policy.name}: verifying ({level})")
+        begin_proof(policy, state, store)
+        if evidence is None:
+            verification = without_promise(done, level)
+            note_verdict(policy, state, store, verification, level, None)
+        else:
+            verification, judged = verify(self.environment, evidence, level, lambda: self._evidence(done, table)[1])
+            note_verdict(policy, judged.state, store, verification, level, judged.claim)
+        self.errors += wrong_times_errors(policy, verification)
+        measured_ms = watermark_of(state, policy.data_latency_ms).value_ms
+        return done.model_copy(update={"verification": verification, "watermark_measured_ms": measured_ms})
+
+    def _evidence(self, done: TableResult, table: TablePlan | None) -> tuple[TableState, Evidence | None]:
+        """The table as it is now, and what of it is to be verified; None where it makes no claim."""
+        state, history = read_for_proof(self.environment, self.policy, self.policy.verify.level)
+        claim = claim_for(self.policy, done, table, state, history, self.now_ms)
+        return state, gather_evidence(self.policy, state, history, claim, self.now_ms) if claim else None
+
+    def _record(self, result: TableResult) -> None:
+        """One result: what was done last, and what an earlier run had begun and was finished before it."""
+        kept: dict[str, object] = {"policy_fingerprint": self.declared.fingerprint}
+        if (earlier := self.result) is not None:
+            kept |= {"resumed_instant": earlier.resumed_instant, "started_at": earlier.started_at}
+            kept["verification"] = result.verification or earlier.verification
+        self.result = result.model_copy(update=kept)
+
+
+def written_to(tries: Sequence[frozenset[GroupKey]]) -> WrittenTo:
+    """What to leave out after so many tries: nothing, then what was overtaken, then all that could be."""
+    if len(tries) < OVERTAKEN_AT_MOST:
+        return WrittenTo()
+    return WrittenTo(frozenset().union(*tries), all_deletes=len(tries) > OVERTAKEN_AT_MOST)
+
+
+def await_writes(environment: Environment, policy: Policy, done: TableResult) -> None:
+    """Return once the writes beside a compaction have ended and lie behind the clock-skew bound, or after some seconds."""
+    begun, deadline = set(done.writes_beside or ()), time.monotonic() + WRITER_WAIT_SECONDS
+    environment.progress(f"{policy.name}: a writer began while deletes were being committed; compacting what it writes")
+    while begun.intersection(_in_flight(environment.read_state(policy))) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    time.sleep(2 * MAX_CLOCK_SKEW_MS / 1000)
+
+
+def joined(first: TableResult, then: TableResult) -> TableResult:
+    """Two compactions of one table in one run, as one."""
+    beside, later = first.writes_beside, then.writes_beside
+    summed = {name: getattr(first, name) + getattr(then, name) for name in _SUMMED}
+    both = None if beside is None or later is None else (*beside, *later)
+    return then.model_copy(update={**summed, "writes_beside": both})
+
+
+def writes_beside_errors(environment: Environment, policy: Policy, done: TableResult) -> list[EtcError]:
+    """An error where what a writer wrote beside the compaction is not in base files yet, or others wrote in the meantime."""
+    state, history = environment.read_table(policy)
+    exposed = [
+        one
+        for one in exposed_in(state.instants, history.writes)
+        if one.write in (done.writes_beside or ()) or one.compaction == done.instant
+    ]
+    begun = _begun_beside(done, state)
+    if not state.exposed and not exposed and not begun.intersection(_in_flight(state)):
+        return []
+    first = min((*begun, *(one.write for one in exposed)), default=None)
+    message = (
+        f"a writer began {f'at {first} ' if first else ''}on `{policy.name}` while the compaction at {done.instant}, of "
+        "deletes, was being committed: a key that it wrote again can exist twice after its next upsert"
+    )
+    hint = (
+        "run `etc apply` again before that upsert: it compacts the key. Let the table's writers use a lock, and name it in "
+        "`writer.lock`"
+    )
+    error = EtcError(Code.WRITTEN_BESIDE, message, hint=hint)
+    error.exit_code = ExitCode.FAILED
+    return [error]
+
+
+def _begun_beside(done: TableResult, state: TableState) -> set[str]:
+    """The writes that began beside it; where nobody could look then, all that may have."""
+    if done.writes_beside is not None:
+        return set(done.writes_beside)
+    return {one for one in _in_flight(state) if done.completed is None or one <= done.completed}
+
+
+def _in_flight(state: TableState) -> set[str]:
+    return {write.requested for write in state.writes_in_flight if write.may_live}
