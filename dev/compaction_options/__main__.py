@@ -58,7 +58,13 @@ _NOTES = {
         ),
         "writers that set it: rows, types of columns and later writes as with their own client (1.2.0, run)",
     ),
-    "hoodie.write.record.merge.custom.implementation.classes": "name the classes of a merger of your own in `hudi_options`",
+    **dict.fromkeys(
+        (
+            "hoodie.write.record.merge.custom.implementation.classes",
+            "hoodie.datasource.write.record.merger.impls",
+        ),
+        "name the classes of a merger of your own in `hudi_options`",
+    ),
     "hoodie.schema.on.read.enable": "the schema is that of the last write before the compaction (FACTS 1.8)",
 }
 _HEAD = """# Options that a compaction reads

@@ -106,23 +106,36 @@ def _root(error: Exception) -> str:
 
 
 def _where(spark: Any, frame: Any, condition: str, request: DataCheck) -> Any:
-    """The rows for which a condition on partition columns holds; on others a row's change could take it out of one view."""
-    fields = list(request.partition_fields)
+    """The rows for which a condition on partition columns holds; on others a row's change could take it out of one view.
+
+    Of columns whose times a key generator writes in another form, Hudi finds no row by their values (FACTS 13).
+    """
+    fields = [name for name in request.partition_fields if name not in request.time_partition_fields]
     try:
         # A `select` would not do: Spark finds the columns of a condition behind it too.
         spark.createDataFrame([], frame.select(*[f"`{field}`" for field in fields]).schema).where(condition)
         return frame.where(condition)
     except Exception as error:
         reason = str(error).split("\n", 1)[0][:200]
-        hint = f"the partition columns are {', '.join(f'`{f}`' for f in fields)}" if fields else "the table has none"
+        hint = (
+            f"the partition columns are {', '.join(f'`{f}`' for f in fields)}"
+            if fields
+            else ("the table has none" if not request.partition_fields else "it has no other partition columns")
+        )
+        if request.time_partition_fields:
+            times = ", ".join(f"`{field}`" for field in request.time_partition_fields)
+            hint = f"the key generator writes {times} in another form, so that Hudi may find no row by it; {hint}"
         message = f"`verify.where` is not a condition on the partition columns: {reason}"
         raise PolicyError([Issue(Code.BAD_CONDITION, message, request.policy.place, hint)]) from error
 
 
 def narrowed(spark: Any, frame: Any, request: DataCheck) -> Any:
-    """What expectations on one view run on: the chosen file groups, and rows within the window."""
+    """What expectations on one view run on: the chosen file groups, and rows within the window.
+
+    All rows where the event-time column is one that Hudi finds no row by (`_where`): no row at all would pass everything.
+    """
     frame = sampled(spark, frame, request)
-    if request.since_ms is None:
+    if request.since_ms is None or request.policy.event_time.column in request.time_partition_fields:
         return frame
     _, event_ms = event_time_ms(frame.schema, request.policy.event_time)
     return frame.where(event_ms > request.since_ms)

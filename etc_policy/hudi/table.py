@@ -148,6 +148,7 @@ def _state(commits: TableCommits) -> TableState:
         living_writers=living_writers(storage, timeline),
         writes_in_flight=tuple(writes_in_flight(storage, timeline)),
         partition_fields=_partition_fields(properties),
+        time_partition_fields=_time_partition_fields(properties),
         missing_files=missing_files,
         unclear_files=unclear_files,
         stray_files=stray_files,
@@ -200,6 +201,17 @@ def _has_older_archive(timeline: Timeline) -> bool:
 def _partition_fields(properties: Mapping[str, str]) -> tuple[str, ...]:
     """The partition columns; a custom key generator has the kind of each behind a colon."""
     return tuple(name.split(":", 1)[0] for name in names_in(properties.get("hoodie.table.partition.fields")))
+
+
+def _time_partition_fields(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The partition columns whose times a key generator writes in a form of its own; all where kinds are unknown."""
+    generator = properties.get("hoodie.table.keygenerator.class", "").rpartition(".")[2]
+    kind = properties.get("hoodie.table.keygenerator.type", "") or generator
+    fields = [name.partition(":") for name in names_in(properties.get("hoodie.table.partition.fields"))]
+    if kind.upper().startswith("TIMESTAMP"):
+        return tuple(name for name, _, _ in fields)
+    is_custom = kind.upper().startswith("CUSTOM")
+    return tuple(name for name, _, said in fields if said.lower() == "timestamp" or (is_custom and not said))
 
 
 def _retained(timeline: Timeline) -> str | None:

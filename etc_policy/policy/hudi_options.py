@@ -51,6 +51,8 @@ RESERVED = {
     "hoodie.client.heartbeat.": _SAFETY,
     "hoodie.write.concurrency.mode": _SAFETY,
     "hoodie.clean.failed.writes.policy": _SAFETY,
+    "hoodie.cleaner.policy.failed.writes": _SAFETY,
+    "hoodie.auto.commit": _SAFETY,
     "hoodie.rollback.": _SAFETY,
 }
 #: Options that planning itself reads, with Hudi's defaults.

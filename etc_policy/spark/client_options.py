@@ -63,6 +63,8 @@ def _mirror(job: Job) -> dict[str, str]:
         "hoodie.client.heartbeat.tolerable.misses": str(HEARTBEAT_MISSES),
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
         "hoodie.clean.failed.writes.policy": "LAZY",
+        "hoodie.cleaner.policy.failed.writes": "LAZY",  # its name in 0.x
+        "hoodie.auto.commit": "false",  # before 1.1 Hudi would commit by itself, without lock and fence
         **MERGED_ROWS,
     }
 

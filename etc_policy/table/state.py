@@ -203,7 +203,8 @@ class TableState:
     `last_compaction` is the latest completed one that carries a threshold. `missing_files` are data files of the latest
     slices that a commit of the active timeline wrote and that are not there, `unclear_files` base files of one file group and
     instant of which no commit says which one counts, `stray_files` those beside one that a commit recorded. `unseen_files`
-    are log files that a write added to a file group after it was replaced: no reader sees their rows (FACTS 13). `exposed` are
+    are log files that a write added to a file group after it was replaced: no reader sees their rows (FACTS 13).
+    `time_partition_fields` are the partition columns whose times a key generator writes as it likes. `exposed` are
     file groups with a log file that was written beside a compaction of deletes: some indexes do not find its keys (FACTS 3).
     `wrong_times` are completion times, of the table and of its metadata table, that cannot be true. `unreadable_time` is
     known only where log files were read, and `witnesses` only where all that are not compacted were. `foreign_compaction` is
@@ -233,6 +234,7 @@ class TableState:
     living_writers: frozenset[str] = frozenset()
     writes_in_flight: tuple[WriteInFlight, ...] = ()
     partition_fields: tuple[str, ...] = ()
+    time_partition_fields: tuple[str, ...] = ()
     missing_files: tuple[str, ...] = ()
     unclear_files: tuple[str, ...] = ()
     stray_files: tuple[str, ...] = ()

@@ -119,6 +119,7 @@ class DataCheck:
     seen_until: str
     open_groups: frozenset[tuple[str, str]]
     partition_fields: tuple[str, ...] = ()
+    time_partition_fields: tuple[str, ...] = ()
     base_files: frozenset[str] = frozenset()
     watermark_ms: int | None = None
     last_commit_ms: int | None = None

@@ -175,6 +175,7 @@ def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: V
         complete_until_ms=evidence.complete_until_ms,
         pinned_instant=pin,
         partition_fields=state.partition_fields,
+        time_partition_fields=state.time_partition_fields,
         late_commits=frozenset(
             i.requested for i in state.instants if i.completed is None or i.completed > claim.seen_until
         ),

@@ -7,6 +7,7 @@ import pytest
 
 from etc_policy.errors import EngineError, ExitCode, PolicyError, TableError, Where
 from etc_policy.gx.verifier import GxVerifier
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime
 from tests.integration.hudi_tables import EPOCH_MS, StockTable
 from tests.integration.row_checks import (
@@ -351,6 +352,27 @@ def test_a_condition_on_partitions_prunes_them_and_takes_no_other_column(spread)
             check(spread, where=wrong)
         (issue,) = raised.value.issues
         assert (issue.code, issue.hint) == ("ETC228", "the partition columns are `p`")
+
+
+@pytest.mark.extended
+def test_partitions_named_by_a_key_generator_are_not_chosen_by_their_times(spark, tmp_path):
+    """Hudi compares the folder's name with the value, and reads nothing: that nothing is wrong there says nothing."""
+    by_day = {
+        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+        "hoodie.datasource.write.partitionpath.field": "ts",
+        "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
+        "hoodie.keygen.timebased.output.dateformat": "yyyyMMdd",
+    }
+    table = StockTable(spark, str(tmp_path / "t"), ROWS, options=by_day)
+    table.write([row(1), row(2, "b", 500)], "insert")
+    fields = FileTableReader().read(table.base, EventTime(column="ts")).time_partition_fields
+    suite = ({"type": "expect_table_row_count_to_equal", "kwargs": {"value": 2}, "on": "rt"},)
+    changes = {"partition_fields": ("ts",), "time_partition_fields": fields}
+    counted = check(table, since_ms=EPOCH_MS + 499, suite=suite, **changes)[1]
+    assert counted["expect_table_row_count_to_equal"].status == "pass"
+    with pytest.raises(PolicyError) as raised:
+        check(table, where=f"ts >= {EPOCH_MS}", **changes)
+    assert "Hudi may find no row" in raised.value.issues[0].hint
 
 
 @pytest.mark.extended

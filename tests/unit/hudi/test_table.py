@@ -292,6 +292,24 @@ def test_the_partition_columns(tmp_path, told, fields):
     assert read(table).partition_fields == fields
 
 
+@pytest.mark.parametrize(
+    ("generator", "told", "fields"),
+    [
+        ({"class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator"}, "day", ("day",)),
+        ({"type": "TIMESTAMP_AVRO"}, "day", ("day",)),
+        ({"type": "CUSTOM"}, "region:simple,day:TIMESTAMP", ("day",)),
+        ({"class": "org.apache.hudi.keygen.CustomKeyGenerator"}, "region,day", ("region", "day")),
+        ({"type": "SIMPLE"}, "day", ()),
+        ({}, None, ()),
+    ],
+)
+def test_partition_columns_whose_times_a_key_generator_writes_in_its_own_form(tmp_path, generator, told, fields):
+    """A custom one of older tables says the kind of none: it may be any of them."""
+    named = {f"hoodie.table.keygenerator.{name}": value for name, value in generator.items()}
+    table = TableFolder(tmp_path / "t", properties={**named, "hoodie.table.partition.fields": told})
+    assert read(table).time_partition_fields == fields
+
+
 def test_a_service_of_the_metadata_table_may_have_a_longer_instant_and_cross_ten_minutes(table):
     """Three digits behind the time say which service it was; only such a pair of times is ever computed with."""
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"))

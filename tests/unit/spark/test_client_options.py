@@ -2,6 +2,7 @@
 
 import pytest
 
+from etc_policy.policy.hudi_options import option_fault
 from etc_policy.policy.manifest import EventTime, Policy, Writer
 from etc_policy.run.ports import Job
 from etc_policy.spark.client_options import client_options, lock_config, lock_options, merge_options
@@ -75,6 +76,17 @@ def test_heartbeats_are_on_and_ours_alone_decide():
     found = options(hudi_options={"hoodie.client.heartbeat.interval_in_ms": "1"})
     assert found["hoodie.write.concurrency.mode"] == "optimistic_concurrency_control"
     assert found["hoodie.clean.failed.writes.policy"] == "LAZY"
+    assert found["hoodie.cleaner.policy.failed.writes"] == "LAZY"
+
+
+def test_hudi_never_commits_by_itself():
+    """Before 1.1 the option is read by `compact`, which would commit without the table's lock, the fence and what is promised."""
+    assert options(hudi_options={"hoodie.auto.commit": "true"})["hoodie.auto.commit"] == "false"
+    assert all(option_fault(name) for name in ("hoodie.auto.commit", "hoodie.cleaner.policy.failed.writes"))
+
+
+def test_heartbeats_of_a_policy_are_not_taken():
+    found = options(hudi_options={"hoodie.client.heartbeat.interval_in_ms": "1"})
     assert found["hoodie.client.heartbeat.interval_in_ms"] != "1"
 
 
