@@ -63,7 +63,7 @@ def plan_check(environment: Environment, policies: Iterable[Policy], saved: Plan
 def require_derived(
     environment: Environment, policy: Policy, table: TablePlan, made_ms: int, declared: Policy | None = None
 ) -> None:
-    """Return if a saved plan is what planning gives for the table as it was seen, whoever computed its id.
+    """Return if a saved plan is what planning gives for the table as it was seen, whoever computed its checksum.
 
     `declared` is the policy as its file names the table, where `policy` has its base path. A plan knows as many event times
     as were asked for when it was made: the same are looked for here.
