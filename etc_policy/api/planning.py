@@ -153,7 +153,9 @@ def load_plan(path: Path) -> Plan:
     try:
         content = json.loads(read_given(path).decode("utf-8"))
         plan = Plan.model_validate(content)
-        if plan.schema_version != PLAN_SCHEMA_VERSION or (plan.computed_checksum != plan.checksum and _is_whole(content)):
+        if plan.schema_version != PLAN_SCHEMA_VERSION or (
+            plan.computed_checksum != plan.checksum and _is_whole(content)
+        ):
             raise ValueError(plan.schema_version)
     except OSError as error:
         raise UsageError(
