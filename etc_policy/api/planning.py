@@ -119,7 +119,7 @@ def _unreadable(policy: Policy, now_ms: int, error: EtcError) -> TablePlan:
         table_version=UNREAD_VERSION,
         granularity=policy.strategy.granularity,
         action="refused",
-        reason=error.message,
+        reason=error.with_cause,
         reason_code=error.code,
         threshold_ms=now_ms - policy.data_latency_ms,
         watermark_known=False,

@@ -170,7 +170,7 @@ class TableRun:
             status=status,
             threshold_ms=table.threshold_ms if table else None,
             instant=table.instant if table else None,
-            reason=error.message,
+            reason=error.with_cause,
         )
         self._record(outcome, started_ms, clock_ms(), None, None, count)
 
