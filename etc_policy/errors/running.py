@@ -43,7 +43,8 @@ RUNNING: Mapping[Code, str] = {
     Code.NEEDS_PYARROW: "Install the extra `spark`, or pyarrow itself.",
     Code.UNKNOWN_CATALOG_TABLE: "`table` is a `db.table` of the catalog that the target names. Check both, or "
     "give the base path instead.",
-    Code.NOT_A_TIME_COLUMN: "Timestamps, dates, integers (with `unit`) and text (with `format`) can.",
+    Code.NOT_A_TIME_COLUMN: "Timestamps, dates, integers (with `unit`) and text (with `format`) can. Those "
+    "keys are for these types alone.",
     Code.CANNOT_READ_TABLE: "The system's own message is shown below the error: mostly permissions, or a mount that is gone.",
     Code.UNNAMED_ZONE: "The table's instants are in local time, and this machine does not name its zone. Set "
     "TZ to the zone of the table's writers.",
