@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from etc_policy.errors.codes import Code
-from etc_policy.errors.explain import explain
+from etc_policy.errors.codes import Code, explain
 
 _HEAD = """# Error codes
 

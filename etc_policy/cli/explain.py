@@ -9,8 +9,7 @@ from etc_policy.cli.options import examples
 from etc_policy.cli.printing import say, text_width
 from etc_policy.cli.terminal import print_text
 from etc_policy.errors import UsageError
-from etc_policy.errors.codes import Code
-from etc_policy.errors.explain import explain
+from etc_policy.errors.codes import Code, explain
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.table.formats import fold
 
