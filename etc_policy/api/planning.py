@@ -23,23 +23,14 @@ from etc_policy.plan.clock import ahead_of_clock
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.model import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
 from etc_policy.plan.pace import Pace, has_pace, pace_of
+from etc_policy.plan.rules import may_pass
 from etc_policy.plan.skipped_slices import WrittenTo
-from etc_policy.plan.unknown_state import PASSING_REFUSALS
 from etc_policy.policy.locations import location_identity
 from etc_policy.policy.manifest import Policy, changed_values, digest, policy_values
 from etc_policy.table.formats import iso_time
 from etc_policy.table.history import promise_of
 from etc_policy.table.state import TableState
 from etc_policy.wiring import Environment, clock_ms, no_garbage_collection
-
-#: Refusals that another run may not meet.
-_RETRY_CODES = frozenset(
-    {
-        *PASSING_REFUSALS,
-        *(Code.TIMELINE_KEEPS_CHANGING, Code.NO_MASTER, Code.NO_EXECUTOR),
-        *(Code.STORE_UNREACHABLE, Code.HDFS_UNREACHABLE),
-    }
-)
 
 #: The longest bound on clock skew that planning waits for; with a longer one the table is refused.
 _LONGEST_WAIT_MS = 5_000
@@ -91,7 +82,7 @@ def plan_table(
     pace = _pace(policy, state, every_ms)
     table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to, pace=pace)
     table = with_doubt(table, state)
-    return with_remedy(_absolute(table), state.apply_state.refusals) if table.action == "refused" else table
+    return with_remedy(table, state.apply_state.refusals) if table.action == "refused" else table
 
 
 def _pace(policy: Policy, state: TableState, every_ms: int | None) -> Pace | None:
@@ -101,14 +92,6 @@ def _pace(policy: Policy, state: TableState, every_ms: int | None) -> Pace | Non
     promise = promise_of(policy, state)
     published_ms = promise.threshold_ms if promise else None
     return pace_of(policy, every_ms, state.apply_state.run_ms, published_ms)
-
-
-def _absolute(table: TablePlan) -> TablePlan:
-    """The plan with the table's whole path in its hints: their commands are run anywhere."""
-    if "://" in table.base_path:
-        return table
-    shown, whole = f"'{table.base_path}'", f"'{Path(table.base_path).absolute()}'"
-    return table.model_copy(update={"hints": tuple(hint.replace(shown, whole) for hint in table.hints)})
 
 
 def _unreadable(policy: Policy, now_ms: int, error: EtcError) -> TablePlan:
@@ -136,7 +119,7 @@ def refusal_errors(plan: Plan, policies: Iterable[Policy]) -> list[EtcError]:
 
 
 def _refusal(table: TablePlan, where: Where | None) -> EtcError:
-    kind = RetryableError if table.reason_code in _RETRY_CODES else EtcError
+    kind = RetryableError if may_pass(table.reason_code) else EtcError
     code = table.reason_code if (table.reason_code or "").startswith("ETC") else Code.CANNOT_COMPACT_NOW
     message = f"`{table.policy}` cannot be compacted now: {table.reason}"
     hint = table.hints[0] if table.hints else None

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from etc_policy.verify.ports import Verification
 
 _NOT_ENDED = "its verification was begun and has not ended"
-_FAILED = "its verification failed"
 
 
 def is_proven(policy: Policy, record: CompactionRecord | None, kept: ApplyState) -> bool:
@@ -51,7 +50,7 @@ def begin_proof(policy: Policy, state: TableState, store: ApplyStateStore) -> No
     def begun(kept: ApplyState) -> ApplyState:
         if record is None or is_proven(policy, record, kept) or _is_of_later(kept, state):
             return kept
-        return replace(kept, verified=None, unproven=Unproven(_name_of(record), _NOT_ENDED))
+        return replace(kept, verified=None, unproven=Unproven(_name_of(record), _NOT_ENDED, "running"))
 
     if begun(state.apply_state) != state.apply_state:
         store.update(policy.table, begun)
@@ -81,7 +80,7 @@ def note_verdict(
         if record is None:
             return kept
         if promise.status in ("fail", "error"):
-            return replace(kept, verified=None, unproven=Unproven(_name_of(record), _why(promise)))
+            return replace(kept, verified=None, unproven=Unproven(_name_of(record), _why(promise), promise.status))
         return replace(kept, verified=_proof_of(record, policy), unproven=None) if covered else kept
 
     store.update(policy.table, judged)
@@ -121,7 +120,7 @@ def verdict_beside(policy: Policy, state: TableState) -> Verdict | None:
     record, unproven = promise_of(policy, state), _unproven(state)
     if record is None:
         return None
-    if unproven is not None and unproven.why.startswith(_FAILED):
+    if unproven is not None and unproven.verification == "fail":
         return Verdict("fail", policy.verify.level, record.threshold_ms, record.instant, "")
     reaching = [one for one in proofs_of(policy, state) if one.until_ms >= record.threshold_ms]
     if not reaching or not is_proven(policy, record, state.apply_state):
@@ -158,7 +157,7 @@ def doubt_about(state: TableState) -> str | None:
     if misrecorded is not None:
         return misrecorded
     record, unproven = state.last_compaction, _unproven(state)
-    if record is None or unproven is None or unproven.why == _NOT_ENDED:
+    if record is None or unproven is None or unproven.verification == "running":
         return None  # while a verification runs, metadata shows what it did before
     return _doubt(record, unproven)
 
@@ -218,7 +217,7 @@ def _doubt(record: CompactionRecord, unproven: Unproven) -> str:
 
 
 def _why(verification: Verification) -> str:
-    how = _FAILED if verification.status == "fail" else "its verification could not be done"
+    how = "its verification failed" if verification.status == "fail" else "its verification could not be done"
     return f"{how} ({verification.failures})"
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from etc_policy.errors import StalePlanError
-from etc_policy.plan.model import TablePlan
+from etc_policy.plan.model import PendingWork, TablePlan
 from etc_policy.plan.refusals import BLOCKING_ACTIONS, FINISHED_SERVICES
+from etc_policy.plan.rules import Passes, passing
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Refusals
 from etc_policy.table.formats import format_time
@@ -20,18 +20,11 @@ _SERVICE = (
     "its clustering or compaction is pending whenever etc looks: let `etc apply` run in the same job, right after that "
     "service, or let the service run less often than etc"
 )
-_STARVING = ("pending_service", "writer_in_flight")
-_FINISHED = tuple(BLOCKING_ACTIONS[action] for action in FINISHED_SERVICES)
-#: What names the one instant that is pending, in a plan's reason.
-_PENDING = re.compile(
-    r"a (?P<service>[a-z ]+) at (?P<instant>\d{14,17}) is pending \((?P<state>requested|inflight)\)"
-    r"|(?:a|the) writer that began at (?P<writer>\d{14,17}) "
-)
 
 
 def is_blocked_by_pending_work(table: TablePlan) -> bool:
     """Whether a plan was refused because of something that was only pending."""
-    return table.action == "refused" and table.reason_code in _STARVING
+    return table.action == "refused" and passing(table.reason_code) == Passes.OTHERS_END
 
 
 def with_remedy(table: TablePlan, before: Refusals | None) -> TablePlan:
@@ -41,41 +34,35 @@ def with_remedy(table: TablePlan, before: Refusals | None) -> TablePlan:
     if before is None or before.count + 1 < REFUSALS_BEFORE_ADVICE:
         return table
     now = Refusals(before.count + 1, before.since, before.pending)
-    hint = remedy(now, table.reason_code or "", table.reason)
+    hint = remedy(now, table.reason_code or "", table.pending)
     return table.model_copy(update={"hints": (hint, *table.hints)})
 
 
-def remedy(refusals: Refusals, code: str, reason: str | None = None) -> str:
-    """What to do about a table that is refused again and again; `reason` is the last refusal's."""
-    advice = _stuck(refusals, reason) or (_WRITER if code == "writer_in_flight" else _SERVICE)
+def remedy(refusals: Refusals, code: str, pending: PendingWork | None = None) -> str:
+    """What to do about a table that is refused again and again; `pending` is what the last refusal waits for."""
+    advice = _stuck(refusals, pending) or (_WRITER if code == "writer_in_flight" else _SERVICE)
     return f"refused {refusals.count} times in a row, since {refusals.since}: {advice}"
 
 
-def _stuck(refusals: Refusals, reason: str | None) -> str | None:
+def _stuck(refusals: Refusals, pending: PendingWork | None) -> str | None:
     """What to do about one thing that has been pending all the time; None where it is another each time."""
-    found = _PENDING.search(reason or "")
-    if found is None or _instant_of(found) != refusals.pending:
+    if pending is None or pending.instant != refusals.pending:
         return None
-    if found["writer"]:
+    if pending.action not in BLOCKING_ACTIONS:
         return (
-            f"the write that began at {found['writer']} has been in flight all the time. If it has failed, end or restart "
+            f"the write that began at {pending.instant} has been in flight all the time. If it has failed, end or restart "
             "its writer's process: until then Hudi keeps the heartbeat of a failed write fresh"
         )
-    what = f"the {found['service']} at {found['instant']} has been pending all the time"
-    once = "`etc finish` runs it once" if found["service"] in _FINISHED else "run it once by hand, or cancel it"
-    if found["state"] == "requested":
+    what = f"the {BLOCKING_ACTIONS[pending.action]} at {pending.instant} has been pending all the time"
+    once = "`etc finish` runs it once" if pending.action in FINISHED_SERVICES else "run it once by hand, or cancel it"
+    if not pending.is_begun:
         return f"{what} and was never started: the job that requests it must also run it; {once}"
     return f"{what}: whoever began it may be dead; if so, {once}"
 
 
-def _instant_of(found: re.Match[str]) -> str:
-    return found["instant"] or found["writer"]
-
-
-def count_refusal(policy: Policy, store: ApplyStateStore, now_ms: int, reason: str | None = None) -> Refusals:
+def count_refusal(policy: Policy, store: ApplyStateStore, now_ms: int, pending: PendingWork | None = None) -> Refusals:
     """Counts one more refusal of a policy's table; returns how many in a row that makes."""
-    found = _PENDING.search(reason or "")
-    this = Refusals(1, format_time(now_ms), _instant_of(found) if found else "")
+    this = Refusals(1, format_time(now_ms), pending.instant if pending else "")
     after = store.update(policy.table, lambda kept: replace(kept, refusals=_one_more(kept.refusals, this)))
     return after.refusals or this
 

@@ -192,7 +192,7 @@ class TableRun:
             except EtcError as error:
                 self.errors.append(error)
                 verification = broken_verification(self.policy.verify.level, outcome.threshold_ms, error)
-        refusals = count_refusal(self.policy, store, clock_ms(), outcome.reason).count if starved else 0
+        refusals = count_refusal(self.policy, store, clock_ms(), outcome.pending).count if starved else 0
         self._record(outcome, started_ms, done_ms, measured, verification, refusals)
 
     def _verify(self, outcome: Outcome) -> tuple[int | None, Verification]:

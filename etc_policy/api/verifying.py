@@ -11,7 +11,7 @@ from etc_policy.api.proofs import note_misrecorded, note_verdict
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, RetryableError, VerdictError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.refusals import no_commit
-from etc_policy.plan.unknown_state import why_unknown
+from etc_policy.plan.rules import Damage, damage_of, why_unknown
 from etc_policy.policy.files import read_suite
 from etc_policy.policy.manifest import LEVELS_WITHOUT_ROWS, Policy, VerifyLevel
 from etc_policy.report.results import TableVerification
@@ -105,7 +105,7 @@ def _verify(
 def gather_evidence(policy: Policy, state: TableState, history: TableHistory, claim: Claim, now_ms: int) -> Evidence:
     """What a claim is judged by; that files are missing or damaged is shown by the check of the files."""
     unknown = no_commit(state) or why_unknown(policy, state, clock_ms())
-    is_shown = unknown is not None and unknown.code in ("files_missing", "files_unclear", "files_damaged")
+    is_shown = unknown is not None and damage_of(unknown.code) == Damage.FILES
     return Evidence(policy, state, history, claim, now_ms, None if is_shown else unknown)
 
 

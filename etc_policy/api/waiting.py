@@ -10,7 +10,7 @@ from etc_policy.api.one_table import one_table
 from etc_policy.api.proofs import freshness_of
 from etc_policy.errors import EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
-from etc_policy.plan.unknown_state import why_unknown
+from etc_policy.plan.rules import Passes, passing, why_unknown
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.freshness import unreadable
 from etc_policy.report.results import FreshnessReport, TableFreshness
@@ -34,10 +34,6 @@ def wait_for(
         error.report = FreshnessReport(observed_at=iso_time(clock_ms()), tables=waiter.last_seen(policies))
         raise
     return FreshnessReport(observed_at=iso_time(clock_ms()), tables=waiter.last_seen(policies))
-
-
-#: What a cleaner at work may have made of one reading, and another reading does not find.
-_MAY_PASS = ("files_missing", "files_damaged")
 
 
 @dataclass
@@ -128,7 +124,7 @@ class Waiter:
         refusal = why_unknown(policy, state, self.deadline_ms)
         code, before = refusal.code if refusal else None, self.suspected.get(policy.name)
         self.suspected[policy.name] = code
-        if refusal is not None and (code == before or code not in _MAY_PASS):
+        if refusal is not None and (code == before or passing(code) != Passes.NEXT_READING):
             message = f"waiting does not help: how far `{policy.name}` is complete cannot be known, as {refusal.reason}"
             raise TableError(Code.WAIT_IN_VAIN, message, hint=refusal.hint)
 

@@ -7,34 +7,49 @@ By the first digit: 0 the command line and its files, 1 the project's files, 2 t
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
-#: How a command ends that meets an error; the exit code itself is that of the class of `EtcError` that is raised.
-_USAGE = "Exit code 64."
-_ENGINE_OR_FAILED = "Exit code 3, or 1 where a verdict failed too."
-_ENGINE = "Exit code 3."
-_PROJECT = "Exit code 1. `etc parse` shows all that is wrong with the project's files at once."
-_UNCHANGED = "Exit code 3. Nothing was changed."
-_SUITE = "Exit code 1. `etc parse` finds all of it that does not need the table."
-_NOT_VERIFIED = "Exit code 3. The table counts as not verified."
-_GRAVEST = "The exit code is that of the gravest: 3, then 1, then 4."
-_NOTHING_LOST = "Exit code 3. Nothing is lost: the same command finishes or rolls back what was begun."
-_RETRY = "Exit code 4."
-_REPLAN = "Exit code 4: the job may succeed when it runs again and makes a new plan. A retry with the same plan does not help."
-_RETRY_IF_PASSING = "Exit code 4 where it passes by itself, else 3."
-_FAILED_OR_ENGINE = "Exit code 1, or 3 where a check could not be carried out."
-_FAILED = "Exit code 1."
-_RETRY_IF_HELPING = "Exit code 4 where a retry may help, else 3."
-_WARNING = "A warning: the exit code is that of what else was found."
+
+class Ends(NamedTuple):
+    """How a command ends that meets an error: by which exit code, None where that depends, and what is said of it.
+
+    The exit code itself is that of the class of `EtcError` that is raised.
+    """
+
+    exit_code: int | None
+    text: str
+
+
+_USAGE = Ends(64, "Exit code 64.")
+_ENGINE_OR_FAILED = Ends(None, "Exit code 3, or 1 where a verdict failed too.")
+_ENGINE = Ends(3, "Exit code 3.")
+_PROJECT = Ends(1, "Exit code 1. `etc parse` shows all that is wrong with the project's files at once.")
+_UNCHANGED = Ends(3, "Exit code 3. Nothing was changed.")
+_SUITE = Ends(1, "Exit code 1. `etc parse` finds all of it that does not need the table.")
+_NOT_VERIFIED = Ends(3, "Exit code 3. The table counts as not verified.")
+_GRAVEST = Ends(None, "The exit code is that of the gravest: 3, then 1, then 4.")
+_NOTHING_LOST = Ends(3, "Exit code 3. Nothing is lost: the same command finishes or rolls back what was begun.")
+_RETRY = Ends(4, "Exit code 4.")
+_REPLAN = Ends(
+    4,
+    "Exit code 4: the job may succeed when it runs again and makes a new plan. "
+    "A retry with the same plan does not help.",
+)
+_RETRY_IF_PASSING = Ends(None, "Exit code 4 where it passes by itself, else 3.")
+_FAILED_OR_ENGINE = Ends(None, "Exit code 1, or 3 where a check could not be carried out.")
+_FAILED = Ends(1, "Exit code 1.")
+_RETRY_IF_HELPING = Ends(None, "Exit code 4 where a retry may help, else 3.")
+_WARNING = Ends(None, "A warning: the exit code is that of what else was found.")
 
 
 class Code(StrEnum):
     """A code that prints as itself (`ETC101`), its command's end, what it is about in general, and what to do about it."""
 
-    ends: str
+    ends: Ends
     summary: str
     text: str
 
-    def __new__(cls, code: str, ends: str, summary: str, text: str) -> Code:
+    def __new__(cls, code: str, ends: Ends, summary: str, text: str) -> Code:
         """The member with the rest of its row."""
         member = str.__new__(cls, code)
         member._value_ = code
@@ -551,4 +566,4 @@ class Code(StrEnum):
 def explain(code: str) -> str | None:
     """What a code means at length (`etc explain ETC102`), its summary first; None for what is not a code of etc."""
     found = next((known for known in Code if known == code.strip().upper()), None)
-    return f"{found}  {found.summary}\n\n{found.text} {found.ends}" if found else None
+    return f"{found}  {found.summary}\n\n{found.text} {found.ends.text}" if found else None

@@ -103,6 +103,10 @@ def _run_ms(value: object) -> int | None:
 
 def _unproven(pairs: object) -> Unproven | None:
     match pairs:
+        case {"compaction": str(compaction), "why": str(why), "verification": "running"}:
+            return Unproven(compaction, why, "running")
+        case {"compaction": str(compaction), "why": str(why), "verification": "fail"}:
+            return Unproven(compaction, why, "fail")
         case {"compaction": str(compaction), "why": str(why)}:
             return Unproven(compaction, why)
     return None

@@ -32,9 +32,9 @@ from etc_policy.plan.planning_context import (
     must_merge,
     no_run_before,
 )
-from etc_policy.plan.refusals import Refusal, no_commit
+from etc_policy.plan.refusals import Reason, Refusal, no_commit
+from etc_policy.plan.rules import claiming_nothing, why_refused, why_unknown
 from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices
-from etc_policy.plan.unknown_state import claiming_nothing, why_refused, why_unknown
 from etc_policy.policy.manifest import Policy, changed_values, policy_values
 from etc_policy.table.instants import add_ms, instant_from_ms
 from etc_policy.table.state import FileSlice, Slices, TableState
@@ -242,7 +242,7 @@ def _complete_without(context: PlanningContext) -> int:
     return context.threshold_ms if mark is None else min(mark, context.threshold_ms)
 
 
-def _idle(context: PlanningContext, action: Action, refusal: Refusal | None, place: Place | None = None) -> TablePlan:
+def _idle(context: PlanningContext, action: Action, why: Reason | None, place: Place | None = None) -> TablePlan:
     """A plan that changes nothing; `_compact` fills in the rest."""
     policy, state = context.policy, context.state
     values, last = policy_values(policy), state.last_compaction
@@ -261,8 +261,9 @@ def _idle(context: PlanningContext, action: Action, refusal: Refusal | None, pla
         granularity=policy.strategy.granularity,
         stock_options=policy.stock_options,
         action=action,
-        reason=refusal.reason if refusal else None,
-        reason_code=refusal.code if refusal else None,
+        reason=why.reason if why else None,
+        reason_code=why.code if why else None,
+        pending=why.pending if isinstance(why, Refusal) else None,
         threshold_ms=context.threshold_ms,
         watermark_before_ms=before.value_ms,
         watermark_after_ms=before.value_ms,
@@ -291,7 +292,7 @@ def _idle(context: PlanningContext, action: Action, refusal: Refusal | None, pla
             *pace_warning(context.pace, policy.data_latency_ms),
             *(before_first_warning(context) if action == "nothing_due" else ()),
         ),
-        hints=(refusal.hint,) if refusal and refusal.hint else (),
+        hints=(why.hint,) if why and why.hint else (),
     )
 
 

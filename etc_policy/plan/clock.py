@@ -5,13 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
-from etc_policy.plan.model import TablePlan
-from etc_policy.plan.refusals import Refusal
-from etc_policy.plan.time_refusals import clock_behind, writers_elsewhere, wrong_time
-from etc_policy.policy.manifest import Policy
 from etc_policy.table.formats import format_duration, format_time
 from etc_policy.table.instants import CLOCK_TOLERANCE, CLOCK_TOLERANCE_MS, instant_from_ms, instant_to_ms, parse_instant
-from etc_policy.table.state import TableState
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,35 +37,9 @@ def completes_too_early(requested: str, engine: EngineTime, last_completed: str 
     return None
 
 
-def find_clock_refusal(policy: Policy, table: TablePlan, state: TableState, clock_ms: int) -> Refusal | None:
-    """Why a plan that was made earlier may not be carried out at this time; a plan made just now meets this never."""
-    return _zone_changed(table, state) or times_refusal(policy, state, clock_ms)
-
-
-def times_refusal(policy: Policy, state: TableState, clock_ms: int) -> Refusal | None:
-    """Why nothing may be written to a table at this time: its instants are wrong, of another zone, or ahead of the clock."""
-    now = instant_from_ms(clock_ms, ZoneInfo(state.timezone))
-    return wrong_time(policy, state, now) or writers_elsewhere(state) or clock_behind(state, now)
-
-
 def ahead_of_clock(planned_ms: int, clock_ms: int) -> str | None:
     """Why a plan that was made at `planned_ms` may not be carried out now: it comes from the future."""
     if planned_ms - clock_ms <= CLOCK_TOLERANCE_MS:
         return None
     ahead = format_duration(planned_ms - clock_ms)
     return f"the plan was made at {format_time(planned_ms)}, {ahead} ahead of this machine's clock ({format_time(clock_ms)})"
-
-
-def _zone_changed(table: TablePlan, state: TableState) -> Refusal | None:
-    """The plan's instants mean other times now: another `TZ`, or another machine."""
-    planned, instants = table.seen.timezone, (table.instant, table.seen.last_completed)
-    if planned is None or all(_same_time(instant, planned, state.timezone) for instant in instants if instant):
-        return None
-    reason = (
-        f"the plan was made with the table's instants in zone {planned}, and here they are read in {state.timezone}"
-    )
-    return Refusal("zone_changed", reason, "plan and apply with the same `TZ`: that of the table's writers")
-
-
-def _same_time(instant: str, one: str, other: str) -> bool:
-    return instant_to_ms(instant, ZoneInfo(one)) == instant_to_ms(instant, ZoneInfo(other))

@@ -18,7 +18,9 @@ from etc_policy.table.state import WRITE_ACTIONS, FileSlice, Instant, LogFile, S
 
 #: Completed actions that decide which slices exist: C must lie after those that touched a chosen slice (guard 2).
 SERVICE_ACTIONS = frozenset({"commit", "replacecommit", "logcompaction", "rollback", "restore"})
-#: Of these the ones that take effect when they complete; a base file counts from its instant on.
+#: What completed of these is no data: a plan need not have seen it.
+WITHOUT_DATA = frozenset({"clean", "savepoint", "indexing"})
+#: Of the services the ones that take effect when they complete; a base file counts from its instant on.
 _AT_COMPLETION = frozenset({"logcompaction", "rollback", "restore"})
 
 #: Hudi's defaults: archiving starts above `hoodie.keep.max.commits` and leaves `hoodie.keep.min.commits`.
@@ -193,14 +195,15 @@ def at_a_free_time(cut: Cut, instant: str) -> Raised | None:
     return Raised(free, "another instant has that time") if free != instant else None
 
 
-GUARDS: tuple[Guard, ...] = (
-    closed_in_both_orders,
-    no_tombstone_alone,
-    after_services,
-    after_schema_changes,
-    after_archive,
-    at_a_free_time,
-)
+#: The guards, and which of them are asked again when the plan is published; 2 and 8 have a finer form then (`rules`).
+GUARDS: Mapping[Guard, bool] = {
+    closed_in_both_orders: True,
+    no_tombstone_alone: True,
+    after_services: False,
+    after_schema_changes: False,
+    after_archive: True,
+    at_a_free_time: True,
+}
 
 
 def find_cut(cut: Cut, start: str, guards: Iterable[Guard] = GUARDS) -> tuple[str, tuple[Move, ...]]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.cut import WITHOUT_DATA
 from etc_policy.plan.model import Operation, TablePlan
 from etc_policy.plan.pace import pace_again
 from etc_policy.policy.manifest import Policy
@@ -20,8 +21,6 @@ _MARGIN_MS = 7 * 86_400_000
 _INSTANT = re.compile(r"[0-9]{17}")
 #: Instants of Hudi before 0.10 have no milliseconds.
 _ANY_INSTANT = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
-#: What completed of these is no data: a plan need not have seen it.
-_WITHOUT_DATA = frozenset({"clean", "savepoint", "indexing"})
 #: So many letters of a value are shown.
 _SHOWN = 200
 #: What decides what is compacted, or is committed or weighed with it.
@@ -107,7 +106,7 @@ def _hidden(table: TablePlan, state: TableState, known_ms: int, created_ms: int)
     """What had completed at `known_ms` and was not seen, or was seen and had not begun when the plan was made."""
     zone, seen = ZoneInfo(state.timezone), set(table.seen.instants_completed)
     for done in state.instants:
-        if done.state != "completed" or done.requested in seen or done.action in _WITHOUT_DATA:
+        if done.state != "completed" or done.requested in seen or done.action in WITHOUT_DATA:
             continue
         if instant_to_ms(done.completed or done.requested, zone, latest=True) <= known_ms - CLOCK_TOLERANCE_MS:
             yield f"a {done.action} at {done.requested} had completed before it was made, and it had not seen it"

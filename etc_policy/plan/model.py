@@ -90,6 +90,14 @@ class Move(Frozen):
     witness: str | None = None
 
 
+class PendingWork(Frozen):
+    """What a refused table waits for: the write or service that began, or was requested, at `instant`."""
+
+    instant: str = Field(pattern=r"^[0-9]{14,17}$")
+    action: str
+    is_begun: bool = True
+
+
 class SkippedSlice(Frozen):
     """A file slice that is not compacted; `earliest_event_ms` is None where no event time of it is known."""
 
@@ -153,6 +161,8 @@ class TablePlan(Frozen):
     action: Action
     reason: str | None = None
     reason_code: str | None = None
+    #: What the refusal waits for, where that is one thing.
+    pending: PendingWork | None = None
     threshold_ms: int
     instant: str | None = None
     watermark_before_ms: int | None = None

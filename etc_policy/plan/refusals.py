@@ -1,21 +1,23 @@
-"""Why a table may not be planned now: one small rule each, the first that objects wins."""
+"""Why a table may not be planned now: one small check each; `rules` has the table of all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
+from zoneinfo import ZoneInfo
 
 from etc_policy.errors.codes import Code
 from etc_policy.plan.bundles import why_unfit
 from etc_policy.plan.carry import find_obstacle
 from etc_policy.plan.cut import not_left_behind
+from etc_policy.plan.model import Operation, PendingWork, SeenState
 from etc_policy.policy.manifest import LEVELS_WITHOUT_ROWS, Policy
 from etc_policy.table.evolved_schema import find_lacking
 from etc_policy.table.formats import format_duration, format_time
 from etc_policy.table.impossible_times import unit_advice, wrong_unit
+from etc_policy.table.instants import instant_from_ms
 from etc_policy.table.recorded_sizes import not_as_recorded
-from etc_policy.table.state import PARQUET, TableState
+from etc_policy.table.state import PARQUET, Instant, TableState
 from etc_policy.table.versions import CUT_VERSIONS, WHOLE_SLICE_VERSIONS
 
 #: Services that decide which slices exist; the RFC's EVENT_TIME_TRIGGER runs after them, never beside them.
@@ -33,31 +35,74 @@ FINISHED_SERVICES = ("compaction", "logcompaction", "clustering")
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why nothing may be planned: a code for machines, a sentence, and what to do."""
+class Reason:
+    """Why a table is left as it is: a code for machines, a sentence, and what to do."""
 
     code: str
     reason: str
     hint: str | None = None
 
 
-def unsupported_version(state: TableState) -> Refusal | None:
+@dataclass(frozen=True, slots=True)
+class Refusal(Reason):
+    """Why a table may not be compacted now; its code is that of a row of `RULES`, `pending` is the work that it waits for."""
+
+    pending: PendingWork | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What rules look at. From `instant` on it is about a compaction that was planned, none while one is being planned.
+
+    `seen` is what a saved plan was made from. `files_gone` and `wrong_schema` are what the table's files say of a plan that is
+    on the timeline.
+    """
+
+    policy: Policy
+    state: TableState
+    clock_ms: int
+    instant: str = ""
+    operations: tuple[Operation, ...] = ()
+    seen: SeenState | None = None
+    files_gone: tuple[str, ...] = ()
+    wrong_schema: str | None = None
+
+    @property
+    def now(self) -> str:
+        """The clock in the table's zone."""
+        return instant_from_ms(self.clock_ms, ZoneInfo(self.state.timezone))
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the table's version has a cut."""
+        return self.state.table_version in CUT_VERSIONS
+
+    @property
+    def carries(self) -> bool:
+        """Whether the compaction carries log files into its slices (table version 6)."""
+        return any(operation.carried for operation in self.operations)
+
+
+def unsupported_version(policy: Policy, state: TableState) -> Refusal | None:
     """A table version of which it is not known which log files belong to which slice."""
     if state.table_version in (*CUT_VERSIONS, *WHOLE_SLICE_VERSIONS):
         return None
     return Refusal("table_version", f"table version {state.table_version} is not supported; versions 6, 8 and 9 are")
 
 
-def unknown_version(policy: Policy, state: TableState) -> Refusal | None:
-    """Table versions 8 and 9, and 6 for whole slices or where log files may be carried."""
-    if state.table_version in CUT_VERSIONS:
+def no_cut(policy: Policy, state: TableState) -> Refusal | None:
+    """Table version 6 is compacted in whole slices, or where log files may be carried."""
+    if state.table_version not in WHOLE_SLICE_VERSIONS or policy.strategy.granularity == "file_slice":
         return None
-    if state.table_version not in WHOLE_SLICE_VERSIONS:
-        return unsupported_version(state)
-    obstacle = find_obstacle(policy, state) if policy.strategy.granularity != "file_slice" else None
+    obstacle = find_obstacle(policy, state)
     return (
         Refusal("table_version" if policy.strategy.carry is None else "cannot_carry", *obstacle) if obstacle else None
     )
+
+
+def work_of(pending: Instant) -> PendingWork:
+    """What a refusal waits for."""
+    return PendingWork(instant=pending.requested, action=pending.action, is_begun=pending.state != "requested")
 
 
 def pending_service(policy: Policy, state: TableState) -> Refusal | None:
@@ -66,9 +111,12 @@ def pending_service(policy: Policy, state: TableState) -> Refusal | None:
     if pending is None:
         return None
     reason = f"a {BLOCKING_ACTIONS[pending.action]} at {pending.requested} is pending ({pending.state})"
+    work = work_of(pending)
     if pending.requested == state.own_pending:
-        return Refusal("pending_own_plan", reason, f"it is etc's own: `etc apply --select {policy.name}` finishes it")
-    return Refusal("pending_service", reason, _finish_hint(pending.action, policy))
+        return Refusal(
+            "pending_own_plan", reason, f"it is etc's own: `etc apply --select {policy.name}` finishes it", work
+        )
+    return Refusal("pending_service", reason, _finish_hint(pending.action, policy), work)
 
 
 def carried_files_lost(policy: Policy, state: TableState) -> Refusal | None:
@@ -103,13 +151,13 @@ def writer_in_flight(policy: Policy, state: TableState) -> Refusal | None:
         "plan again when the writer has committed. A streaming job begins the next write at once: stop it for the run "
         "(Flink: `flink stop --drain`), or upgrade the table to version 8"
     )
-    return Refusal("writer_in_flight", reason, hint)
+    return Refusal("writer_in_flight", reason, hint, work_of(writing))
 
 
-def no_commit(state: TableState) -> Refusal | None:
+def no_commit(state: TableState) -> Reason | None:
     """Nothing was ever written to the table: there is nothing to compact, and of no time is it known what RO should hold."""
     has_writes = any(i.action == "deltacommit" and i.completed for i in state.instants)
-    return None if has_writes or state.slices else Refusal("no_commit", "no commit yet")
+    return None if has_writes or state.slices else Reason("no_commit", "no commit yet")
 
 
 def not_of_parquet(policy: Policy, state: TableState) -> Refusal | None:
@@ -235,6 +283,17 @@ def impossible_times(policy: Policy, state: TableState) -> Refusal | None:
     return Refusal("impossible_times", reason, unit_advice(found.fitting, column))
 
 
+def unbounded_event_times(policy: Policy, state: TableState) -> Refusal | None:
+    """A carried log file of table version 6: its rows came before the compaction that carried it, which is archived."""
+    name = next((one.name for _, one in state.log_files if one.may_hold_anything), None)
+    if name is None:
+        return None
+    reason = f"nobody knows when rows of {name} came that have no known event time: the compaction that carried it is archived"
+    return Refusal(
+        "unbounded_event_times", reason, "`etc apply` compacts it; without `--metadata-only` its event times are read"
+    )
+
+
 #: What a restore that failed leaves pending (FACTS 5).
 _BY_RESTORE = ("restore", "rollback")
 
@@ -248,33 +307,3 @@ def _finish_hint(action: str, policy: Policy) -> str:
             "`SET hoodie.clean.failed.writes.policy=LAZY`"
         )
     return "plan again when it has completed; a writer that died leaves it to its next run"
-
-
-REFUSAL_RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (
-    unknown_version,
-    pending_service,
-    carried_files_lost,
-    orphans_left,
-    writer_in_flight,
-    not_of_parquet,
-    rows_without_keys,
-    bundle_unfit,
-    files_missing,
-    files_unclear,
-    hidden_by_savepoint,
-    files_damaged,
-    schema_hidden,
-    unreadable_times,
-    impossible_times,
-)
-
-
-def find_damage(policy: Policy, state: TableState) -> Refusal | None:
-    """What keeps anybody from knowing how complete the table is, whatever is pending on it."""
-    damage = (files_missing, files_unclear, hidden_by_savepoint, files_damaged, unreadable_times, impossible_times)
-    return next((found for rule in damage if (found := rule(policy, state))), None)
-
-
-def find_refusal(policy: Policy, state: TableState) -> Refusal | None:
-    """The first rule's objection, or None when the table may be planned."""
-    return next(filter(None, (rule(policy, state) for rule in REFUSAL_RULES)), None)

@@ -1,98 +1,75 @@
-"""Whether a saved plan still fits its table: asked under the table's lock, before and after the plan is published."""
+"""What changes on a table after a compaction of it was planned, and makes the plan wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
-from etc_policy.plan.cut import (
-    SERVICE_ACTIONS,
-    Cut,
-    Guard,
-    after_archive,
-    archive_limits,
-    at_a_free_time,
-    closed_in_both_orders,
-    compacted,
-    no_tombstone_alone,
-)
-from etc_policy.plan.model import Operation, TablePlan
-from etc_policy.plan.refusals import BLOCKING_ACTIONS
-from etc_policy.policy.manifest import Policy
+from etc_policy.plan.cut import GUARDS, SERVICE_ACTIONS, WITHOUT_DATA, Cut, archive_limits, compacted
+from etc_policy.plan.model import Operation
+from etc_policy.plan.refusals import BLOCKING_ACTIONS, Facts
 from etc_policy.table.evolved_schema import find_lacking
 from etc_policy.table.state import FileSlice, TableState
 from etc_policy.table.versions import CUT_VERSIONS
 
-#: What must still allow the plan's C; guards 2 and 8 have a finer form below, by what was written since.
-_GUARDS_WHEN_PUBLISHED: tuple[Guard, ...] = (
-    closed_in_both_orders,
-    no_tombstone_alone,
-    after_archive,
-    at_a_free_time,
-)
 
-
-def find_stale(policy: Policy, table: TablePlan, state: TableState, *, published: bool = False) -> tuple[str, ...]:
-    """What changed since planning that makes the plan wrong; empty when it may be published, or may stay `published`.
-
-    A published plan that a stock compaction has begun or completed meanwhile is not stale: it is being carried out.
-    """
-    if published:
-        if any(i.requested == table.instant and i.state == "completed" for i in state.instants):
-            return ()
-        state = replace(state, instants=tuple(i for i in state.instants if i.requested != table.instant))
-    return tuple(_changes(policy, table, state))
-
-
-def _changes(policy: Policy, table: TablePlan, state: TableState) -> Iterator[str]:
-    instant = table.instant or ""
-    cuttable = state.table_version in CUT_VERSIONS
-    if state.properties_fingerprint != table.seen.properties_fingerprint:
+def other_properties(facts: Facts) -> Iterator[str]:
+    """The table's properties are not those that the plan has seen."""
+    if facts.seen is not None and facts.state.properties_fingerprint != facts.seen.properties_fingerprint:
         yield "hoodie.properties changed"
-    for pending in state.pending:
+
+
+def work_begun(facts: Facts) -> Iterator[str]:
+    """A service, or a write on a table version without a cut, that is pending."""
+    for pending in facts.state.pending:
         if pending.action in BLOCKING_ACTIONS:
             yield f"a {BLOCKING_ACTIONS[pending.action]} at {pending.requested} is pending"
-        elif not cuttable and pending.action in ("commit", "deltacommit"):
+        elif not facts.is_cut and pending.action in ("commit", "deltacommit"):
             yield f"a writer that began at {pending.requested} is in flight, and this table version has no cut"
-    for writer in sorted(w for w in state.living_writers if w < instant):
+
+
+def writers_before(facts: Facts) -> Iterator[str]:
+    """Writers in flight from before C."""
+    for writer in sorted(w for w in facts.state.living_writers if w < facts.instant):
         yield f"a writer that began at {writer}, before the plan's instant, is still in flight"
-    yield from _new_instants(table, state, instant)
-    if (lacking := find_lacking(state.instants, instant)) is not None:
-        yield f"{lacking.why}, and Hudi would lose values by merging at {instant}"
-    if any(operation.carried for operation in table.operations):
-        yield from _later(state, instant)
-    if cuttable:
-        yield from _moved(policy, table, state, instant)
-    yield from changed_slices(table.operations, state, instant)
 
 
-def _moved(policy: Policy, table: TablePlan, state: TableState, instant: str) -> Iterator[str]:
-    """The guards that would move C now: what came in since planning may need it elsewhere."""
-    chosen = {operation.group for operation in table.operations}
-    slices = tuple(file_slice for file_slice in state.slices if file_slice.group in chosen)
-    cut = Cut(slices, state.instants, state.metadata_instants, archive_limits(policy.hudi_options))
-    for guard in _GUARDS_WHEN_PUBLISHED:
-        raised = guard(cut, instant)
-        if raised is not None:
-            yield f"the plan's instant {instant} is no longer valid: {raised.why}"
-
-
-def _later(state: TableState, instant: str) -> Iterator[str]:
-    """A slice begins with carried log files: nothing may have been written after it before it is known (FACTS 8)."""
-    last = max((one.requested for one in state.instants), default="")
-    if last >= instant:
-        yield f"an instant at {last} is not before the plan's"
-
-
-def _new_instants(table: TablePlan, state: TableState, instant: str) -> Iterator[str]:
-    seen, chosen = set(table.seen.instants_completed), {operation.file_id for operation in table.operations}
-    for done in state.instants:
+def unseen_instants(facts: Facts) -> Iterator[str]:
+    """What completed on the chosen file groups, or before C, and the plan has not seen."""
+    seen = set(facts.seen.instants_completed) if facts.seen else set()
+    chosen = {operation.file_id for operation in facts.operations}
+    for done in facts.state.instants:
         if done.state != "completed" or done.requested in seen:
             continue
         if done.action in SERVICE_ACTIONS and (done.file_ids is None or not chosen.isdisjoint(done.file_ids)):
             yield f"a {done.action} at {done.requested} completed on the chosen file groups"
-        elif (done.completed or done.requested) < instant and done.action not in ("clean", "savepoint", "indexing"):
+        elif (done.completed or done.requested) < facts.instant and done.action not in WITHOUT_DATA:
             yield f"a {done.action} at {done.requested} completed before the plan's instant, and the plan had not seen it"
+
+
+def schema_altered(facts: Facts) -> Iterator[str]:
+    """Hudi merges by the schema of the last write before C (FACTS 1.8)."""
+    if (lacking := find_lacking(facts.state.instants, facts.instant)) is not None:
+        yield f"{lacking.why}, and Hudi would lose values by merging at {facts.instant}"
+
+
+def later_instants(facts: Facts) -> Iterator[str]:
+    """A slice begins with carried log files: nothing may have been written after it before it is known (FACTS 8)."""
+    last = max((one.requested for one in facts.state.instants), default="")
+    if facts.carries and last >= facts.instant:
+        yield f"an instant at {last} is not before the plan's"
+
+
+def cut_moved(facts: Facts) -> Iterator[str]:
+    """The guards that would move C now: what came in since planning may need it elsewhere."""
+    if not facts.is_cut:
+        return
+    chosen, state = {operation.group for operation in facts.operations}, facts.state
+    slices = tuple(file_slice for file_slice in state.slices if file_slice.group in chosen)
+    cut = Cut(slices, state.instants, state.metadata_instants, archive_limits(facts.policy.hudi_options))
+    for guard in (guard for guard, is_asked_again in GUARDS.items() if is_asked_again):
+        raised = guard(cut, facts.instant)
+        if raised is not None:
+            yield f"the plan's instant {facts.instant} is no longer valid: {raised.why}"
 
 
 def changed_slices(operations: Iterable[Operation], state: TableState, instant: str) -> Iterator[str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from etc_policy.plan.refusals import Refusal
-from etc_policy.policy.manifest import Policy
-from etc_policy.table.instants import CLOCK_TOLERANCE, parse_instant
+from zoneinfo import ZoneInfo
+
+from etc_policy.plan.refusals import Facts, Refusal
+from etc_policy.table.instants import CLOCK_TOLERANCE, instant_to_ms, parse_instant
 from etc_policy.table.state import TableState
 
 
-def clock_behind(state: TableState, now: str) -> Refusal | None:
+def clock_behind(facts: Facts) -> Refusal | None:
     """Instants ahead of our clock come from another time zone or clock: C and every lag would be wrong by as much."""
+    state, now = facts.state, facts.now
     last = state.last_completed
     if last is None or parse_instant(last) - parse_instant(now) <= CLOCK_TOLERANCE:
         return None
@@ -23,16 +25,16 @@ def clock_behind(state: TableState, now: str) -> Refusal | None:
     return Refusal("clock_behind", reason, hint)
 
 
-def wrong_time(policy: Policy, state: TableState, now: str) -> Refusal | None:
+def wrong_time(facts: Facts) -> Refusal | None:
     """A completion time that cannot be true: before its request, so that RO may not see it, or still to come."""
-    wrong = next((one for one in state.wrong_times if not one.late or one.is_future(now)), None)
+    wrong = next((one for one in facts.state.wrong_times if not one.late or one.is_future(facts.now)), None)
     if wrong is None:
         return None
     reason = f"{wrong.what}; its writer was in another time zone"
     if wrong.right is None:
-        hint = f"`etc repair {policy.name}` says what can be done"
+        hint = f"`etc repair {facts.policy.name}` says what can be done"
         return Refusal("wrong_time", f"{reason}, and its true time cannot be known: {wrong.unknown}", hint)
-    return Refusal("wrong_time", reason, f"`etc repair {policy.name}` shows how it is set right, and asks")
+    return Refusal("wrong_time", reason, f"`etc repair {facts.policy.name}` shows how it is set right, and asks")
 
 
 def writers_elsewhere(state: TableState) -> Refusal | None:
@@ -45,3 +47,19 @@ def writers_elsewhere(state: TableState) -> Refusal | None:
     )
     hint = "run every writer of the table, and etc, with one and the same `TZ`; once they do, some 20 new commits clear this"
     return Refusal("writers_zone", reason, hint)
+
+
+def zone_changed(facts: Facts) -> Refusal | None:
+    """The plan's instants mean other times now: another `TZ`, or another machine."""
+    seen, here = facts.seen, facts.state.timezone
+    if seen is None or seen.timezone is None:
+        return None
+    planned = seen.timezone
+    if all(_same_time(one, planned, here) for one in (facts.instant, seen.last_completed) if one):
+        return None
+    reason = f"the plan was made with the table's instants in zone {planned}, and here they are read in {here}"
+    return Refusal("zone_changed", reason, "plan and apply with the same `TZ`: that of the table's writers")
+
+
+def _same_time(instant: str, one: str, other: str) -> bool:
+    return instant_to_ms(instant, ZoneInfo(one)) == instant_to_ms(instant, ZoneInfo(other))

@@ -7,7 +7,7 @@ from itertools import chain
 from zoneinfo import ZoneInfo
 
 from etc_policy.plan.refusals import no_commit
-from etc_policy.plan.unknown_state import why_unknown
+from etc_policy.plan.rules import why_unknown
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.results import TableFreshness
 from etc_policy.table.formats import format_time

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from etc_policy.errors import EngineError, EtcError, OvertakenError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.delete_rule import Overtaken, find_overtaken, groups_with_deletes, writes_beside
-from etc_policy.plan.staleness import changed_since_carried
+from etc_policy.plan.refusals import Facts
+from etc_policy.plan.rules import Moment, first_objection
 from etc_policy.run.ports import Job, Lease, TableFiles
 from etc_policy.table.double_keys import SEES_LOG_FILES
 from etc_policy.table.state import GroupKey, TableState, TableStateReader
@@ -39,27 +40,19 @@ class Fence:
         if is_completed:
             message = f"another run has completed the compaction at {self.job.instant}; this one commits nothing"
             raise EngineError(Code.COMPLETED_ELSEWHERE, message)
-        self._require_schema(wrong_schema)
-        if self.job.carries:
-            self._require_as_carried()
+        self._require_fit(wrong_schema)
         if self._deleting:
             self._refuse(self._overtaken())
 
-    def _require_schema(self, why: str | None) -> None:
-        """Hudi merges by the schema of the last write before the compaction's instant (FACTS 1.8)."""
-        if why is not None:
-            message = f"the plan for `{self.job.policy.name}` was overtaken: {why}"
-            hint = "nothing was committed; plan again: the next plan goes by the table as it is now"
-            raise OvertakenError(Code.OVERTAKEN, message, frozenset(), hint=hint)
-
-    def _require_as_carried(self) -> None:
-        """Before table version 8 what was added to the old slice since it was carried from would be lost (FACTS 8)."""
-        self.last = self._read()
-        found = next(changed_since_carried(self.job.operations, self.last, self.job.instant), None)
+    def _require_fit(self, wrong_schema: str | None) -> None:
+        """What rules object to the compaction that is about to be committed."""
+        job = self.job
+        self.last = self._read() if job.carries else self.last
+        facts = Facts(job.policy, self.last, 0, job.instant, job.operations, wrong_schema=wrong_schema)
+        found = first_objection(Moment.COMMIT, facts, spoils=True)
         if found is not None:
-            message = f"the plan for `{self.job.policy.name}` was overtaken: {found}"
-            hint = "nothing was committed; plan again when its writers are at rest"
-            raise OvertakenError(Code.OVERTAKEN, message, frozenset(), hint=hint)
+            message = f"the plan for `{job.policy.name}` was overtaken: {found.reason}"
+            raise OvertakenError(Code.OVERTAKEN, message, frozenset(), hint=found.hint)
 
     def before_publishing(self) -> None:
         """Wait for writers that would overtake the plan: what it compacts beside them would be thrown away.

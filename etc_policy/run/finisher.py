@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from etc_policy.errors.codes import Code
-from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.refusals import FINISHED_SERVICES, Refusal
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.ports import Job, Lease, Services
-from etc_policy.run.refusing import raise_refusal
+from etc_policy.run.refusing import raise_refusal, require_writable
 from etc_policy.run.runner import Runner
 from etc_policy.table.state import Instant, TableState, newest_base_file
 
@@ -38,7 +37,7 @@ class Finisher:
                 state, pending = self._pending(policy, base_path)
                 if not pending:
                     return tuple(done)
-                raise_refusal(policy, times_refusal(policy, state, self.runner.clock_ms()))
+                require_writable(policy, state, self.runner.clock_ms())
                 raise_refusal(policy, self._altered(base_path, pending[0]))
                 self._run(policy, state, pending[0], lease)
                 done.append(pending[0])

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from etc_policy.plan.model import Operation
+from etc_policy.plan.model import Operation, PendingWork
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.history import Commit
 from etc_policy.table.state import TableState, newest_base_file, path_below
@@ -183,6 +183,7 @@ class Outcome:
     instant: str | None = None
     reason: str | None = None
     hints: tuple[str, ...] = ()
+    pending: PendingWork | None = None
     completed: str | None = None
     file_slices: int = 0
     log_files: int = 0

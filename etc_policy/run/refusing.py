@@ -7,16 +7,12 @@ from contextlib import contextmanager
 
 from etc_policy.errors import PLAN_AGAIN, EngineError, StalePlanError
 from etc_policy.errors.codes import Code
-from etc_policy.plan.clock import find_clock_refusal
-from etc_policy.plan.cut import archive_passed
-from etc_policy.plan.delete_rule import find_overtaken
 from etc_policy.plan.model import TablePlan
-from etc_policy.plan.refusals import Refusal
-from etc_policy.plan.staleness import changed_slices, find_stale
+from etc_policy.plan.refusals import Facts, Refusal
+from etc_policy.plan.rules import Moment, facts_of_plan, find_stale, first_objection
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.ports import Job, TableFiles
 from etc_policy.table.state import TableState
-from etc_policy.table.versions import CUT_VERSIONS
 
 
 def raise_refusal(policy: Policy, refusal: Refusal | None) -> None:
@@ -34,7 +30,7 @@ def raise_unfit(policy: Policy, table: TablePlan, state: TableState, now_ms: int
         StalePlanError: the table has changed.
 
     """
-    raise_refusal(policy, find_clock_refusal(policy, table, state, now_ms))
+    raise_refusal(policy, first_objection(Moment.PUBLISH, facts_of_plan(policy, table, state, now_ms)))
     changes = find_stale(policy, table, state, published=published)
     if changes:
         message = f"the plan for `{table.policy}` no longer fits its table: {'; '.join(changes)}"
@@ -43,20 +39,15 @@ def raise_unfit(policy: Policy, table: TablePlan, state: TableState, now_ms: int
 
 def find_spoiled(files: TableFiles, state: TableState, job: Job) -> str | None:
     """Why a pending plan may not be executed any more; None where it may."""
-    missing = files.missing_files(job)
-    if missing:
-        return f"its file {missing[0]} is gone (rolled back)"
-    if archive_passed(state.instants, job.instant):
-        return "archiving has passed it"
-    if (why := files.wrong_schema(job.base_path, job.instant)) is not None:
-        return f"{why}, and Hudi would lose values by it"
-    if job.table_version not in CUT_VERSIONS and not job.carries:
-        return None  # what writers have added forbids to take it back
-    changed = next(changed_slices(job.operations, state, job.instant), None)
-    if changed is not None:
-        return changed
-    overtaken = find_overtaken(job.policy, job.operations, state)
-    return next((one.why for one in overtaken if not one.waits), None)
+    gone, schema = files.missing_files(job), files.wrong_schema(job.base_path, job.instant)
+    facts = Facts(job.policy, state, 0, job.instant, job.operations, files_gone=gone, wrong_schema=schema)
+    found = first_objection(Moment.PENDING, facts, spoils=True)
+    return found.reason if found else None
+
+
+def require_writable(policy: Policy, state: TableState, clock_ms: int) -> None:
+    """Raise where the clock or the table's instants forbid to carry out what is pending on it."""
+    raise_refusal(policy, first_objection(Moment.PENDING, Facts(policy, state, clock_ms)))
 
 
 @contextmanager

@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 
 from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError, TableError
 from etc_policy.errors.codes import Code
-from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.model import TablePlan
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.fence import Fence
 from etc_policy.run.ports import Compactor, Job, Lease, Outcome, TableFiles, TableStatus
-from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_refusal, raise_unfit
+from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_unfit, require_writable
 from etc_policy.table.history import Commit
 from etc_policy.table.state import TableState, TableStateReader
 
@@ -55,7 +54,7 @@ class Runner:
                 with else_by_hand(self.files, job, spoiled):
                     self._engine(job, lease).withdraw(job)
                 return None
-            raise_refusal(policy, times_refusal(policy, state, self.clock_ms()))
+            require_writable(policy, state, self.clock_ms())
             try:
                 return self._run(job, self.fence(job, lease, state), "resumed")
             except OvertakenError as error:
@@ -292,6 +291,7 @@ def _not_run(table: TablePlan) -> Outcome:
         instant=table.instant,
         reason=table.reason,
         hints=table.hints,
+        pending=table.pending,
         leaves_out=table.left_out_though_due > 0,
         watermark_predicted_ms=table.watermark_after_ms,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from etc_policy.table.proof import Proof
 
@@ -32,10 +32,11 @@ class Refusals:
 
 @dataclass(frozen=True, slots=True)
 class Unproven:
-    """A compaction that was done and did not pass its verification: which one, and why in words."""
+    """A compaction that was done and did not pass its verification: which one, why in words, and how that ended."""
 
     compaction: str
     why: str
+    verification: Literal["running", "fail", "error"] = "error"
 
 
 @dataclass(frozen=True, slots=True)

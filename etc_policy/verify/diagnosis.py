@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Literal
 
 from etc_policy.plan.plan_warnings import impossible_warning
+from etc_policy.plan.rules import may_pass, why_refused
 from etc_policy.plan.time_refusals import writers_elsewhere
-from etc_policy.plan.unknown_state import PASSING_REFUSALS, why_refused
 from etc_policy.policy.hudi_options import EXPIRY, expiry_minutes, is_file_lock
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.policy.writers import MERGE_MODE, TRACKED_SINCE, TableShape
@@ -90,7 +90,7 @@ def can_be_planned(facts: TableFacts) -> Found:
     refusal = why_refused(facts.policy, facts.state, facts.clock_ms)
     version = f"table version {facts.state.table_version}"
     if refusal is not None:
-        status: FindingStatus = "warn" if refusal.code in PASSING_REFUSALS else "error"
+        status: FindingStatus = "warn" if may_pass(refusal.code) else "error"
         return status, f"{version}: {refusal.reason}", refusal.hint
     return "ok", f"{version}: can be planned now", None
 

@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from etc_policy.plan.carry import is_carried_name
-from etc_policy.plan.refusals import Refusal
+from etc_policy.plan.refusals import Reason
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.history import TableHistory
 from etc_policy.table.state import FileSlice, LogFile, TableState
@@ -41,7 +41,7 @@ class Evidence:
     history: TableHistory
     claim: Claim
     now_ms: int
-    unknown: Refusal | None = None
+    unknown: Reason | None = None
 
     @property
     def zone(self) -> ZoneInfo:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from etc_policy.plan.bundles import why_unfit
-from etc_policy.plan.refusals import Refusal
+from etc_policy.plan.refusals import Reason
 from etc_policy.policy.manifest import Freshness, Writer
 from etc_policy.table.double_keys import SEES_LOG_FILES, exposed_in, merged_by
 from etc_policy.table.evolved_schema import Lacking, find_lacking
@@ -76,12 +76,12 @@ def prove_compacted(evidence: Evidence) -> ExpectationResult:
     return judged(COMPACTED, observed, message if broken else None)
 
 
-def check_known(unknown: Refusal) -> ExpectationResult:
+def check_known(unknown: Reason) -> ExpectationResult:
     """How far RO is complete is not known: of a table without a commit a warning, as nothing is wrong with it."""
     return ExpectationResult(expectation=KNOWN, status=_status_of(unknown), message=unknown.reason)
 
 
-def _status_of(unknown: Refusal | None) -> CheckStatus:
+def _status_of(unknown: Reason | None) -> CheckStatus:
     return "warn" if unknown is not None and unknown.code == "no_commit" else "error"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
-from etc_policy.plan import builder, cut, io_budget, operations, planning_context, refusals
+from etc_policy.plan import builder, cut, io_budget, operations, planning_context, rules
 from etc_policy.table import instants, watermark
 from tests.property.histories import broken_promise, histories
 
@@ -47,11 +47,11 @@ def replaced(module: Any, name: str, value: Any) -> Broken:
     return lambda: patch.object(module, name, value)
 
 
-def without_rule(name: str) -> Broken:
+def without_rule(code: str) -> Broken:
     """The planner without one of its reasons to refuse."""
-    assert getattr(refusals, name) in refusals.REFUSAL_RULES, name
-    rules = tuple(rule for rule in refusals.REFUSAL_RULES if rule is not getattr(refusals, name))
-    return lambda: patch.object(refusals, "REFUSAL_RULES", rules)
+    assert code in {rule.code for rule in rules.RULES}, code
+    kept = tuple(rule for rule in rules.RULES if rule.code != code)
+    return lambda: patch.object(rules, "RULES", kept)
 
 
 @contextmanager
@@ -156,19 +156,24 @@ MUTATIONS: dict[str, Broken] = {
 
 #: Rules that refuse a table for a fact that no history has.
 NOT_IN_HISTORIES = {
-    "unknown_version": "they are of table versions 8 and 9",
+    "table_version": "they are of table versions 8 and 9",
+    "cannot_carry": "log files are carried on table version 6 alone",
     "carried_files_lost": "log files are carried on table version 6 alone",
     "orphans_left": "log files are carried on table version 6 alone",
     "writer_in_flight": "it is for table version 6 alone",
-    "not_of_parquet": "they are of Parquet",
-    "rows_without_keys": "nothing of them is verified by rows",
-    "bundle_unfit": "nobody has said by which bundle of Hudi they are compacted",
+    "base_file_format": "they are of Parquet",
+    "ETC234": "nothing of them is verified by rows",
+    "ETC322": "nobody has said by which bundle of Hudi they are compacted",
     "files_missing": "what they write stays",
     "files_unclear": "each of their files is written once",
     "hidden_by_savepoint": "they have no savepoints",
     "files_damaged": "what they write stays",
     "unreadable_times": "their event times are numbers",
     "impossible_times": "their events come before their commits",
+    "wrong_time": "no completion in them comes before its request, or is still to come",
+    "writers_zone": "all of their writers are in one zone",
+    "clock_behind": "their clock is never behind their instants",
+    "not_a_day": "none of them is compacted by `day_based`",
 }
 
 

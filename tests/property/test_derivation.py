@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.derivation import find_malformed, find_underived
-from etc_policy.plan.staleness import find_stale
+from etc_policy.plan.rules import find_stale
 from etc_policy.table.state import TableState
 from tests.property.checks import describe, go_on
 from tests.property.histories import histories

@@ -5,7 +5,7 @@ from datetime import UTC
 import pytest
 
 from etc_policy.hudi import commits as hudi_commits
-from etc_policy.plan.refusals import find_damage, find_refusal
+from etc_policy.plan.rules import why_refused, why_unknown
 from etc_policy.policy.manifest import EventTime
 from etc_policy.report.freshness import table_freshness
 from etc_policy.table.commit_keys import POLICY_VALUES
@@ -14,6 +14,8 @@ from etc_policy.table.watermark import watermark_of
 from tests.unit.hudi.reading import OURS, read, slices
 from tests.unit.hudi.table_folder import COMMIT_SCHEMA, TableFolder, archived, at, avro, base, commit_metadata, log
 from tests.unit.plan.states import POLICY
+
+CLOCK_MS = instant_to_ms("20990101000000000", UTC)
 
 
 def test_a_log_file_belongs_to_the_newest_base_file_at_or_below_its_completion_time(table):
@@ -302,8 +304,8 @@ class TestTwins:
         self.stray(table)
         state = read(table)
         assert state.unclear_files == (f"p/{self.RECORDED}", f"p/{self.STRAY}")
-        assert find_damage(POLICY, state).code == "files_unclear"
-        assert find_refusal(POLICY, state).code == "files_unclear"
+        assert why_unknown(POLICY, state, CLOCK_MS).code == "files_unclear"
+        assert why_refused(POLICY, state, CLOCK_MS).code == "files_unclear"
 
 
 class TestVersion6:
@@ -551,19 +553,19 @@ class TestArchivedCommits:
 
     def test_a_sound_one(self, settled):
         state = read(settled)
-        assert (state.missing_files, find_damage(POLICY, state)) == ((), None)
+        assert (state.missing_files, why_unknown(POLICY, state, CLOCK_MS)) == ((), None)
         assert [one.recorded_bytes for _, one in state.log_files] == [1000]
 
     def test_a_log_file_that_was_cut_short(self, settled):
         self.path(settled, 1).write_bytes(b"x" * 400)
-        assert find_damage(POLICY, read(settled)).code == "files_damaged"
+        assert why_unknown(POLICY, read(settled), CLOCK_MS).code == "files_damaged"
 
     def test_a_partition_that_lost_its_mark(self, settled):
         """Readers by the metadata table see its rows all the same: RO would count as complete without them."""
         (settled.base / "q" / ".hoodie_partition_metadata").unlink()
         state = read(settled)
         assert state.missing_files == ("q/.hoodie_partition_metadata",)
-        assert find_damage(POLICY, state).code == "files_missing"
+        assert why_unknown(POLICY, state, CLOCK_MS).code == "files_missing"
 
     def test_a_dropped_partition_that_is_being_cleaned(self, settled):
         settled.replace(at("10:05:00"), at("10:05:01"), replaced={"q": ["f1"]})

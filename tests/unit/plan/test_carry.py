@@ -7,7 +7,8 @@ import pytest
 
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.carry import find_obstacle, is_carried_name, log_order
-from etc_policy.plan.staleness import changed_since_carried, find_stale
+from etc_policy.plan.rules import find_stale
+from etc_policy.plan.staleness import changed_since_carried
 from etc_policy.policy.manifest import Strategy
 from etc_policy.table.state import FileSlice, Instant, LogFile, WriteInFlight
 from tests.unit.plan.plan_cases import epoch_ms, instant

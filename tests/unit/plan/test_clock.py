@@ -2,10 +2,15 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.plan.clock import EngineTime, ahead_of_clock, completes_too_early, engine_disagrees, find_clock_refusal
+from etc_policy.plan.clock import EngineTime, ahead_of_clock, completes_too_early, engine_disagrees
+from etc_policy.plan.rules import Moment, facts_of_plan, first_objection
 from etc_policy.table.zone_evidence import ZoneReading, ZoneSample, judge_zone
 from tests.unit.plan.plan_cases import epoch_ms, instant
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE, C
+
+
+def clock_refusal(policy, plan, state, clock_ms):
+    return first_objection(Moment.PUBLISH, facts_of_plan(policy, plan, state, clock_ms))
 
 
 def engine(clock, now="12:00:00", took=0):
@@ -50,30 +55,30 @@ class TestTheCommit:
 
 class TestASavedPlan:
     def test_fits(self):
-        assert find_clock_refusal(POLICY, PLAN, STATE, NOW) is None
+        assert clock_refusal(POLICY, PLAN, STATE, NOW) is None
 
     def test_the_clock_was_set_back(self):
-        assert find_clock_refusal(POLICY, PLAN, STATE, epoch_ms("11:10:00")).code == "clock_behind"
+        assert clock_refusal(POLICY, PLAN, STATE, epoch_ms("11:10:00")).code == "clock_behind"
 
     def test_of_a_table_that_declares_utc_no_zone_is_advised(self):
         early = epoch_ms("11:10:00")
-        declared = find_clock_refusal(POLICY, PLAN, replace(STATE, zone=ZoneReading("UTC")), early)
-        local = find_clock_refusal(POLICY, PLAN, replace(STATE, zone=ZoneReading("UTC", "unsure")), early)
+        declared = clock_refusal(POLICY, PLAN, replace(STATE, zone=ZoneReading("UTC")), early)
+        local = clock_refusal(POLICY, PLAN, replace(STATE, zone=ZoneReading("UTC", "unsure")), early)
         assert ("changes nothing" in declared.hint, "set to theirs" in local.hint) == (True, True)
 
     def test_the_zone_has_changed(self):
-        refusal = find_clock_refusal(POLICY, PLAN, replace(STATE, timezone="Asia/Tokyo"), NOW)
+        refusal = clock_refusal(POLICY, PLAN, replace(STATE, timezone="Asia/Tokyo"), NOW)
         assert (refusal.code, "in zone UTC, and here they are read in Asia/Tokyo" in refusal.reason) == (
             "zone_changed",
             True,
         )
 
     def test_another_name_of_the_same_zone(self):
-        assert find_clock_refusal(POLICY, PLAN, replace(STATE, timezone="Etc/UTC"), NOW) is None
+        assert clock_refusal(POLICY, PLAN, replace(STATE, timezone="Etc/UTC"), NOW) is None
 
     def test_writers_elsewhere(self):
         reading = ZoneReading("UTC", "contradicted", "its writers' clocks show another zone: ...")
-        assert find_clock_refusal(POLICY, PLAN, replace(STATE, zone=reading), NOW).code == "writers_zone"
+        assert clock_refusal(POLICY, PLAN, replace(STATE, zone=reading), NOW).code == "writers_zone"
 
     def test_made_in_the_future(self):
         assert ahead_of_clock(NOW + 60_000, NOW) is None

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.derivation import find_malformed, find_underived
 from etc_policy.plan.model import TablePlan
+from etc_policy.plan.rules import find_stale
 from etc_policy.plan.skipped_slices import WrittenTo
-from etc_policy.plan.staleness import find_stale
 from etc_policy.policy.manifest import Strategy
 from etc_policy.table.state import Instant
 from tests.unit.plan.plan_cases import epoch_ms, inputs_of_case, instant, state_of

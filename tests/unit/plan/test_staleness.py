@@ -5,7 +5,7 @@ import pytest
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.derivation import find_underived
 from etc_policy.plan.model import TablePlan
-from etc_policy.plan.staleness import find_stale
+from etc_policy.plan.rules import find_stale
 from etc_policy.policy.manifest import Strategy
 from etc_policy.table.state import Instant, LogFile
 from tests.unit.plan.plan_cases import instant, state_of

@@ -1,0 +1,246 @@
+"""The rules by which a table is not compacted, or nobody knows how far RO is complete: one table of them.
+
+`RULES` says of each when it is asked, what it means for the plan and for the table, and whether it passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum, IntEnum
+
+from etc_policy.errors.codes import Code
+from etc_policy.plan import refusals, staleness, time_refusals
+from etc_policy.plan.cut import archive_passed
+from etc_policy.plan.delete_rule import find_overtaken
+from etc_policy.plan.model import TablePlan
+from etc_policy.plan.refusals import Facts, Reason, Refusal
+from etc_policy.plan.stock_choice import days_refusal
+from etc_policy.policy.manifest import Policy
+from etc_policy.table.state import TableState
+
+
+class Moment(Enum):
+    """When a rule is asked: for a new plan, before one is published, before its commit, or of one that was left pending."""
+
+    PLAN = "plan"
+    PUBLISH = "publish"
+    COMMIT = "commit"
+    PENDING = "pending"
+
+
+class Damage(IntEnum):
+    """Why nobody knows how far RO is complete; what is said first comes first. A check of verification shows FILES itself."""
+
+    NONE = 0
+    TIMES = 1
+    FORMAT = 2
+    FILES = 3
+    CONTENT = 4
+
+
+class Passes(Enum):
+    """Whether a refusal ends by itself."""
+
+    NO = "no"
+    #: The next run of etc ends it, or comes late enough.
+    NEXT_RUN = "next run"
+    #: When the work of others has ended; where some is pending at every run, the table starves.
+    OTHERS_END = "others end"
+    #: A cleaner at work looks like it, to one reading and not to the next.
+    NEXT_READING = "next reading"
+
+
+_Check = Callable[[Facts], Refusal | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A reason not to compact a table: its code, what it is asked of, and what it means.
+
+    One without a `check` is given by the check of another one, or while the plan is built. Where it `spoils` a plan, that
+    plan is not carried out any more: before it is committed another one is made. Any other rule stops the run.
+    """
+
+    code: str
+    check: _Check | None = None
+    moments: frozenset[Moment] = frozenset({Moment.PLAN})
+    damage: Damage = Damage.NONE
+    passes: Passes = Passes.NO
+    spoils: bool = False
+
+
+def _of_table(check: Callable[[Policy, TableState], Refusal | None]) -> _Check:
+    return lambda facts: check(facts.policy, facts.state)
+
+
+def _spoils(code: str, find: Callable[[Facts], Iterator[str]], *moments: Moment, hint: str | None = None) -> Rule:
+    """A rule about a plan that was made: all that it finds is said."""
+
+    def check(facts: Facts) -> Refusal | None:
+        found = tuple(find(facts))
+        return Refusal(code, "; ".join(found), hint) if found else None
+
+    return Rule(code, check, frozenset(moments), spoils=True)
+
+
+def _files_gone(facts: Facts) -> Iterator[str]:
+    yield from (f"its file {name} is gone (rolled back)" for name in facts.files_gone[:1])
+
+
+def _archive_passed(facts: Facts) -> Iterator[str]:
+    if archive_passed(facts.state.instants, facts.instant):
+        yield "archiving has passed it"
+
+
+def _wrong_schema(facts: Facts) -> Iterator[str]:
+    if facts.wrong_schema is not None:
+        yield f"{facts.wrong_schema}, and Hudi would lose values by it"
+
+
+def _slices_changed(facts: Facts) -> Iterator[str]:
+    return staleness.changed_slices(facts.operations, facts.state, facts.instant)
+
+
+def _changed_or_overtaken(facts: Facts) -> Iterator[str]:
+    """Of a plan that can be taken back: before version 8 what writers have added forbids that, unless log files are carried."""
+    if facts.is_cut or facts.carries:
+        yield from _slices_changed(facts)
+        overtaken = find_overtaken(facts.policy, facts.operations, facts.state)
+        yield from (one.why for one in overtaken if not one.waits)
+
+
+def _changed_since_carried(facts: Facts) -> Iterator[str]:
+    if facts.carries:
+        yield from staleness.changed_since_carried(facts.operations, facts.state, facts.instant)
+
+
+_AT_REST = "nothing was committed; plan again when its writers are at rest"
+_WHILE_WRITING = frozenset({Moment.PLAN, Moment.PUBLISH, Moment.PENDING})
+
+#: In the order in which they are asked: the first that objects to a table is the one that users see.
+RULES: tuple[Rule, ...] = (
+    Rule("table_version", _of_table(refusals.unsupported_version), damage=Damage.FORMAT),
+    Rule("cannot_carry", _of_table(refusals.no_cut)),
+    Rule("pending_service", _of_table(refusals.pending_service), passes=Passes.OTHERS_END),
+    Rule("pending_own_plan", passes=Passes.NEXT_RUN),
+    Rule("carried_files_lost", _of_table(refusals.carried_files_lost)),
+    Rule("orphans_left", _of_table(refusals.orphans_left)),
+    Rule("writer_in_flight", _of_table(refusals.writer_in_flight), passes=Passes.OTHERS_END),
+    Rule("base_file_format", _of_table(refusals.not_of_parquet)),
+    Rule(Code.NO_META_COLUMNS, _of_table(refusals.rows_without_keys)),
+    Rule(Code.UNFIT_BUNDLE, _of_table(refusals.bundle_unfit)),
+    Rule("files_missing", _of_table(refusals.files_missing), damage=Damage.FILES, passes=Passes.NEXT_READING),
+    Rule("files_unclear", _of_table(refusals.files_unclear), damage=Damage.FILES),
+    Rule("files_damaged", _of_table(refusals.files_damaged), damage=Damage.FILES, passes=Passes.NEXT_READING),
+    Rule("hidden_by_savepoint", _of_table(refusals.hidden_by_savepoint), damage=Damage.CONTENT),
+    Rule("schema_hidden", _of_table(refusals.schema_hidden)),
+    Rule("unreadable_times", _of_table(refusals.unreadable_times), damage=Damage.CONTENT),
+    Rule("impossible_times", _of_table(refusals.impossible_times), damage=Damage.CONTENT),
+    Rule("unbounded_event_times", _of_table(refusals.unbounded_event_times), frozenset(), damage=Damage.CONTENT),
+    Rule("zone_changed", time_refusals.zone_changed, frozenset({Moment.PUBLISH})),
+    Rule("wrong_time", time_refusals.wrong_time, _WHILE_WRITING, damage=Damage.TIMES),
+    Rule(
+        "writers_zone", lambda facts: time_refusals.writers_elsewhere(facts.state), _WHILE_WRITING, damage=Damage.TIMES
+    ),
+    Rule("clock_behind", time_refusals.clock_behind, _WHILE_WRITING, damage=Damage.TIMES),
+    Rule("not_a_day", _of_table(days_refusal)),
+    Rule("unknown_left_out"),
+    Rule("too_young", passes=Passes.NEXT_RUN),
+    _spoils("properties_changed", staleness.other_properties, Moment.PUBLISH),
+    _spoils("work_begun", staleness.work_begun, Moment.PUBLISH),
+    _spoils("writers_before", staleness.writers_before, Moment.PUBLISH),
+    _spoils("unseen_instants", staleness.unseen_instants, Moment.PUBLISH),
+    _spoils("schema_altered", staleness.schema_altered, Moment.PUBLISH),
+    _spoils("later_instants", staleness.later_instants, Moment.PUBLISH),
+    _spoils("cut_moved", staleness.cut_moved, Moment.PUBLISH),
+    _spoils("slices_changed", _slices_changed, Moment.PUBLISH),
+    _spoils("files_gone", _files_gone, Moment.PENDING),
+    _spoils("archive_passed", _archive_passed, Moment.PENDING),
+    _spoils(
+        "wrong_schema",
+        _wrong_schema,
+        *(Moment.COMMIT, Moment.PENDING),
+        hint="nothing was committed; plan again: the next plan goes by the table as it is now",
+    ),
+    _spoils("changed_since_carried", _changed_since_carried, Moment.COMMIT, hint=_AT_REST),
+    _spoils(
+        "changed_or_overtaken", _changed_or_overtaken, Moment.PENDING
+    ),  # at the commit `Fence` waits for writers first
+)
+_BY_CODE = {rule.code: rule for rule in RULES}
+
+
+def objections(moment: Moment, facts: Facts, *, spoils: bool = False) -> Iterator[Refusal]:
+    """What the rules of that moment object: those that spoil a plan, or the others."""
+    asked = (rule.check for rule in RULES if moment in rule.moments and rule.spoils is spoils and rule.check)
+    return (found for check in asked if (found := check(facts)) is not None)
+
+
+def first_objection(moment: Moment, facts: Facts, *, spoils: bool = False) -> Refusal | None:
+    """The one that users see."""
+    return next(objections(moment, facts, spoils=spoils), None)
+
+
+def why_refused(policy: Policy, state: TableState, clock_ms: int) -> Refusal | None:
+    """Why no compaction of the table may be planned, whatever is due; None where one may."""
+    return first_objection(Moment.PLAN, Facts(policy, state, clock_ms))
+
+
+def why_unknown(policy: Policy, state: TableState, clock_ms: int) -> Refusal | None:
+    """Why the table's metadata do not show how far RO is complete, whatever is pending on it; None where they do."""
+    facts, rules = Facts(policy, state, clock_ms), (rule for rule in RULES if rule.damage)
+    ordered = sorted(rules, key=lambda rule: rule.damage)
+    return next((found for rule in ordered if rule.check and (found := rule.check(facts)) is not None), None)
+
+
+def find_stale(policy: Policy, table: TablePlan, state: TableState, *, published: bool = False) -> tuple[str, ...]:
+    """What changed since planning that makes the plan wrong; empty when it may be published, or may stay `published`.
+
+    A published plan that a stock compaction has begun or completed meanwhile is not stale: it is being carried out.
+    """
+    if published:
+        if any(i.requested == table.instant and i.state == "completed" for i in state.instants):
+            return ()
+        state = replace(state, instants=tuple(i for i in state.instants if i.requested != table.instant))
+    facts = facts_of_plan(policy, table, state, 0)
+    return tuple(found.reason for found in objections(Moment.PUBLISH, facts, spoils=True))
+
+
+def facts_of_plan(policy: Policy, table: TablePlan, state: TableState, clock_ms: int) -> Facts:
+    """What the rules look at where a plan is to be published."""
+    return Facts(policy, state, clock_ms, table.instant or "", table.operations, table.seen)
+
+
+def passing(code: str | None) -> Passes:
+    """How a refusal ends that has this code; one by an error of a reading may not be met again where its exit code says so."""
+    if code in _BY_CODE:
+        return _BY_CODE[code].passes
+    known = next((one for one in Code if one == code), None)
+    return Passes.NEXT_RUN if known is not None and known.ends.exit_code == 4 else Passes.NO
+
+
+def may_pass(code: str | None) -> bool:
+    """Whether another run may not meet a refusal with this code."""
+    return passing(code) in (Passes.NEXT_RUN, Passes.OTHERS_END)
+
+
+def damage_of(code: str) -> Damage:
+    """What a refusal with this code says of the table."""
+    return _BY_CODE[code].damage if code in _BY_CODE else Damage.NONE
+
+
+def claiming_nothing(refused: TablePlan, why: Reason) -> TablePlan:
+    """The plan without what it would say of completeness, and of what its file slices hold; it says why not."""
+    other = () if why.code == refused.reason_code else (f"how far RO is complete is not known: {why.reason}",)
+    return refused.model_copy(
+        update={
+            "watermark_known": False,
+            "watermark_before_ms": None,
+            "watermark_after_ms": None,
+            "watermark_assumed": False,
+            "held_back_by": None,
+            "left_out": (),
+            "warnings": (*other, *refused.warnings),
+        }
+    )
