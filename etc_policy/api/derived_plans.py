@@ -45,7 +45,7 @@ def require_form(plan: Plan, path: Path | None = None) -> None:
 def require_derived(
     environment: Environment, policy: Policy, table: TablePlan, made_ms: int | None, declared: Policy | None = None
 ) -> None:
-    """Return if a plan that was saved at `made_ms` is what planning gives for the table as it was seen, whoever computed its id.
+    """Return if a plan saved at `made_ms` is what planning gives for the table as it was seen, whoever computed its checksum.
 
     One that was made just now has no `made_ms`, and is not asked. `declared` is the policy as its file names the table, where
     `policy` has its base path. A plan knows as many event times as were asked for when it was made: the same are looked for here.

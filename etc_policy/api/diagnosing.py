@@ -92,7 +92,7 @@ def _diagnose(policy: Policy, facts: TableFacts) -> tuple[Finding, ...]:
 def _unreadable(policy: Policy, error: EtcError) -> tuple[Finding, ...]:
     hint = next((issue.hint for issue in error.issues if issue.hint), None)
     where = error.where or policy.place
-    return (_finding(policy.name, "table", "error", error.message, hint or (f"see {where}" if where else None)),)
+    return (_finding(policy.name, "table", "error", error.with_cause, hint or (f"see {where}" if where else None)),)
 
 
 def _read_facts(environment: Environment, policy: Policy, *, spark: bool) -> TableFacts:
@@ -114,7 +114,7 @@ def _index_faults(environment: Environment, state: TableState) -> tuple[str, ...
     try:
         return environment.data_verifier().wrongly_indexed(state)
     except EtcError as error:
-        return (error.message,)
+        return (error.with_cause,)
 
 
 def diagnose_machine(environment: Environment, variables: Mapping[str, str], *, start: bool) -> tuple[Finding, ...]:

@@ -33,7 +33,7 @@ def observe_freshness(
         return freshness_of(policy, state, now_ms, history)
 
     found = readings_of(environment, policies, read)
-    return entries_of(found, lambda policy, error: unreadable(policy, error.message))
+    return entries_of(found, lambda policy, error: unreadable(policy, error.with_cause))
 
 
 def observe_tables(

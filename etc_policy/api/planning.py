@@ -102,7 +102,7 @@ def _unreadable(policy: Policy, now_ms: int, error: EtcError) -> TablePlan:
         table_version=UNREAD_VERSION,
         granularity=policy.strategy.granularity,
         action="refused",
-        reason=error.message,
+        reason=error.with_cause,
         reason_code=error.code,
         threshold_ms=now_ms - policy.data_latency_ms,
         watermark_known=False,
@@ -136,7 +136,9 @@ def load_plan(path: Path) -> Plan:
     try:
         content = json.loads(read_given(path).decode("utf-8"))
         plan = Plan.model_validate(content)
-        if plan.schema_version != PLAN_SCHEMA_VERSION or (plan.computed_id != plan.plan_id and _is_whole(content)):
+        if plan.schema_version != PLAN_SCHEMA_VERSION or (
+            plan.computed_checksum != plan.checksum and _is_whole(content)
+        ):
             raise ValueError(plan.schema_version)
     except OSError as error:
         raise UsageError(
@@ -158,10 +160,10 @@ def require_unedited(plan: Plan, path: Path | None = None) -> None:
         UsageError: it was edited since.
 
     """
-    if plan.computed_id != plan.plan_id:
+    if plan.computed_checksum != plan.checksum:
         hint = "a plan is carried out exactly as it was made; save a new one with `etc plan --out FILE`"
         what = "plan file" if path else "plan"
-        message = f"the {what} was edited: its content does not match its id"
+        message = f"the {what} was edited: its content does not match its checksum"
         raise UsageError(Code.EDITED_PLAN, message, where=_file(path), hint=hint)
 
 
@@ -182,8 +184,9 @@ def _file(path: Path | None) -> Where | None:
 
 
 def _is_whole(content: dict[str, Any]) -> bool:
-    """Whether a plan is as it was saved: one that an earlier etc saved has another id here, for what it did not know."""
-    return bool(digest({key: value for key, value in content.items() if key != "plan_id"}) == content["plan_id"])
+    """Whether a plan is as it was saved: one that an earlier etc saved has another checksum here, or none."""
+    rest = {key: value for key, value in content.items() if key != "checksum"}
+    return content.get("checksum") in {None, digest(rest)}
 
 
 def match_policies(plan: Plan, policies: Iterable[Policy], path: Path | None = None) -> dict[str, Policy]:

@@ -78,7 +78,7 @@ def _shown(
 
 def _unknown(policy: Policy, error: EtcError, warn: Callable[[Issue], None]) -> SiteTable:
     warn(Issue(error.code, error.message, error.where, error.hint, "warning"))
-    return SiteTable(policy, unreadable(policy, error.message))
+    return SiteTable(policy, unreadable(policy, error.with_cause))
 
 
 def _read_facts(environment: Environment, policy: Policy, now_ms: int, runs: tuple[RunFile, ...]) -> SiteTable:

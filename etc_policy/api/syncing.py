@@ -93,7 +93,7 @@ def failed_sync(policy: Policy, error: EtcError) -> SyncResult:
         ro_table=policy.sync.ro_table or "",
         status="failed",
         attempts=attempts,
-        message=error.message,
+        message=error.with_cause,
     )
 
 
@@ -113,7 +113,7 @@ def _with_tries(environment: Environment, policy: Policy, wanted: _Wanted, statu
                     f"the table itself is as it should be: run `etc sync --select {name}` when the catalog answers"
                 )
                 raise
-            environment.progress(f"{policy.name}: {error.message}; trying again in {pause:.0f} s")
+            environment.progress(f"{policy.name}: {error.with_cause}; trying again in {pause:.0f} s")
             time.sleep(pause)
         else:
             done = status if changed else "unchanged"

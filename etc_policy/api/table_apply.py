@@ -187,7 +187,7 @@ class TableApply:
             status="stale" if isinstance(error, StalePlanError) else "failed",
             threshold_ms=table.threshold_ms if table else None,
             instant=table.instant if table else None,
-            reason=error.message,
+            reason=error.with_cause,
             refusals_in_a_row=refusals,
             **timed(started_ms, clock_ms()),
         )

@@ -108,11 +108,11 @@ class Waiter:
                 self._require_knowable(policy, state)
                 found = freshness_of(policy, state, now_ms, clock_at_ms=now_ms)
         except EtcError as error:
-            self.unread[policy.name] = error.message
+            self.unread[policy.name] = error.with_cause
             if not isinstance(error, RetryableError):
                 self.found.pop(policy.name, None)  # what was seen before is not so any more
                 raise
-            self.environment.progress(f"{policy.name}: {error.message}")
+            self.environment.progress(f"{policy.name}: {error.with_cause}")
             return False
         if known is None or found.complete_until_ms != known.complete_until_ms:
             self.environment.progress(f"{policy.name}: {_progress(found)}")

@@ -257,7 +257,7 @@ class Code(StrEnum):
     UNKNOWN_CATALOG_TABLE = ("ETC211", _UNCHANGED, "The Spark catalog does not know the table",
         "`table` is a `db.table` of the catalog that the target names. Check both, or give the base path instead.")
     NOT_A_TIME_COLUMN = ("ETC212", _UNCHANGED, "The event-time column cannot be read as a time",
-        "Timestamps, dates, integers (with `unit`) and text (with `format`) can.")
+        "Timestamps, dates, integers (with `unit`) and text (with `format`) can. Those keys are for these types alone.")
     CANNOT_READ_TABLE = ("ETC213", _UNCHANGED, "The system does not let a table's file be read",
         "The system's own message is shown below the error: mostly permissions, or a mount that is gone.")
     UNNAMED_ZONE = ("ETC214", _UNCHANGED, "The zone of the table's instants is not known",

@@ -115,6 +115,12 @@ class EtcError(Exception):
         return f"{self.message}\n{self.cause}" if self.cause else self.message
 
     @property
+    def with_cause(self) -> str:
+        """The message with what the system, a store or an engine said first, on one line: for reports, which have no cause."""
+        said = (self.cause or "").strip().partition("\n")[0]
+        return f"{self.message}: {said}" if said and said not in self.message else self.message
+
+    @property
     def issues(self) -> tuple[Issue, ...]:
         """The error as a list of issues, the form in which errors are printed."""
         return (Issue(self.code, self.message, self.where, self.hint),)

@@ -20,6 +20,7 @@ _TIME_TYPES = frozenset(
     {"int", "long", "string", "date", "timestamp-millis", "timestamp-micros"}
     | {"timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros"}
 )
+_TYPES_OF_KEYS = {"unit": ("int", "long", "string"), "format": ("string",)}
 #: Columns that an error names at most.
 _NAMED = 50
 #: What a streamer writes while it knows of no schema.
@@ -50,8 +51,9 @@ def _is_tracked(event_time: EventTime, column_type: str | None) -> bool:
     return column_type != "string" or event_time.unit is not None
 
 
-def column_type_of(column: str, commits: Mapping[str, CommitMetadata], base: str) -> str | None:
+def column_type_of(event_time: EventTime, commits: Mapping[str, CommitMetadata], base: str) -> str | None:
     """The Avro type of the event-time column in the newest schema; None where no commit carries a schema."""
+    column = event_time.column
     for requested in sorted(commits, reverse=True):
         schema = commits[requested].extra.get("schema")
         if not schema or schema == _NO_SCHEMA:
@@ -60,7 +62,7 @@ def column_type_of(column: str, commits: Mapping[str, CommitMetadata], base: str
         fields = list_of(decoded.get("fields"))
         found = find_column(fields, column)
         if found is not None:
-            return _time_type(_type_name(found[1]), column, base)
+            return _time_type(_type_name(found[1]), event_time, base)
         known = [name for name in (text_of(field["name"]) for field in fields) if not name.startswith("_hoodie")]
         names = ", ".join([*known[:_NAMED], *(["..."] if len(known) > _NAMED else [])])
         hint = f"its columns are {names}"
@@ -70,12 +72,16 @@ def column_type_of(column: str, commits: Mapping[str, CommitMetadata], base: str
     return None
 
 
-def _time_type(column_type: str, column: str, base: str) -> str:
-    """The column's type, if its values can be times."""
+def _time_type(column_type: str, event_time: EventTime, base: str) -> str:
+    """The column's type, if its values can be times, and can be read as the policy says."""
+    said = f"column `{event_time.column}` of table `{base}` is of type {column_type}"
     if column_type not in _TIME_TYPES:
         hint = "name a column of timestamps, dates, integers or strings in `event_time_column`"
-        message = f"column `{column}` of table `{base}` is of type {column_type}, which cannot be read as a time"
-        raise TableError(Code.NOT_A_TIME_COLUMN, message, hint=hint)
+        raise TableError(Code.NOT_A_TIME_COLUMN, f"{said}, which cannot be read as a time", hint=hint)
+    for key, types in _TYPES_OF_KEYS.items():
+        if getattr(event_time, key) is not None and column_type not in types:
+            message = f"{said}, and `{key}` is for columns of type {', '.join(types)}"
+            raise TableError(Code.NOT_A_TIME_COLUMN, message, hint=f"remove `{key}` from `event_time_column`")
     return column_type
 
 

@@ -61,7 +61,10 @@ def table_errors(location: str) -> Iterator[None]:
     except OSError as error:
         message = f"cannot read the table at `{location}`"
         code = Code.TOO_LARGE if error.errno == errno.EFBIG else Code.CANNOT_READ_TABLE
-        raise TableError(code, message, cause=str(error)) from error
+        hint = (
+            "look at the permissions there, and as which user etc runs" if isinstance(error, PermissionError) else None
+        )
+        raise TableError(code, message, hint=hint, cause=str(error)) from error
     except UNKNOWN_FORM as error:
         clear_frames(error.__traceback__)  # they hold all that was read so far
         raise unknown_form(f"the metadata of the table at `{location}` is", error) from error

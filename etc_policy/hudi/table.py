@@ -238,7 +238,7 @@ def _shape_of(storage: TableReader, event_time: EventTime) -> TableShape | None:
     properties = read_properties(storage)
     timeline = read_timeline(storage, properties)
     written = sorted((f.requested for f in map(timeline.latest, timeline.files) if is_write(f)), reverse=True)
-    types = (column_type_of(event_time.column, {one: timeline.commit(one)}, storage.location) for one in written)
+    types = (column_type_of(event_time, {one: timeline.commit(one)}, storage.location) for one in written)
     column_type = next(filter(None, types), None)
     return TableShape(int(properties["hoodie.table.version"]), properties.get(MERGE_MODE), column_type)
 

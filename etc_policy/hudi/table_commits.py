@@ -60,7 +60,7 @@ def read_commits(
     writes = [file for file in map(timeline.latest, timeline.files) if is_write(file)]
     timeline.expect(writes)
     metadata = {file.requested: timeline.commit(file.requested) for file in writes}
-    column_type = column_type_of(event_time.column, metadata, storage.location)
+    column_type = column_type_of(event_time, metadata, storage.location)
     trust = trust_of(timeline.layout, properties, event_time, column_type)
     logged = CommitWrites(metadata, timeline.completions, trust)
     archive = Archive(storage, properties)

@@ -13,6 +13,7 @@ from etc_policy.plan.model import Action, SeenState, SkipReason, TablePlan
 from etc_policy.plan.operations import operation_of, size_of
 from etc_policy.plan.pace import Pace
 from etc_policy.plan.plan_warnings import (
+    before_first_warning,
     budget_warning,
     exposed_warning,
     impossible_warning,
@@ -289,6 +290,7 @@ def _idle(context: PlanningContext, action: Action, why: Reason | None, place: P
             *unknown_warning(context),
             *impossible,
             *pace_warning(context.pace, policy.data_latency_ms),
+            *(before_first_warning(context) if action == "nothing_due" else ()),
         ),
         hints=(why.hint,) if why and why.hint else (),
     )

@@ -1,4 +1,4 @@
-"""Whether a saved plan follows from its policy and from the table as it was seen: its id is a hash that anybody computes."""
+"""Whether a saved plan follows from its policy and from the table as it was seen: anybody can compute its checksum."""
 
 from __future__ import annotations
 

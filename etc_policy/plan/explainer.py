@@ -53,13 +53,14 @@ def _line(table: TablePlan) -> str:
 
 
 def _block(table: TablePlan, *, explain: bool, width: int) -> str:
-    lines = [one_line(f"{table.policy}  {table.base_path}"), *(labelled(*row, width) for row in _table(table))]
+    lines = [one_line(f"{table.policy}  {table.base_path}"), *(labelled(*row, width) for row in table_rows(table))]
     if explain:
         lines += ["", *(labelled(*row, width) for row in explain_table(table))]
     return "\n".join(lines)
 
 
-def _table(table: TablePlan) -> Iterator[Row]:
+def table_rows(table: TablePlan) -> Iterator[Row]:
+    """What is planned for a table: T, what is merged, how far RO is complete now and after, and what to look at."""
     yield "threshold T", f"{format_time(table.threshold_ms)}  RO will hold every row up to here"
     yield from pace_rows(table)
     yield from stock_rows(table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -34,6 +34,11 @@ SkipReason = Literal[
 
 
 _BY_POLICY = ("due_but_in_other_partitions", "due_but_beyond_budget", "due_but_not_chosen")
+#: What a plan does to a table. T, C and the names of carried log files follow from it and from the time of planning.
+_DONE: dict[str, Any] = {
+    **dict.fromkeys(("policy", "policy_fingerprint", "base_path", "table_version", "action", "reason_code"), True),
+    "operations": {"__all__": {"partition", "file_id", "base_instant", "log_files_compacted"}},
+}
 _LEFT_OUT = ("due_but_written_to", "due_but_behind_a_writer", *_BY_POLICY)
 
 
@@ -192,18 +197,23 @@ class TablePlan(Frozen):
 
 
 class Plan(Frozen):
-    """A saved plan over one or more tables; `plan_id` is a hash of its content, so an edited file is noticed."""
+    """A saved plan over one or more tables.
+
+    `plan_id` is a hash of what it does: two plans have the same one where nothing changed but the time. `checksum` is one of
+    the whole plan, so an edited file is noticed.
+    """
 
     schema_version: int = PLAN_SCHEMA_VERSION
     plan_id: str
+    checksum: str = ""
     created_at: str
     git: GitState | None = None
     tables: tuple[TablePlan, ...]
 
     @property
-    def computed_id(self) -> str:
-        """The id that the content should have."""
-        return digest(self.model_dump(mode="json", exclude={"plan_id"}))
+    def computed_checksum(self) -> str:
+        """The checksum that the plan should have."""
+        return digest(self.model_dump(mode="json", exclude={"checksum"}))
 
     @property
     def has_changes(self) -> bool:
@@ -217,6 +227,7 @@ class Plan(Frozen):
 
 
 def make_plan(created_at: str, tables: tuple[TablePlan, ...], git: GitState | None = None) -> Plan:
-    """A plan with its id; `created_at` is ISO 8601."""
-    draft = Plan(plan_id="", created_at=created_at, git=git, tables=tables)
-    return draft.model_copy(update={"plan_id": draft.computed_id})
+    """A plan with its id and checksum; `created_at` is ISO 8601."""
+    plan_id = digest([table.model_dump(mode="json", include=_DONE) for table in tables])
+    draft = Plan(plan_id=plan_id, created_at=created_at, git=git, tables=tables)
+    return draft.model_copy(update={"checksum": draft.computed_checksum})

@@ -12,6 +12,7 @@ from etc_policy.plan.planning_context import PlanningContext
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.table.impossible_times import too_early_unit, unit_advice
+from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import FileSlice, TableState, path_below
 
 
@@ -117,6 +118,19 @@ def unseen_warning(state: TableState) -> tuple[str, ...]:
     return (
         f"{count} with rows that no reader sees, for example {state.unseen_files[0]}: written to a file group after a write had "
         "deleted or overwritten its partition; `etc debug` says more",
+    )
+
+
+def before_first_warning(context: PlanningContext) -> Iterator[str]:
+    """A time taken as now (`--at`) at which there was no table; where one is replayed T goes on from its last compaction."""
+    state, last = context.state, context.state.last_compaction
+    first = min((*(i.requested for i in state.instants), *(one.base_instant for one in state.slices)), default=None)
+    is_replayed = last is not None and last.threshold_ms <= context.threshold_ms
+    if first is None or is_replayed or context.now_ms >= (first_ms := instant_to_ms(first, context.zone)):
+        return
+    yield (
+        f"the time taken as now ({format_time(context.now_ms)}) is before the table's first commit ({format_time(first_ms)}): "
+        "that nothing is due then says nothing about today"
     )
 
 

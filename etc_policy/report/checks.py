@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from etc_policy.errors import Issue, Where
 from etc_policy.errors.plain_text import escaped
+from etc_policy.plan.explainer import table_rows
 from etc_policy.plan.model import Plan, TablePlan
 from etc_policy.report.check_titles import subject_of
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
@@ -25,6 +26,8 @@ Places = Mapping[str, Where | None]
 PROJECT = "project"
 
 _FRESHNESS: dict[str, CheckStatus] = {"pass": "pass", "warn": "warn", "error": "fail", "unknown": "error"}
+#: Rows of a plan's text that are the message or the hint of its check.
+_SAID_BY_CHECK = ("nothing due", "refused", "hint")
 _NOT_DONE = ("refused", "stale", "failed")
 _LEVELS = {"fail": "error", "error": "error", "warn": "warning"}
 _MARKS = {"pass": "✅ pass", "warn": "⚠️ warn", "fail": "❌ fail", "error": "❌ error"}
@@ -35,7 +38,10 @@ _SHOWN_FIRST: tuple[CheckStatus, ...] = ("error", "fail", "warn", "pass")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One verdict; `group` is the policy, `fail` means that what was checked is not so, `error` that it is not known."""
+    """One verdict; `group` is the policy, `fail` means that what was checked is not so, `error` that it is not known.
+
+    `details` are more lines about it.
+    """
 
     group: str
     name: str
@@ -44,6 +50,13 @@ class Check:
     where: Where | None = None
     seconds: float | None = None
     hint: str | None = None
+    details: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All that it says, line by line."""
+        hint = (f"hint: {self.hint}",) if self.hint else ()
+        return (self.message or "", *self.details, *hint)
 
 
 def checks_of_issues(issues: Iterable[Issue]) -> tuple[Check, ...]:
@@ -67,15 +80,25 @@ def checks_of_plan(plan: Plan, places: Places) -> tuple[Check, ...]:
 
 
 def _of_plan(table: TablePlan, where: Where | None) -> Check:
+    hint, details = table.hints[0] if table.hints else None, tuple(_plan_details(table))
     if table.action == "refused":
-        return Check(table.policy, "plan", "error", table.reason, where, hint=table.hints[0] if table.hints else None)
+        return Check(table.policy, "plan", "error", table.reason, where, hint=hint, details=details)
     message = table.reason or "nothing due"
     if table.action == "compact":
         files = sum(len(operation.log_files_compacted) for operation in table.operations)
         read = format_bytes(sum(operation.bytes_read for operation in table.operations))
         slices = count_of(len(table.operations), "file slice")
         message = f"compact {count_of(files, 'log file')} of {slices}, reads {read}"
-    return Check(table.policy, "plan", "pass", message, where)
+    return Check(table.policy, "plan", "pass", message, where, hint=hint, details=details)
+
+
+def _plan_details(table: TablePlan) -> Iterator[str]:
+    """What the plan's text says of the table besides the check's message and hint."""
+    label = ""
+    for name, text in table_rows(table):
+        label = name or label
+        if label not in _SAID_BY_CHECK:
+            yield f"{label}: {' '.join(text.split())}"
 
 
 def checks_of_results(results: RunResults, places: Places) -> tuple[Check, ...]:
@@ -152,9 +175,7 @@ def _annotation(check: Check, path_of: Callable[[str], str]) -> str:
     if check.where is not None:
         place = {"file": path_of(check.where.path), "line": check.where.line, "col": check.where.column}
         properties = {key: str(value) for key, value in place.items() if value is not None} | properties
-    text = check.message or f"{check.name}: {check.status}"
-    if check.hint:
-        text += f"\nhint: {check.hint}"
+    text = "\n".join(check.lines).lstrip("\n") or f"{check.name}: {check.status}"
     pairs = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
     return f"::{_LEVELS[check.status]} {pairs}::{_data(text)}"
 
@@ -181,7 +202,7 @@ def markdown_summary(title: str, checks: Sequence[Check]) -> str:
 
 
 def _row(check: Check) -> str:
-    text = _cell(check.message or "") + (f"<br>hint: {_cell(check.hint)}" if check.hint else "")
+    text = "<br>".join(map(_cell, check.lines))
     return f"| {_MARKS[check.status]} | {_cell(check.group)} | {_cell(check.name)} | {text} |"
 
 

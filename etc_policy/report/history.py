@@ -124,7 +124,7 @@ def unread_history(policy: Policy, error: EtcError) -> PolicyHistory:
         base_path=policy.table,
         compactions=(),
         attempts=(),
-        reason=error.message,
+        reason=error.with_cause,
         reason_code=error.code,
         hints=tuple(issue.hint for issue in error.issues if issue.hint),
     )

@@ -46,7 +46,7 @@ def _case(check: Check) -> TestCase:
         if check.where.line is not None:
             case._elem.set("line", str(check.where.line))
     text = _text(check.message or check.status)
-    details = text if check.hint is None else f"{text}\nhint: {_text(check.hint)}"
+    details = _text("\n".join((check.message or check.status, *check.lines[1:])))
     if check.status in ("fail", "error"):
         outcome = (Failure if check.status == "fail" else Error)(text)
         outcome.text = details

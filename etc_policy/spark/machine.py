@@ -8,6 +8,7 @@ import platform
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -49,10 +50,10 @@ def _java(environ: Mapping[str, str]) -> Finding:
     home, source = _java_home(environ)
     if home is None:
         return _finding("java", "error", "no Java runtime found", f"{_INSTALL}, or set JAVA_HOME")
-    if not (home / "bin" / "java").is_file():
+    if not _is_file(home / "bin" / "java"):
         return _finding("java", "error", f"{source} names `{home}`, which has no bin/java", "correct JAVA_HOME")
     release = home / "release"
-    text = release.read_text("utf-8", errors="replace") if release.is_file() else ""
+    text = release.read_text("utf-8", errors="replace") if _is_file(release) else ""
     version = re.search(r'JAVA_VERSION="((?:1\.)?(\d+)[^"]*)"', text)  # "1.8.0_292", "17.0.9", "17-ea"
     if version is None:
         return _finding("java", "ok", f"Java of unknown version from {source} ({home})")
@@ -84,7 +85,7 @@ def _zone() -> Finding:
 
 
 def _spark(found: str | None, home: str | None) -> Finding:
-    if home and not (Path(home) / "bin" / "spark-submit").is_file():
+    if home and not _is_file(Path(home) / "bin" / "spark-submit"):
         message = f"SPARK_HOME names `{home}`, which has no bin/spark-submit"
         return _finding("spark", "error", message, "correct SPARK_HOME, or unset it and take PySpark's own")
     if home and (version := _version_of(Path(home))) and not version.startswith("3.5."):
@@ -113,7 +114,7 @@ def _package(check: str, name: str, need: str) -> Finding:
 
 def _bundle(bundle: str, spark: str | None, ivy: Path) -> Finding:
     named = BUNDLE_NAME.search(bundle)
-    if bundle.endswith(".jar") and not Path(bundle).is_file():
+    if bundle.endswith(".jar") and not _is_file(Path(bundle)):
         return _finding(
             "bundle", "error", f"there is no file `{bundle}`", "correct ETC_HUDI_BUNDLE or the target's `bundle`"
         )
@@ -124,10 +125,17 @@ def _bundle(bundle: str, spark: str | None, ivy: Path) -> Finding:
     if spark is not None and not spark.startswith(f"{named['spark']}."):
         hint = f"take the bundle for Spark {'.'.join(spark.split('.')[:2])}"
         return _finding("bundle", "error", f"the bundle is for Spark {named['spark']}, PySpark is {spark}", hint)
-    is_kept = kept_jar(bundle, ivy).is_file()
+    is_kept = _is_file(kept_jar(bundle, ivy))
     fetched = "fetched before" if is_kept else "fetched from Maven Central when Spark first starts"
     place = bundle if bundle.endswith(".jar") else fetched
     return _finding("bundle", "ok", f"Hudi {named['hudi']} for Spark {named['spark']} ({place})")
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is a file that this user may look at."""
+    with suppress(OSError):
+        return path.is_file()
+    return False
 
 
 def _finding(check: str, status: FindingStatus, message: str, hint: str | None = None) -> Finding:

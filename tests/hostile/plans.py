@@ -28,13 +28,13 @@ _OTHERS: tuple[Any, ...] = (
 
 
 def signed(content: Any) -> Any:
-    """The content of a plan with the id that it should have."""
+    """The content of a plan with the checksum that it should have."""
     if isinstance(content, dict):
-        content = {key: value for key, value in content.items() if key != "plan_id"}
+        content = {key: value for key, value in content.items() if key != "checksum"}
         try:
-            return {**content, "plan_id": digest(content)}
+            return {**content, "checksum": digest(content)}
         except (ValueError, RecursionError):
-            return {**content, "plan_id": "0" * 64}
+            return {**content, "checksum": "0" * 64}
     return content
 
 

@@ -81,7 +81,17 @@ class TestPlanTables:
         assert (first.action, first.reason_code, first.reason) == ("refused", "ETC201", "there is no table")
         assert (first.hints, first.base_path, first.threshold_ms) == (("check `table`",), "/a", NOW - 3_600_000)
         assert (second.policy, second.action) == ("b", "compact")
-        assert plan.plan_id == plan.computed_id
+        assert plan.checksum == plan.computed_checksum
+
+    def test_the_id_of_a_plan_changes_with_what_it_does_and_not_with_the_time(self):
+        def plan_id(now_ms=NOW, state=STATE, **changed):
+            wanted = policy("a").model_copy(update=changed)
+            return plan_tables(Tables(a=state), [wanted], now_ms, read_stats=False).plan_id
+
+        file_slice = STATE.slices[0]
+        fewer = replace(STATE, slices=(replace(file_slice, file_id="other"),))
+        assert plan_id() == plan_id(NOW + 1)
+        assert len({plan_id(), plan_id(state=fewer), plan_id(data_latency_ms=3_600_001)}) == 3
 
     @pytest.mark.parametrize("error", [ZeroDivisionError("by nought"), RecursionError("deep"), MemoryError()])
     def test_an_error_that_nobody_expected_is_the_error_of_its_table(self, error):
@@ -299,6 +309,7 @@ class TestLoadPlan:
             ("threshold_ms", 1),
             ("base_path", "/other"),
             ("policy", "other"),
+            ("now_ms", 1),
             ("warnings", ["x"]),
         ],
     )
@@ -316,15 +327,15 @@ class TestLoadPlan:
 
     def test_a_plan_of_an_earlier_etc_was_not_edited(self, path):
         content = json.loads(path.read_text())
-        del content["tables"][0]["moves"], content["plan_id"]
-        path.write_text(json.dumps({**content, "plan_id": digest(content)}))
+        del content["tables"][0]["moves"], content["checksum"]
+        path.write_text(json.dumps({**content, "checksum": digest(content)}))
         with pytest.raises(UsageError, match="not a plan file of this version") as error:
             load_plan(path)
         assert error.value.code == "ETC602"
 
     def test_a_plan_of_a_later_version_is_not_understood(self, path):
         later = SAVED.model_copy(update={"schema_version": 2})
-        path.write_text(later.model_copy(update={"plan_id": later.computed_id}).model_dump_json())
+        path.write_text(later.model_copy(update={"checksum": later.computed_checksum}).model_dump_json())
         with pytest.raises(UsageError) as error:
             load_plan(path)
         assert error.value.code == "ETC602"

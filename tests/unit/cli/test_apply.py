@@ -464,8 +464,8 @@ class TestAPlanThatSomebodyChanged:
             etc("plan", "--at", NOON, "--out", "p.json", "--output", "json", "--select", "orders_ro")
             content = json.loads((outside.project_dir / "p.json").read_text())
             change(content if whole else content["tables"][0])
-            plan = Plan.model_validate({**content, "plan_id": ""})
-            signed = plan.model_copy(update={"plan_id": plan.computed_id})
+            plan = Plan.model_validate(content)
+            signed = plan.model_copy(update={"checksum": plan.computed_checksum})
             (outside.project_dir / "p.json").write_text(signed.model_dump_json())
             return run(etc, "p.json")
 

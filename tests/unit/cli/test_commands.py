@@ -131,7 +131,7 @@ class TestPlan:
         code, out, err = at_noon(etc, "plan", "--select", "orders_ro", "--out", "my.json", "--output", "json")
         assert (code, err) == (0, "Saved: etc apply my.json\n")
         saved = Plan.model_validate_json((project / "my.json").read_text())
-        assert (saved.computed_id, json.loads(out)["plan_id"]) == (saved.plan_id, saved.plan_id)
+        assert (saved.computed_checksum, json.loads(out)["plan_id"]) == (saved.checksum, saved.plan_id)
 
     def test_two_means_changes_when_asked_for(self, etc, orders, payments):
         assert at_noon(etc, "plan", "--detailed-exitcode")[0] == 2

@@ -297,8 +297,8 @@ class TestInMemory:
         etc("plan", "--at", NOON, "--every", "5m", "--out", "p.json")
         content = json.loads((outside.project_dir / "p.json").read_text())
         content["tables"][0]["pace"]["target_ms"] += 60_000
-        plan = Plan.model_validate({**content, "plan_id": ""})
-        signed = plan.model_copy(update={"plan_id": plan.computed_id})
+        plan = Plan.model_validate(content)
+        signed = plan.model_copy(update={"checksum": plan.computed_checksum})
         (outside.project_dir / "p.json").write_text(signed.model_dump_json())
         code, _, err = etc("apply", "p.json", "--at", NOON)
         assert (code, "its `pace` is" in err) == (ExitCode.RETRY, True)

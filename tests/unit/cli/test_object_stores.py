@@ -1,7 +1,12 @@
 """Commands that need no Spark, on a table in a bucket or on HDFS: they say what they say of the same table on local disk."""
 
+import contextlib
 import json
+import os
 import re
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -124,6 +129,34 @@ def test_a_store_that_fails_is_one_clear_error(etc, project, uploaded, moto_serv
         found, out, err = etc("history", "orders_ro", "--target", "store")
     assert (found, out, err.count("error[")) == (code, "", 1), err
     assert f"error[{'ETC450' if code == 4 else 'ETC452'}]" in err
+
+
+@pytest.mark.parametrize("command", [("plan",), ("freshness",), ("history", "orders_ro"), ("debug",)])
+def test_what_a_store_says_of_a_refusal_is_in_every_report(etc, project, uploaded, moto_server, command):
+    with faulty_proxy(moto_server.endpoint) as proxy:
+        write_targets(project, proxy.endpoint, uploaded, timeout="1s")
+        proxy.always("forbidden")
+        _, out, err = etc(*command, "--target", "store")
+    assert "SignatureDoesNotMatch: The signature is wrong." in " ".join((out + err).split())
+
+
+@pytest.mark.parametrize("command", [("plan",), ("freshness",), ("history", "orders_ro"), ("debug",)])
+def test_what_the_system_says_of_a_permission_is_in_every_report(etc, project, command):
+    """As a user for whom the permissions hold, which is not root."""
+    write_targets(project, "http://127.0.0.1:1", project / "lake")
+    with TemporaryDirectory() as folder:
+        shutil.copytree(project, folder, dirs_exist_ok=True)
+        os.chmod(folder, 0o755)
+        (Path(folder) / "lake" / "orders" / ".hoodie").chmod(0)
+        with contextlib.ExitStack() as stack:
+            if os.geteuid() == 0:
+                stack.callback(os.seteuid, 0)
+                os.seteuid(65534)
+            _, out, err = etc(*command, "--project-dir", folder)
+        (Path(folder) / "lake" / "orders" / ".hoodie").chmod(0o755)
+    said = " ".join((out + err).split())
+    assert "Permission denied" in said, said
+    assert "look at the permissions there, and as which user etc runs" in said
 
 
 @pytest.mark.parametrize("command", [("plan", "--detailed-exitcode"), ("history", "orders_ro")])

@@ -224,10 +224,12 @@ def test_commits_of_unclear_kind_may_have_deletes(table, kind):
 
 
 @pytest.mark.parametrize(
-    "event_time", [EventTime(column="ts", unit="us"), EventTime(column="ts", format="yyyy-MM-dd HH:mm")]
+    ("event_time", "kind"),
+    [(EventTime(column="ts", unit="us"), "long"), (EventTime(column="ts", format="yyyy-MM-dd HH:mm"), "string")],
 )
-def test_times_that_the_writer_cannot_have_recorded_rightly_are_unknown(table, event_time):
-    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50))
+def test_times_that_the_writer_cannot_have_recorded_rightly_are_unknown(table, event_time, kind):
+    schema = {"type": "record", "name": "r", "fields": [{"name": "ts", "type": kind}]}
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50), extra={"schema": json.dumps(schema)})
     assert slices(table, event_time)["f1"][1] == [(at("10:00:00"), at("10:00:01"), None, False)]
 
 

@@ -160,6 +160,21 @@ class TestRefused:
             read(table, EventTime(column="when"))
         assert (error.value.code, error.value.hint) == ("ETC209", "its columns are id, p, ts")
 
+    @pytest.mark.parametrize(
+        ("kind", "said", "key"),
+        [
+            ({"type": "long", "logicalType": "timestamp-micros"}, {"unit": "ms"}, "unit"),
+            ({"type": "int", "logicalType": "date"}, {"unit": "s"}, "unit"),
+            ({"type": "long", "logicalType": "timestamp-micros"}, {"format": "yyyy-MM-dd"}, "format"),
+            ("long", {"format": "yyyy-MM-dd"}, "format"),
+        ],
+    )
+    def test_a_key_that_does_not_go_with_the_type_of_the_column(self, table, kind, said, key):
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"), extra=schema_with(kind))
+        with pytest.raises(TableError, match=f"`{key}` is for columns of type") as error:
+            read(table, EventTime(column="ts", **said))
+        assert (error.value.code, error.value.hint) == ("ETC212", f"remove `{key}` from `event_time_column`")
+
     def test_a_column_inside_structs(self, table):
         inner = {"type": "record", "name": "e", "fields": [{"name": "ts", "type": ["null", "long"]}]}
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"), extra=schema_with(["null", inner]))

@@ -139,3 +139,18 @@ def test_many_tables_have_a_line_each():
         "t2  refused      a clustering at 20260101114000000 is pending (requested)",
         "",
     ]
+
+
+def test_a_time_before_the_first_commit_is_warned_of_unless_a_table_is_replayed():
+    early, slices = epoch_ms("06:00:00"), {"p/new": newer(1)}
+    replayed = state_of("/t", {"slices": slices, "published": "03:00:00"})
+    state = state_of("/t", {"slices": slices})
+    found = [
+        any("is before the table's first commit" in warning for warning in table.warnings)
+        for table in (
+            build_table_plan(POLICY, state, now_ms=early, clock_ms=NOW),
+            build_table_plan(POLICY, state, now_ms=NOW, clock_ms=NOW),
+            build_table_plan(POLICY, replayed, now_ms=early, clock_ms=NOW),
+        )
+    ]
+    assert found == [True, False, False]

@@ -1,10 +1,21 @@
 """What a command found, as checks: a table that is not known is an error, never a pass."""
 
+from html import unescape
+
 import pytest
 
 from etc_policy.errors import Issue, Where
+from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.model import make_plan
-from etc_policy.report.checks import checks_of_freshness, checks_of_issues, checks_of_plan, checks_of_results
+from etc_policy.report.checks import (
+    checks_of_freshness,
+    checks_of_issues,
+    checks_of_plan,
+    checks_of_results,
+    github_annotations,
+    markdown_summary,
+)
+from etc_policy.report.junit import write_junit
 from etc_policy.report.results import FreshnessReport, RunResults, TableFreshness
 from etc_policy.verify.ports import ExpectationResult, Verification
 from tests.unit.plan.states import PLAN
@@ -81,6 +92,25 @@ def test_plan():
     checks = checks_of_plan(make_plan("2026-01-01T12:00:00Z", (PLAN, refused)), PLACES)
     assert [(check.status, check.hint) for check in checks] == [("pass", None), ("error", "wait")]
     assert checks[0].message.startswith("compact ")
+
+
+@pytest.mark.parametrize("action", ["compact", "nothing_due", "refused"])
+def test_each_form_says_of_a_plan_what_its_text_says(action, tmp_path):
+    idle = {} if action == "compact" else {"operations": (), "instant": None, "reason": "why", "hints": ("do this",)}
+    table = PLAN.model_copy(
+        update={"action": action, "policy_changes": ("data_latency: 1h -> 2h",), "warnings": ("look",), **idle}
+    )
+    plan = make_plan("2026-01-01T12:00:00Z", (table,))
+    checks = checks_of_plan(plan, PLACES)
+    write_junit("etc plan", checks, tmp_path / "junit.xml")
+    forms = [unescape(markdown_summary("etc plan", checks)), unescape((tmp_path / "junit.xml").read_text())]
+    forms += [github_annotations(checks)] if action == "refused" else []
+    text = [" ".join(line.split()) for line in explain_plan(plan, width=1000).splitlines()]
+    for form in forms:
+        for said in ("data_latency: 1h -> 2h", "look", *table.hints, "threshold T: 2026-01-01 11:00:00 UTC"):
+            assert said in form
+        values = (text[n].removeprefix("RO complete ") for n, line in enumerate(text) if line.startswith("until "))
+        assert [value for value in values if f"RO complete: {value}" not in form] == []
 
 
 def test_issues():
