@@ -158,7 +158,6 @@ MUTATIONS: dict[str, Broken] = {
 NOT_IN_HISTORIES = {
     "table_version": "they are of table versions 8 and 9",
     "ETC218": "it is for table version 6 alone",
-    "cannot_carry": "log files are carried on table version 6 alone",
     "carried_files_lost": "log files are carried on table version 6 alone",
     "orphans_left": "log files are carried on table version 6 alone",
     "writer_in_flight": "it is for table version 6 alone",
