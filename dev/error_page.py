@@ -12,6 +12,14 @@ Made from the registry of codes; `etc explain CODE` says the same in the termina
 its hint the one thing to do there; this page has the background. A code is never reused for anything else.
 [Exit codes](commands.md#exit-codes) say what a scheduler should do.
 """
+_TABLE_HEAD = """## All codes
+
+The rule: what only the author of a policy can mend is 1, what may pass by itself is 4, and the command line is 64. The rest
+is 3: an engine, a store, or a table that somebody has to look at.
+
+| code | exit code | who can mend it | retry |
+|---|---|---|---|"""
+_RETRIES = {None: "as the exit code says", 1: "no", 3: "once", 4: "yes, after a pause", 64: "no"}
 #: How the codes of a family begin, after `ETC`; of two that fit the longer one counts.
 _FAMILIES = {
     "0": "The command line and its files",
@@ -27,11 +35,17 @@ _FAMILIES = {
 
 def render_error_codes() -> str:
     """The whole page, by families and in the order of the codes."""
-    parts = [_HEAD]
+    parts = [_HEAD, _TABLE_HEAD, *map(_row, sorted(Code)), ""]
     for beginning, heading in _FAMILIES.items():
         parts.append(f"## {heading}\n")
         parts += [_entry(code) for code in _of_family(beginning)]
     return "\n".join(parts)
+
+
+def _row(code: Code) -> str:
+    exit_code = code.ends.exit_code
+    shown = "see its text" if exit_code is None else exit_code
+    return f"| [{code}](#{code.lower()}) | {shown} | {code.ends.mended_by} | {_RETRIES[exit_code]} |"
 
 
 def _of_family(beginning: str) -> Iterator[Code]:

@@ -11,33 +11,40 @@ from typing import NamedTuple
 
 
 class Ends(NamedTuple):
-    """How a command ends that meets an error: by which exit code, None where that depends, and what is said of it.
+    """How a command ends that meets an error: by which exit code, None where that depends, what is said of it, who can mend it.
 
-    The exit code itself is that of the class of `EtcError` that is raised.
+    The exit code itself is that of the class of `EtcError` that is raised, but for what a policy's author alone can mend.
     """
 
     exit_code: int | None
     text: str
+    mended_by: str = "operator"
 
 
-_USAGE = Ends(64, "Exit code 64.")
+_AUTHOR = "policy's author"
+_USAGE = Ends(64, "Exit code 64.", "author of the job")
 _ENGINE_OR_FAILED = Ends(None, "Exit code 3, or 1 where a verdict failed too.")
 _ENGINE = Ends(3, "Exit code 3.")
-_PROJECT = Ends(1, "Exit code 1. `etc parse` shows all that is wrong with the project's files at once.")
+_PROJECT = Ends(1, "Exit code 1. `etc parse` shows all that is wrong with the project's files at once.", _AUTHOR)
+_WRONG_POLICY = Ends(
+    1, "Exit code 1: the same command fails again until the policy fits the table. Nothing was changed.", _AUTHOR
+)
 _UNCHANGED = Ends(3, "Exit code 3. Nothing was changed.")
-_SUITE = Ends(1, "Exit code 1. `etc parse` finds all of it that does not need the table.")
+_SUITE = Ends(1, "Exit code 1. `etc parse` finds all of it that does not need the table.", _AUTHOR)
 _NOT_VERIFIED = Ends(3, "Exit code 3. The table counts as not verified.")
 _GRAVEST = Ends(None, "The exit code is that of the gravest: 3, then 1, then 4.")
 _NOTHING_LOST = Ends(3, "Exit code 3. Nothing is lost: the same command finishes or rolls back what was begun.")
-_RETRY = Ends(4, "Exit code 4.")
+_PASSES = "passes by itself"
+_RETRY = Ends(4, "Exit code 4.", _PASSES)
 _REPLAN = Ends(
     4,
     "Exit code 4: the job may succeed when it runs again and makes a new plan. "
     "A retry with the same plan does not help.",
+    _PASSES,
 )
 _RETRY_IF_PASSING = Ends(None, "Exit code 4 where it passes by itself, else 3.")
-_FAILED_OR_ENGINE = Ends(None, "Exit code 1, or 3 where a check could not be carried out.")
-_FAILED = Ends(1, "Exit code 1.")
+_FAILED_OR_ENGINE = Ends(None, "Exit code 1, or 3 where a check could not be carried out.", "table's owner")
+_FAILED = Ends(1, "Exit code 1.", "table's owner")
 _RETRY_IF_HELPING = Ends(None, "Exit code 4 where a retry may help, else 3.")
 _WARNING = Ends(None, "A warning: the exit code is that of what else was found.")
 
@@ -229,19 +236,19 @@ class Code(StrEnum):
         "filter\n"
         "(`upper`, `trim`, `replace`, `int`) or a sum has changed. Take the variable as it is, alone or with text round it.")
 
-    NO_TABLE = ("ETC201", _UNCHANGED, "There is no table at that path",
+    NO_TABLE = ("ETC201", _WRONG_POLICY, "There is no table at that path",
         "The folder does not exist. Check `table` in the policy, and `table_root` of the target.")
-    NOT_HUDI = ("ETC202", _UNCHANGED, "The folder is not a Hudi table",
+    NOT_HUDI = ("ETC202", _WRONG_POLICY, "The folder is not a Hudi table",
         "It has no .hoodie/hoodie.properties. A table begins to exist with its first write.")
-    NOT_MERGE_ON_READ = ("ETC203", _UNCHANGED, "Not a merge-on-read table",
+    NOT_MERGE_ON_READ = ("ETC203", _WRONG_POLICY, "Not a merge-on-read table",
         "Only merge-on-read tables have log files to compact; both views of a copy-on-write table are the same.")
-    BOOTSTRAP_TABLE = ("ETC204", _UNCHANGED, "A bootstrap table",
+    BOOTSTRAP_TABLE = ("ETC204", _WRONG_POLICY, "A bootstrap table",
         "Tables that point at files outside of them are not supported.")
     TABLE_VERSION = ("ETC205", _UNCHANGED, "A table version that is not known",
         "Table versions 6, 8 and 9 are known. A later one may lay out its files in another way: use a newer etc.")
     TIMELINE_LAYOUT = ("ETC206", _UNCHANGED, "A timeline layout that is not known",
         "Timeline layouts 1 and 2 are known. Use a newer etc.")
-    NOT_LOCAL = ("ETC207", _UNCHANGED, "A location that cannot be read",
+    NOT_LOCAL = ("ETC207", _WRONG_POLICY, "A location that cannot be read",
         "Tables on local disk, on a mounted folder, on HDFS and on object stores (`s3://`, `s3a://`, `gs://`, `abfs://`) "
         "can be read. `etc repair` works on local disk and mounted folders alone.")
     DAMAGED_TIMELINE = ("ETC208", _UNCHANGED, "A file of the timeline cannot be read",
@@ -250,13 +257,13 @@ class Code(StrEnum):
         "wrote nothing. If the commit is a compaction that etc planned, run `etc apply`: it begins the compaction anew. For "
         "another write stop all writers and look that nothing was compacted or cleaned since, then remove the empty file: "
         "Hudi rolls the write back. Its writer never reported it as done.")
-    NO_EVENT_TIME_COLUMN = ("ETC209", _UNCHANGED, "The table has no such event-time column",
+    NO_EVENT_TIME_COLUMN = ("ETC209", _WRONG_POLICY, "The table has no such event-time column",
         "`event_time_column` must be a column of the table's newest schema; the hint lists its columns.")
     NEEDS_PYARROW = ("ETC210", _UNCHANGED, "pyarrow is needed to read the archived timeline",
         "Install the extra `spark`, or pyarrow itself.")
-    UNKNOWN_CATALOG_TABLE = ("ETC211", _UNCHANGED, "The Spark catalog does not know the table",
+    UNKNOWN_CATALOG_TABLE = ("ETC211", _WRONG_POLICY, "The Spark catalog does not know the table",
         "`table` is a `db.table` of the catalog that the target names. Check both, or give the base path instead.")
-    NOT_A_TIME_COLUMN = ("ETC212", _UNCHANGED, "The event-time column cannot be read as a time",
+    NOT_A_TIME_COLUMN = ("ETC212", _WRONG_POLICY, "The event-time column cannot be read as a time",
         "Timestamps, dates, integers (with `unit`) and text (with `format`) can. Those keys are for these types alone.")
     CANNOT_READ_TABLE = ("ETC213", _UNCHANGED, "The system does not let a table's file be read",
         "The system's own message is shown below the error: mostly permissions, or a mount that is gone.")
@@ -268,8 +275,11 @@ class Code(StrEnum):
         "restore it from a copy.")
     UNKNOWN_METADATA = ("ETC216", _UNCHANGED, "Metadata in a form that is not known",
         "It may come from a later version of Hudi, or be damaged; the hint says what was found.")
-    NO_RO_TABLE = ("ETC217", _UNCHANGED, "The catalog has no such RO table",
+    NO_RO_TABLE = ("ETC217", _WRONG_POLICY, "The catalog has no such RO table",
         "`sync.ro_table` names a table that the catalog does not have. Hudi's own hive sync, or CREATE TABLE, makes it.")
+    NO_CUT = ("ETC218", _WRONG_POLICY, "A table of version 6 has no cut",
+        "`granularity: log_file`, the default, needs table version 8 or later: set `granularity: file_slice`, upgrade the "
+        "table, or, where nobody else compacts it, set `carry: auto`. See docs/how-to/table-version-6.md.")
 
     SUITE_REPLACED = ("ETC220", _WARNING, "A suite of the project replaces one that etc ships",
         "A project may have a suite of a shipped one's name, which then counts instead: also for policies\n"
@@ -506,7 +516,7 @@ class Code(StrEnum):
     STORE_UNREACHABLE = ("ETC450", _RETRY, "An object store does not answer",
         "It refused the connection, took too long, or said that it is too busy, at every try within `storage.timeout`. "
         "Nothing was lost: run the command again.")
-    NO_BUCKET = ("ETC451", _UNCHANGED, "There is no such bucket",
+    NO_BUCKET = ("ETC451", _WRONG_POLICY, "There is no such bucket",
         "The store answers, and has no bucket of that name. Check `table` in the policy, and `table_root` and "
         "`storage.endpoint` of the target.")
     STORE_REFUSES = ("ETC452", _UNCHANGED, "An object store refuses a request",
@@ -561,6 +571,10 @@ class Code(StrEnum):
     NEWER_RUN = ("ETC612", _WARNING, "The record of a run is from a newer etc",
         "It is left out. Upgrade etc to see it.")
     # fmt: on
+
+
+#: What only a policy's author can mend: no retry helps.
+WRONG_POLICY = frozenset(code for code in Code if code.ends is _WRONG_POLICY)
 
 
 def explain(code: str) -> str | None:

@@ -2,7 +2,7 @@
 
 EtcError
 ├── PolicyError      the project's files are wrong          exit 1, carries Issues
-├── TableError       the table is not what we can work on   exit 3
+├── TableError       the table is not what we can work on   exit 3, or 1 where the policy does not fit it
 ├── EngineError      Spark, Hudi or IO failed               exit 3
 ├── RetryableError   another run may succeed                exit 4
 ├── StalePlanError   the plan does not fit any more         exit 4, with a new plan
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeVar
 
-from etc_policy.errors.codes import Code
+from etc_policy.errors.codes import WRONG_POLICY, Code
 from etc_policy.errors.plain_text import one_line, unseen_as_blanks, without_passwords
 
 #: Characters of a line that are shown.
@@ -110,6 +110,8 @@ class EtcError(Exception):
         self.message, self.hint, self.cause = _writable(message), hint and _writable(hint), cause and _writable(cause)
         super().__init__(self.message)
         self.code, self.where = code, where
+        if code in WRONG_POLICY:
+            self.exit_code = ExitCode.FAILED
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.cause}" if self.cause else self.message

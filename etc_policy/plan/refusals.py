@@ -95,9 +95,8 @@ def no_cut(policy: Policy, state: TableState) -> Refusal | None:
     if state.table_version not in WHOLE_SLICE_VERSIONS or policy.strategy.granularity == "file_slice":
         return None
     obstacle = find_obstacle(policy, state)
-    return (
-        Refusal("table_version" if policy.strategy.carry is None else "cannot_carry", *obstacle) if obstacle else None
-    )
+    code = Code.NO_CUT if policy.strategy.carry is None else "cannot_carry"
+    return Refusal(code, *obstacle) if obstacle else None
 
 
 def work_of(pending: Instant) -> PendingWork:

@@ -121,7 +121,8 @@ _WHILE_WRITING = frozenset({Moment.PLAN, Moment.PUBLISH, Moment.PENDING})
 #: In the order in which they are asked: the first that objects to a table is the one that users see.
 RULES: tuple[Rule, ...] = (
     Rule("table_version", _of_table(refusals.unsupported_version), damage=Damage.FORMAT),
-    Rule("cannot_carry", _of_table(refusals.no_cut)),
+    Rule(Code.NO_CUT, _of_table(refusals.no_cut)),
+    Rule("cannot_carry"),
     Rule("pending_service", _of_table(refusals.pending_service), passes=Passes.OTHERS_END),
     Rule("pending_own_plan", passes=Passes.NEXT_RUN),
     Rule("carried_files_lost", _of_table(refusals.carried_files_lost)),

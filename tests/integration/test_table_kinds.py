@@ -391,7 +391,7 @@ def test_version_6_by_whole_slices(kind):
     table.write((3, "v2", 400), (0, "", 390))
     del table.rows[0]
     refused = table.plan(100).tables[0]
-    assert (refused.action, refused.reason_code) == ("refused", "table_version")
+    assert (refused.action, refused.reason_code) == ("refused", "ETC218")
     table.granularity = "file_slice"
     table.holds(left=False)
     table.writes_on()

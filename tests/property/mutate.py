@@ -157,7 +157,7 @@ MUTATIONS: dict[str, Broken] = {
 #: Rules that refuse a table for a fact that no history has.
 NOT_IN_HISTORIES = {
     "table_version": "they are of table versions 8 and 9",
-    "cannot_carry": "log files are carried on table version 6 alone",
+    "ETC218": "it is for table version 6 alone",
     "carried_files_lost": "log files are carried on table version 6 alone",
     "orphans_left": "log files are carried on table version 6 alone",
     "writer_in_flight": "it is for table version 6 alone",

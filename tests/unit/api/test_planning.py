@@ -177,7 +177,8 @@ class TestRefusals:
         ("ETC322", "ETC322", ExitCode.ENGINE),
         ("unknown_left_out", "ETC405", ExitCode.ENGINE),
         ("not_a_day", "ETC405", ExitCode.ENGINE),
-        ("ETC201", "ETC201", ExitCode.ENGINE),
+        ("ETC201", "ETC201", ExitCode.FAILED),
+        ("ETC218", "ETC218", ExitCode.FAILED),
     )
 
     @pytest.mark.parametrize(("code", "shown", "exit_code"), ROWS)

@@ -160,7 +160,7 @@ class TestPlan:
 
     def test_one_table_that_is_not_there_does_not_hide_the_other(self, etc, orders):
         code, out, err = at_noon(etc, "plan")
-        assert code == 3
+        assert code == 1
         assert "1 to compact, 0 with nothing due, 1 refused." in out
         assert err.startswith("error[ETC201]: `payments_ro` cannot be compacted now: there is no table")
         assert "  --> policies/a.yml:9:11 (policy `payments_ro`)" in err
@@ -185,7 +185,7 @@ class TestPlan:
         policies = project / "policies" / "a.yml"
         policies.write_text(policies.read_text().replace("event_time_column: ts", "event_time_column: when", 1))
         code, _, err = at_noon(etc, "plan", "--select", "orders_ro")
-        assert code == 3
+        assert code == 1
         assert "error[ETC209]" in err
         assert "hint: its columns are id, p, ts" in err
 
@@ -405,12 +405,12 @@ class TestWait:
 
     def test_a_table_that_is_not_there_is_unknown_with_the_reason(self, etc, orders):
         code, out, err = self.wait(etc, "orders_ro", "payments_ro")
-        assert (code, self.statuses(out)) == (3, [("orders_ro", True), ("payments_ro", False)])
+        assert (code, self.statuses(out)) == (1, [("orders_ro", True), ("payments_ro", False)])
         assert "there is no table at" in json.loads(out)["tables"][1]["reason"]
         assert "error[ETC201]" in err
 
     def test_in_words_nothing_is_printed_then(self, etc, orders):
-        assert etc("wait", "*_ro", "--until", "2020-01-01", "--timeout", "0s")[:2] == (3, "")
+        assert etc("wait", "*_ro", "--until", "2020-01-01", "--timeout", "0s")[:2] == (1, "")
 
     def test_of_a_table_that_can_never_be_complete_it_ends_at_once(self, etc, project):
         TableFolder(project / "lake" / "orders", version=7).commit(at("08:00:00"), at("08:00:05"), base("f1"))
@@ -423,7 +423,7 @@ class TestWait:
 @pytest.mark.parametrize("command", ["undo", "finish"])
 def test_that_nothing_is_pending_is_said_only_of_tables_that_were_read(etc, project, orders, command):
     code, out, err = etc(command)
-    assert (code, out) == (3, "")
+    assert (code, out) == (1, "")
     assert "error[ETC201]" in err
     code, out, err = etc(command, "--select", "orders_ro")
     assert (code, "pending" in out, err) == (0, True, "")
@@ -433,7 +433,7 @@ def test_that_nothing_is_pending_is_said_only_of_tables_that_were_read(etc, proj
 def test_the_json_names_each_table_that_failed(etc, project, orders, command, done):
     code, out, _ = etc(command, "--output", "json")
     found = json.loads(out)
-    assert (code, found[done], len(found["failed"])) == (3, [], 1)
+    assert (code, found[done], len(found["failed"])) == (1, [], 1)
     assert (found["failed"][0]["policy"], found["failed"][0]["reason_code"]) == ("payments_ro", "ETC201")
     assert "there is no table at" in found["failed"][0]["reason"]
     assert found["failed"][0]["hints"] == ["check `table` in the policy"]

@@ -174,7 +174,7 @@ def test_a_catalog_that_does_not_answer(etc, catalog):
 def test_a_table_that_the_catalog_does_not_have_is_tried_once(etc, catalog):
     catalog.tables.clear()
     code, (result,), err = run(etc)
-    assert (code, result["status"], result["attempts"]) == (3, "failed", 1)
+    assert (code, result["status"], result["attempts"]) == (1, "failed", 1)
     assert "trying again" not in err
 
 

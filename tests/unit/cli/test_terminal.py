@@ -163,7 +163,7 @@ def test_a_reader_that_wants_no_more_is_no_error(project):
         ),
         ("ls --output json", 0),
         ("freshness --junit-xml report.xml", 1),
-        ("plan --output json", 3),
+        ("plan --output json", 1),
         ("wait orders_ro --until 2999-01-01 --output json", 4),
     ],
 )
