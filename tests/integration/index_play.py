@@ -23,6 +23,7 @@ from functools import reduce
 from pathlib import Path
 
 from etc_policy.spark.bundles import release_of
+from etc_policy.spark.hudi_client import takes_write_metadata
 from etc_policy.spark.session import start_spark
 from tests.integration.bench import Bench
 from tests.integration.history import EPOCH_MS, QUICK, partition_of
@@ -150,7 +151,10 @@ class IndexedTable:
         empty = jvm.org.apache.hudi.common.util.Option.empty()
         try:
             instant = client.scheduleCompaction(empty).get()
-            client.commitCompaction(instant, client.compact(instant), empty)
+            result = client.compact(instant)
+            client.commitCompaction(
+                instant, result if takes_write_metadata(client) else result.getCommitMetadata().get(), empty
+            )
         finally:
             client.close()
 
