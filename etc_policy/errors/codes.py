@@ -118,7 +118,7 @@ class Code(StrEnum):
 
     FOREIGN_PLAN = "ETC245", "A pending plan on the timeline is not one that etc wrote"
 
-    NO_JAVA = "ETC301", "No Java runtime was found"
+    NO_JAVA = "ETC301", "No Java runtime was found that Spark and Hudi run on"
     NO_PYSPARK = "ETC302", "PySpark is not installed"
     SPARK_DID_NOT_START = "ETC303", "Spark did not start"
     HUDI_FAILED = "ETC304", "Hudi could not carry out a step"

