@@ -28,8 +28,10 @@ RUNNING: Mapping[Code, str] = {
     Code.NOT_MERGE_ON_READ: "Only merge-on-read tables have log files to compact; both views of a "
     "copy-on-write table are the same.",
     Code.BOOTSTRAP_TABLE: "Tables that point at files outside of them are not supported.",
-    Code.TABLE_VERSION: "Table versions 6, 8 and 9 are known. A later one may lay out its files in another "
-    "way: use a newer etc.",
+    Code.TABLE_VERSION: "Table versions 6, 8 and 9 are known. Hudi from 1.3 on upgrades a table to version 10 with a write,\n"
+    "unless `hoodie.write.auto.upgrade=false` and `hoodie.write.table.version` say otherwise (`etc compile` hands both to the\n"
+    "writers of a table). There log files have another form. Use an etc that reads the version; or downgrade the table with\n"
+    "the CLI of the Hudi that upgraded it, which was not tried here, and give all writers these options.",
     Code.TIMELINE_LAYOUT: "Timeline layouts 1 and 2 are known. Use a newer etc.",
     Code.NOT_LOCAL: "Tables on local disk, on a mounted folder, on HDFS and on object stores (`s3://`, `s3a://`, `gs://`, "
     "`abfs://`) can be read. `etc repair` works on local disk and mounted folders alone.",
@@ -49,7 +51,8 @@ RUNNING: Mapping[Code, str] = {
     "TZ to the zone of the table's writers.",
     Code.DAMAGED_PROPERTIES: "A writer died while it changed the file, or it was edited. Any write by Hudi "
     "restores it from its backup; else restore it from a copy.",
-    Code.UNKNOWN_METADATA: "It may come from a later version of Hudi, or be damaged; the hint says what was found.",
+    Code.UNKNOWN_METADATA: "It may come from a later version of Hudi, or be damaged; the hint says what was found. An operation "
+    "of a compaction plan with a part that is new may be a log compaction (RFC-103): it is not taken for a full one.",
     Code.NO_RO_TABLE: "`sync.ro_table` names a table that the catalog does not have. Hudi's own hive sync, or "
     "CREATE TABLE, makes it.",
     Code.SUITE_REPLACED: "A project may have a suite of a shipped one's name, which then counts instead: also for policies\n"
