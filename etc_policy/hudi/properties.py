@@ -113,11 +113,12 @@ def _require_merge_on_read(base: str, properties: Mapping[str, str]) -> None:
     if not (version.isascii() and version.isdigit()):
         raise TableError(Code.TABLE_VERSION, f"hoodie.properties of `{base}` names no table version")
     if len(version) > _MOST_DIGITS or int(version) > _LAST_KNOWN:
-        hint = "a later version of Hudi wrote it, which may lay out file slices in another way: use a newer etc"
         raise TableError(
             Code.TABLE_VERSION,
-            f"table version {version[:_MOST_DIGITS]} of `{base}` is not known to this version of etc",
-            hint=hint,
+            f"table version {version[:_MOST_DIGITS]} of `{base}` is not known to this version of etc, which reads up to "
+            f"{_LAST_KNOWN}: a writer of a later Hudi has upgraded the table, or made it",
+            hint=f"use an etc that reads it; or downgrade it by that Hudi's CLI (`downgrade table --toVersion {_LAST_KNOWN}`), "
+            "and give all writers the options of `etc compile`, which forbid the upgrade",
         )
 
 

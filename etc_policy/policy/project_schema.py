@@ -41,12 +41,17 @@ class SparkSettings(Declared):
 class CatalogSettings(Declared):
     """The catalog that `db.table` names are looked up in."""
 
-    type: Literal["hive", "in_memory"] = Field(
+    type: Literal["hive", "in_memory", "glue"] = Field(
         "hive",
-        description="`hive` is a Hive metastore; `in_memory` is Spark's own, which ends with the run.",
+        description="`hive` is a Hive metastore; `in_memory` is Spark's own, which ends with the run; `glue` is AWS Glue's Data "
+        "Catalog, which is asked without Spark.",
         examples=["hive"],
     )
-    uri: Text | None = Field(None, description="The metastore's address.", examples=["thrift://metastore:9083"])
+    uri: Text | None = Field(
+        None,
+        description="The metastore's address, or URL of Glue's where it is not Amazon's.",
+        examples=["thrift://metastore:9083"],
+    )
     database: Text | None = Field(None, description="Database for tools that ask for one.", examples=["lake"])
 
 

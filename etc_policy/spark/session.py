@@ -25,8 +25,9 @@ from etc_policy.spark.cluster import (
     require_master,
     watch_executors,
 )
+from etc_policy.spark.fetching import SETTINGS, jars_lacking, not_fetched, repositories_alone, require_jars
 from etc_policy.spark.ivy_jars import fetching_alone, on_class_path
-from etc_policy.spark.java_runtime import pyspark_folder, use_java
+from etc_policy.spark.java_runtime import STARTED_BY_SUBMIT, pyspark_folder, use_java
 from etc_policy.spark.pinned_settings import pin_settings
 from etc_policy.storage.safe_files import folder_of, open_regular
 
@@ -34,7 +35,6 @@ DEFAULT_BUNDLE = bundle_of(DEFAULT_RELEASE)
 
 _LOG_LINES_SHOWN = 12
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-_STARTED_BY_SUBMIT = "PYSPARK_GATEWAY_PORT"
 #: Settings of where the driver runs, which mean nothing on another machine.
 _OF_THIS_MACHINE = ("spark.driver.bindAddress", "spark.driver.host", JAVA_OPTIONS)
 #: Java's quick compiler alone: its other one keeps a core busy for longer than a small table takes.
@@ -105,8 +105,10 @@ def start_spark(
     confs = _confs(options or {}, use_java(), bundle, packages)
     if is_brief:
         confs = _brief(confs, options or {})
-    if _STARTED_BY_SUBMIT in os.environ:
+    if STARTED_BY_SUBMIT in os.environ:
         confs = _within_submit(confs)
+    else:
+        require_jars(confs.get("spark.jars", ""))
     master = confs["spark.master"]
     require_master(master)
     session = _start(confs, log, cluster_seconds, progress)
@@ -131,17 +133,37 @@ def _start(
     # Before Spark starts: a log that cannot be opened holds the words of an earlier run.
     output = _open_log(log, fresh=is_first) if log else os.dup(2)
     try:
-        with _jvm_output_to(output), on_class_path(confs) if is_first else nullcontext(confs) as launched:
+        with on_class_path(confs) if is_first else nullcontext(confs) as launched:
             with fetching_alone(launched, progress):
-                _launch(launched)
-            with answered_within(confs["spark.master"], cluster_seconds):
+                _launch_past_lacking(launched, output, log, progress)
+            with _jvm_output_to(output), answered_within(confs["spark.master"], cluster_seconds):
                 return _session(launched)
     except RetryableError:
         raise
     except Exception as error:
+        if refused := not_fetched(_text_of(log), confs):
+            raise refused from error
         hint = f"the whole log is in {log}" if log else "the lines above are Spark's"
         cause = "\n".join(_last_lines(log)) or str(error)
         raise EngineError(Code.SPARK_DID_NOT_START, "Spark did not start", hint=hint, cause=cause) from error
+    finally:
+        os.close(output)
+
+
+def _launch_past_lacking(
+    confs: Mapping[str, str], output: int, log: Path | None, progress: Callable[[str], None]
+) -> None:
+    """Start the JVM; where a local Maven repository has a package's POM without its jar, again without that repository."""
+    try:
+        with _jvm_output_to(output):
+            _launch(confs)
+    except Exception:
+        lacking = jars_lacking(_text_of(log))
+        if not lacking or SETTINGS in confs:
+            raise
+        progress(f"`{lacking[0]}` is missing, though its POM is there: fetching from the remote repository alone")
+        with repositories_alone(confs) as remote, _jvm_output_to(output):
+            _launch(remote)
 
 
 def _session(confs: Mapping[str, str]) -> Any:
@@ -233,7 +255,7 @@ def _confs(
 
 @contextmanager
 def _jvm_output_to(target: int) -> Iterator[None]:
-    """While open, children inherit this file as their output: the JVM prints warnings there (FACTS 5). It is closed then."""
+    """While open, children inherit this file as their output: the JVM prints warnings there (FACTS 5)."""
     kept = (os.dup(1), os.dup(2))
     try:
         os.dup2(target, 1)
@@ -243,7 +265,6 @@ def _jvm_output_to(target: int) -> Iterator[None]:
         for number, descriptor in enumerate(kept, start=1):
             os.dup2(descriptor, number)
             os.close(descriptor)
-        os.close(target)
 
 
 def _open_log(log: Path, *, fresh: bool) -> int:
@@ -267,10 +288,14 @@ def _open_log(log: Path, *, fresh: bool) -> int:
 
 def _last_lines(log: Path | None) -> list[str]:
     """The end of the JVM's log, less the stack frames and what is no more than a warning."""
+    return [line for line in _text_of(log).splitlines() if line.strip() and not _NOISE.match(line)][-_LOG_LINES_SHOWN:]
+
+
+def _text_of(log: Path | None) -> str:
+    """The JVM's log; nothing where it has none, or a link is in its place."""
     if log is None or log.is_symlink() or not log.is_file():
-        return []
-    lines = log.read_text("utf-8", errors="replace").splitlines()
-    return [line for line in lines if line.strip() and not _NOISE.match(line)][-_LOG_LINES_SHOWN:]
+        return ""
+    return log.read_text("utf-8", errors="replace")
 
 
 def _jars(bundle: str, packages: Sequence[str]) -> dict[str, str]:

@@ -58,7 +58,7 @@ def aws_keys(settings: StorageSettings, environment: Mapping[str, str]) -> Calla
         return None
     found = _profile_keys(settings) if environment.get("AWS_PROFILE") or _has_file(_FILES, environment) else None
     if found is None and not settings.instance_role:
-        raise _no_keys("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
+        raise no_keys("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
     return found
 
 
@@ -73,16 +73,21 @@ def require_other_keys(scheme: str, settings: StorageSettings, environment: Mapp
         return
     if scheme == "gs":
         if not any(map(environment.get, _GOOGLE)) and not _has_file(_GOOGLE_FILE, environment):
-            raise _no_keys("set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account")
+            raise no_keys("set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account")
     elif not any(map(environment.get, _AZURE)):
-        raise _no_keys("set AZURE_STORAGE_ACCOUNT_KEY, or the variables of a service principal")
+        raise no_keys("set AZURE_STORAGE_ACCOUNT_KEY, or the variables of a service principal")
 
 
-def _profile_keys(settings: StorageSettings) -> Callable[[], AwsKeys] | None:
-    """The keys of the profile in the files of the AWS command line, by botocore."""
+def aws_session(settings: StorageSettings) -> tuple[Any, Any]:
+    """A session of botocore and its keys, None where it finds none; the machine's role is asked only where the target says so.
+
+    Raises:
+        TableError: botocore is not installed, or a profile cannot be used.
+
+    """
     if importlib.util.find_spec("botocore") is None:
-        message = "botocore is needed to read the profile files of AWS"
-        hint = "run `pip install botocore`, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        message = "botocore is needed to read the profile files of AWS, and for its Glue Data Catalog"
+        hint = "run `pip install botocore`; for object stores alone AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY will do"
         raise TableError(Code.NEEDS_OBSTORE, message, hint=hint)
     from botocore.exceptions import BotoCoreError
     from botocore.session import Session
@@ -92,9 +97,14 @@ def _profile_keys(settings: StorageSettings) -> Callable[[], AwsKeys] | None:
         sources = session.get_component("credential_provider")
         for name in () if settings.instance_role else _OF_MACHINES:
             sources.remove(name)
-        found = session.get_credentials()
+        return session, session.get_credentials()
     except BotoCoreError as error:
-        raise _no_keys("check AWS_PROFILE and ~/.aws", first_line(error)) from error
+        raise no_keys("check AWS_PROFILE and ~/.aws", first_line(error)) from error
+
+
+def _profile_keys(settings: StorageSettings) -> Callable[[], AwsKeys] | None:
+    """The keys of the profile in the files of the AWS command line, by botocore."""
+    found = aws_session(settings)[1]
     return (lambda: AwsKeys(*found.get_frozen_credentials()[:3])) if found else None
 
 
@@ -104,6 +114,7 @@ def _has_file(places: Mapping[str, str], environment: Mapping[str, str]) -> bool
     return any(map(os.path.isfile, found))
 
 
-def _no_keys(hint: str, cause: str | None = None) -> TableError:
+def no_keys(hint: str, cause: str | None = None) -> TableError:
+    """The error where there are no keys."""
     hint += "; or declare `storage: {instance_role: true}` or `{anonymous: true}` in the target"
     return TableError(Code.NO_STORE_KEYS, "there are no keys for the object store", hint=hint, cause=cause)

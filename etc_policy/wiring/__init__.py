@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from etc_policy.demo.demo import Demo as Demo
     from etc_policy.policy.writers import TableShape
     from etc_policy.report.checks import Check
+    from etc_policy.report.glue_catalog import GlueCatalog
     from etc_policy.report.metrics import TableObservation
     from etc_policy.report.sync import PropertyStore
     from etc_policy.run.finisher import Finisher
@@ -45,15 +46,25 @@ class Readings(SparkSessions):
     """What is read of tables and of the machine, with Spark only where nothing else knows."""
 
     def locate(self, policy: Policy) -> str:
-        """The base path of a policy's table; a `db.table` is asked of the Spark catalog, anything else is a path."""
+        """The base path of a policy's table; a `db.table` is asked of the target's catalog, anything else is a path."""
         self._reach_storages()
         location = policy.table
-        if is_catalog_name(location):
+        if is_catalog_name(location) and (glue := self._glue()) is not None:
+            location = glue.location(location)
+        elif is_catalog_name(location):
             from etc_policy.spark.catalog import table_location
 
             location = table_location(self.catalog_spark, location)
         self.reaches_s3 = self.reaches_s3 or location.startswith(S3_SCHEMES)
         return location
+
+    def _glue(self) -> GlueCatalog | None:
+        """The Glue Data Catalog, where the target names it."""
+        if self.target.catalog is None or self.target.catalog.type != "glue":
+            return None
+        from etc_policy.report.glue_catalog import GlueCatalog
+
+        return GlueCatalog(self.target.catalog, self.target.storage)
 
     def _reach_storages(self) -> None:
         """As the target says, also where another project has been at work in between."""
@@ -202,6 +213,9 @@ class Environment(Readings):
 
     def property_store(self) -> PropertyStore:
         """The properties of the catalog's tables."""
+        glue = self._glue()
+        if glue is not None:
+            return glue
         from etc_policy.spark.catalog import SparkPropertyStore
 
         return SparkPropertyStore(self.catalog_spark)

@@ -3,7 +3,8 @@ from io import BytesIO
 import fastavro
 import pytest
 
-from etc_policy.hudi.plan_file import decode_operations, encode_plan, expected_bytes, planned_reads
+from etc_policy.errors import TableError
+from etc_policy.hudi.plan_file import decode_operations, encode_plan, expected_bytes, planned_reads, require_full
 from etc_policy.plan.model import Operation
 from tests.unit.hudi.table_folder import operation
 
@@ -93,3 +94,33 @@ def test_sizes_that_cannot_be_say_nothing(size):
     plan["operations"][0]["metrics"] = dict.fromkeys(METRICS, size)
     assert (expected_bytes(plan), list(planned_reads(plan))) == (0, [(("p", "f1"), 0, 0)])
     assert decode_operations(plan)[0].bytes_read == 0
+
+
+class TestPlansOfALaterHudi:
+    """RFC-103 plans full and log compactions in one; what such a plan says is not known yet."""
+
+    def plan(self):
+        return decoded(encode_plan((operation("f1", None, ".f1_101.log.1_0-1-0"), operation("f2", None, ".x")), {}))
+
+    def test_those_of_today_are_known(self):
+        require_full(self.plan(), "p")
+        require_full({}, "p")
+
+    def test_an_operation_of_a_kind(self):
+        plan = self.plan()
+        plan["operations"][1]["operationType"] = "LOG"
+        with pytest.raises(TableError) as error:
+            require_full(plan, "`1` in `/t`")
+        assert error.value.code == "ETC216"
+        assert error.value.message.startswith("the compaction plan of `1` in `/t` is not in a form")
+        assert "`operationType` of an operation is new" in error.value.hint
+
+    def test_a_later_version(self):
+        with pytest.raises(TableError) as error:
+            require_full({**self.plan(), "version": 3}, "p")
+        assert "version 3 is new" in error.value.hint
+
+    def test_a_part_without_a_value_changes_nothing(self):
+        plan = self.plan()
+        plan["operations"][1]["operationType"] = None
+        require_full({**plan, "engine": "flink"}, "p")

@@ -113,3 +113,14 @@ def test_a_file_that_may_not_be_read(table, monkeypatch):
     monkeypatch.setattr("etc_policy.storage.local.os.open", denied)
     error = error_of(table)
     assert (error.code, error.cause) == ("ETC213", "[Errno 13] Permission denied")
+
+
+def test_a_table_of_a_later_version_names_the_version_its_cause_and_both_ways_out(tmp_path):
+    table = TableFolder(tmp_path / "t", properties={"hoodie.table.version": "10"})
+    with pytest.raises(TableError) as error:
+        read_properties(LocalStorage(table.base))
+    assert error.value.code == "ETC205"
+    assert "table version 10" in error.value.message
+    assert "which reads up to 9: a writer of a later Hudi has upgraded the table" in error.value.message
+    assert "use an etc that reads it; or downgrade it" in error.value.hint
+    assert "the options of `etc compile`, which forbid the upgrade" in error.value.hint

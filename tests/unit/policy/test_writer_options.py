@@ -188,3 +188,18 @@ def test_what_comes_from_the_environment_is_in_no_file(form):
     mark = {"options": None, "tblproperties": "--", "flink": "--"}.get(form, "#")
     note = "Left out, to be set from the environment: hoodie.write.lock.zookeeper.url=zk-${ZK}:${PORT}"
     assert named == ([] if mark is None else [f"{mark} {note}"])
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_writers_leave_an_existing_table_at_its_version(version):
+    options = writer_options(PLAIN, TableShape(version, None, "long"))
+    assert options["hoodie.write.auto.upgrade"] == "false"
+    assert options["hoodie.write.table.version"] == str(version)
+    assert flink_options(PLAIN, TableShape(version, None, "long")).items() >= {("hoodie.write.auto.upgrade", "false")}
+    assert "# from Hudi 1.3 on to version 10" in render_properties(PLAIN, TableShape(version, None, "long"))
+
+
+def test_a_new_table_is_of_the_version_of_its_writer():
+    """A writer of Hudi 1.0 does not know version 9."""
+    assert not {"hoodie.write.auto.upgrade", "hoodie.write.table.version"} & writer_options(PLAIN).keys()
+    assert "add hoodie.write.table.version=9 there." in render_properties(PLAIN)

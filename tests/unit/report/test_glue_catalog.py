@@ -1,0 +1,147 @@
+"""The Glue Data Catalog of moto, asked by botocore alone."""
+
+from uuid import uuid4
+
+import pytest
+
+from etc_policy.api.syncing import sync_table
+from etc_policy.errors import RetryableError, TableError
+from etc_policy.policy.manifest import EventTime, Policy, Sync
+from etc_policy.policy.project_schema import CatalogSettings, StorageSettings
+from etc_policy.policy.targets import Target, catalog_confs
+from etc_policy.report.glue_catalog import GlueCatalog
+from etc_policy.report.sync import PropertyChanges
+from etc_policy.wiring import Environment
+from tests.s3_servers import KEY, REGION, SECRET
+from tests.unit.hudi.table_folder import TableFolder, at, log
+
+STORAGE = StorageSettings(region=REGION)
+
+
+@pytest.fixture(autouse=True)
+def keys(s3_variables):
+    """Those of the test's server."""
+
+
+@pytest.fixture
+def glue(moto_server):
+    import boto3
+
+    keys = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET}
+    return boto3.client("glue", endpoint_url=moto_server.endpoint, region_name=REGION, **keys)
+
+
+@pytest.fixture
+def table(glue):
+    """`db.table` as Hudi's sync makes it."""
+    database = f"lake_{uuid4().hex[:8]}"
+    glue.create_database(DatabaseInput={"Name": database})
+    glue.create_table(
+        DatabaseName=database,
+        TableInput={
+            "Name": "orders_ro",
+            "TableType": "EXTERNAL_TABLE",
+            "PartitionKeys": [{"Name": "day", "Type": "string"}],
+            "Parameters": {"EXTERNAL": "TRUE", "etc.event_time.status": "unverified"},
+            "StorageDescriptor": {"Location": "s3://lake/orders", "Columns": [{"Name": "id", "Type": "bigint"}]},
+        },
+    )
+    return f"{database}.orders_ro"
+
+
+def settings(server):
+    return CatalogSettings(type="glue", uri=server.endpoint)
+
+
+@pytest.fixture
+def catalog(moto_server):
+    return GlueCatalog(settings(moto_server), STORAGE)
+
+
+def test_where_a_table_lies(catalog, table):
+    assert catalog.location(table) == "s3://lake/orders"
+    assert catalog.location(table.upper()) == "s3://lake/orders"
+    with pytest.raises(TableError, match="has no table") as error:
+        catalog.location("lake.none")
+    assert error.value.code == "ETC211"
+
+
+def test_properties_change_and_nothing_else_does(catalog, table, glue):
+    assert catalog.read(table) == {"etc.event_time.status": "unverified"}
+    catalog.write(table, PropertyChanges(("etc.event_time.status",), {"etc.event_time.threshold": "5"}))
+    assert catalog.read(table) == {"etc.event_time.threshold": "5"}
+    database, name = table.split(".")
+    found = glue.get_table(DatabaseName=database, Name=name)["Table"]
+    assert found["Parameters"] == {"EXTERNAL": "TRUE", "etc.event_time.threshold": "5"}
+    assert (found["TableType"], found["PartitionKeys"]) == ("EXTERNAL_TABLE", [{"Name": "day", "Type": "string"}])
+    assert found["StorageDescriptor"]["Columns"] == [{"Name": "id", "Type": "bigint"}]
+
+
+def test_an_ro_table_that_is_missing(catalog):
+    with pytest.raises(TableError, match="has no table") as error:
+        catalog.read("lake.none")
+    assert error.value.code == "ETC217"
+
+
+def test_a_table_that_somebody_else_has_changed_is_tried_again(catalog, table, monkeypatch):
+    """Glue knows it by the version that was read, which moto does not look at."""
+    from botocore.exceptions import ClientError
+
+    asked = {}
+
+    def update_table(**given):
+        asked.update(given)
+        raise ClientError({"Error": {"Code": "ConcurrentModificationException", "Message": "x"}}, "UpdateTable")
+
+    monkeypatch.setattr(catalog._client, "update_table", update_table)
+    with pytest.raises(RetryableError, match="cannot be asked about"):
+        catalog.write(table, PropertyChanges((), {"etc.event_time.threshold": "5"}))
+    found = catalog._table(table)
+    assert asked.get("VersionId") == found.get("VersionId")
+
+
+def test_nobody_answers():
+    nobody = GlueCatalog(
+        CatalogSettings(type="glue", uri="http://127.0.0.1:9"), StorageSettings(region=REGION, timeout="1s")
+    )
+    with pytest.raises(RetryableError) as error:
+        nobody.location("lake.orders")
+    assert error.value.code == "ETC409"
+
+
+def test_without_keys_nobody_is_asked(monkeypatch, moto_server):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    with pytest.raises(TableError) as error:
+        GlueCatalog(settings(moto_server), STORAGE)
+    assert error.value.code == "ETC453"
+
+
+def test_without_a_region(monkeypatch, moto_server):
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    with pytest.raises(TableError, match="no region is known"):
+        GlueCatalog(settings(moto_server), StorageSettings())
+
+
+def test_a_sync_of_a_table_that_glue_knows_starts_no_spark(moto_server, table, glue, tmp_path):
+    folder = TableFolder(tmp_path / "orders")
+    folder.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
+    database = table.partition(".")[0]
+    given = {"Name": "orders_rt", "StorageDescriptor": {"Location": f"file:{folder.base}"}}
+    glue.create_table(DatabaseName=database, TableInput=given)
+    target = Target(catalog=settings(moto_server), storage=STORAGE)
+    environment = Environment(project_dir=tmp_path, progress=lambda _: None, target=target)
+    policy = Policy(
+        name="orders",
+        table=f"{database}.orders_rt",
+        event_time=EventTime(column="ts"),
+        data_latency_ms=1,
+        sync=Sync(ro_table=table),
+    )
+    assert environment.locate(policy) == str(folder.base)
+    result = sync_table(environment, policy, now_ms=1_767_268_800_000)
+    assert result.status == "synced"
+    assert environment.property_store().read(table) == dict(result.properties)
+    assert result.properties["etc.event_time.policy"] == "orders"
+    assert "spark" not in environment.__dict__
+    assert catalog_confs(target.catalog) == {}
