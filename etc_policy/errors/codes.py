@@ -80,6 +80,8 @@ class Code(StrEnum):
     NOT_OF_STRATEGY = "ETC148", "A key that does not go with the type of strategy"
     LOCK_IN_PROCESS = "ETC149", "A lock that no other process sees"
     LIMIT_WITHOUT_EFFECT = "ETC150", "A freshness limit that has no effect"
+    BAD_PARTITION_TIME = "ETC151", "A length that partitions of that pattern cannot have"
+    NEVER_CLOSES = "ETC152", "A key that needs partitions to close"
     CHANGED_SECRET = "ETC144", "A value of the environment may only be used unchanged"
 
     NO_TABLE = "ETC201", "There is no table at that path"

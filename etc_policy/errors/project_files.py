@@ -88,10 +88,15 @@ PROJECT_FILES: Mapping[Code, str] = {
     "to the old file, which Hudi's cleaner removes some commits later: from then on RT fails or lacks rows. A hard link and a\n"
     "copy outlive it.",
     Code.NOT_OF_STRATEGY: "Each `strategy.type` has keys of its own. `event_time` has `granularity`, `partitions`, `max_io`,\n"
-    "`every` and `carry`. The types that are named after strategies of Hudi choose whole file slices as Hudi does, and have\n"
-    "what Hudi has an option for: `target_io` (`bounded_io`, `log_file_size`, `log_file_num`, `day_based`), `min_log_size`\n"
-    "(`log_file_size`), `min_log_files` (`log_file_num`), `latest_partitions` (`day_based`), `regex` (`partition_regex`, which\n"
-    "needs it). `unbounded` has none. A key may come from a template or from the defaults of a folder: the place says which.",
+    "`every`, `on_close` and `carry`. The types that are named after strategies of Hudi choose whole file slices as Hudi does,\n"
+    "and have what Hudi has an option for: `target_io` (`bounded_io`, `log_file_size`, `log_file_num`, `day_based`),\n"
+    "`min_log_size` (`log_file_size`), `min_log_files` (`log_file_num`), `latest_partitions` (`day_based`),\n"
+    "`regex` (`partition_regex`, which needs it). `unbounded` has none. A key may come from a template or from the defaults of\n"
+    "a folder: the place says which.",
+    Code.BAD_PARTITION_TIME: "A partition is as long as the finest unit of `partition_time.from`: a day for `dt=%Y-%m-%d`. A\n"
+    "longer `length` is for partitions that are named by their first day or hour; months and years differ, so they take none.",
+    Code.NEVER_CLOSES: "A partition closes `data_latency` after its end, which `partition_time` says; where partitions are\n"
+    "about no time, `partition_idle` says after which quiet one is done. A policy has one of the two, or neither.",
     Code.CHANGED_SECRET: "What `hudi_options` and locks take from `env_var` may be a secret, so files that etc writes keep the\n"
     "reference `{{ env_var('NAME') }}`, and the engine alone gets the value. There is no reference to a value that a filter\n"
     "(`upper`, `trim`, `replace`, `int`) or a sum has changed. Take the variable as it is, alone or with text round it.",

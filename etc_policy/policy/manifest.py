@@ -41,7 +41,9 @@ OTHER_GRANULARITY: dict[Granularity, Granularity] = {"log_file": "file_slice", "
 LEVELS_WITHOUT_ROWS: tuple[VerifyLevel, ...] = ("metadata", "logs")
 
 #: Keys of a policy that decide nothing, so that they are not part of its fingerprint.
-NOT_IN_FINGERPRINT = frozenset({"source", "description", "tags", "enabled", "sync", "extends", "fingerprint"})
+NOT_IN_FINGERPRINT = frozenset(
+    {"source", "description", "tags", "enabled", "sync", "extends", "fingerprint", "partition_idle_ms"}
+)
 
 
 class Frozen(BaseModel):

@@ -5,7 +5,9 @@ Durations and sizes are validated into milliseconds and bytes, options into text
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
 
 from pydantic import (
     BeforeValidator,
@@ -18,6 +20,7 @@ from pydantic import (
     StrictStr,
 )
 
+from etc_policy.policy.partition_time import PartitionClock
 from etc_policy.policy.schema_values import (
     Budget,
     Count,
@@ -33,8 +36,10 @@ from etc_policy.policy.schema_values import (
     SizeBytes,
     StrategyType,
     Text,
+    TimePattern,
     VerifyLevel,
     WriterIndex,
+    ZoneName,
 )
 
 
@@ -72,6 +77,12 @@ class Strategy(Declared):
         description="How often `etc apply` runs, from start to start (`--every` wins). With `freshness.target` a slice is "
         "compacted just in time then: when its oldest event would break the target before the next run has ended.",
         examples=["5m"],
+    )
+    on_close: bool = Field(
+        False,
+        description="With `partition_time`: what lacks in RO of a partition that has closed is compacted by the next run, and "
+        "whole, also where it could wait just in time.",
+        examples=[True],
     )
     carry: Literal["auto", "hard_link", "copy", "symlink"] | None = Field(
         None,
@@ -149,6 +160,29 @@ class EventTime(Declared):
     def ahead_ms(self) -> int:
         """How much later than its own commit an event may be."""
         return MAX_AHEAD_MS if self.max_ahead_ms is None else self.max_ahead_ms
+
+
+class PartitionTime(Declared):
+    """What time the path of a partition is about, so that a partition can close."""
+
+    pattern: TimePattern = Field(
+        alias="from",
+        description="Pattern of the whole path: `%Y`, `%m`, `%d`, `%j`, `%H`, `%M`, or `%s` (seconds since 1970) alone; `*` is "
+        "any text up to the next `/`. Paths are read with their `%20` and the like decoded.",
+        examples=["dt=%Y-%m-%d", "year=%Y/month=%m/day=%d/hour=%H", "region=*/%Y%m%d"],
+    )
+    length_ms: IntervalMs | None = Field(
+        None,
+        alias="length",
+        description="How long a partition is by the clock of the zone; the finest unit of the pattern where it is not given.",
+        examples=["1d", "6h"],
+    )
+    zone: ZoneName = Field("UTC", description="The zone whose days and hours they are.", examples=["Europe/Paris"])
+
+    @cached_property
+    def clock(self) -> PartitionClock:
+        """What reads the paths."""
+        return PartitionClock(self.pattern, self.length_ms, ZoneInfo(self.zone))
 
 
 class Freshness(Declared):
@@ -326,6 +360,19 @@ class PolicyDeclaration(Declared):
         description="How late events may arrive: whatever is older than now minus this is assumed to have arrived. "
         "Required, here or by `extends` or a default.",
         examples=["30m", "1h30m"],
+    )
+    partition_time: PartitionTime | None = Field(
+        None,
+        description="What time each partition is about: it is closed `data_latency` after its end, and done when RO then holds "
+        "every row of it.",
+        examples=[{"from": "dt=%Y-%m-%d", "zone": "Europe/Paris"}],
+    )
+    partition_idle_ms: IntervalMs | None = Field(
+        None,
+        alias="partition_idle",
+        description="For partitions that are about no time: one is done when nothing was written to it for so long, and no log "
+        "file of it is left to compact.",
+        examples=["2h"],
     )
     log_file_max_bytes: SizeBytes | None = Field(
         None,
