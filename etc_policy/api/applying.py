@@ -80,6 +80,7 @@ class Applier:
         for run in ready:  # by this thread alone: the catalog may need a session of its own
             run.judge_beside()
             run.sync()
+            run.tell()
         return self.plan
 
     def _asked(self, confirm: Callable[[Plan], bool], plan: Plan) -> bool:

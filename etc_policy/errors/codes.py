@@ -118,6 +118,7 @@ class Code(StrEnum):
     TOO_LARGE = "ETC235", "A file of the table is larger than etc reads"
     TABLE_FAILED = "ETC236", "Something in the table stopped the command for it"
 
+    BAD_DONE_RECORD = "ETC246", "The record of partitions that are done cannot be read"
     FOREIGN_PLAN = "ETC245", "A pending plan on the timeline is not one that etc wrote"
 
     NO_JAVA = "ETC301", "No Java runtime was found"
@@ -176,6 +177,7 @@ class Code(StrEnum):
     STALE_REPAIR = "ETC420", "The table has changed since its repair was shown"
     CANNOT_REPAIR = "ETC421", "The table cannot be repaired now, or not safely"
     LOCK_NOT_GIVEN_BACK = "ETC422", "The table's lock file was not released in time"
+    NOT_TOLD = "ETC424", "Not everybody was told of partitions that are done"
     LOCK_LOST = "ETC423", "The table's lock was lost to another process"
     MALFORMED_PLAN = "ETC440", "A plan has a value that etc does not write"
     PLAN_NOT_DERIVED = "ETC441", "A saved plan does not follow from its table"

@@ -172,6 +172,10 @@ RUNNING: Mapping[Code, str] = {
     Code.OTHER_TABLE: "The target or the catalog names another base path now. Plan again.",
     Code.CATALOG_FAILED: "Its own message is shown below the error. The table itself is unharmed: run `etc sync` when "
     "the catalog answers.",
+    Code.NOT_TOLD: "A program of `done` failed, or nobody answered over HTTP; the message has the first reason. The compaction "
+    "is done and stays. What was not told is kept beside the table, and the next `etc apply` tells it, with the same id.",
+    Code.BAD_DONE_RECORD: "`.hoodie/.etc/done.json` of the table is not as etc wrote it, so nobody knows who was told of what. "
+    "Without the file each partition that is done is told once more.",
     Code.WAIT_TIMED_OUT: "RO is not complete up to the wanted time yet; the message says how far it is.",
     Code.WAIT_TOO_SHORT: "RO is complete up to now minus `data_latency` at best. Wait longer, or for an earlier time.",
     Code.WAIT_IN_VAIN: "The message says what keeps anybody from knowing it: a table version that is not supported, a data file "

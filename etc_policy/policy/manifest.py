@@ -42,7 +42,7 @@ LEVELS_WITHOUT_ROWS: tuple[VerifyLevel, ...] = ("metadata", "logs")
 
 #: Keys of a policy that decide nothing, so that they are not part of its fingerprint.
 NOT_IN_FINGERPRINT = frozenset(
-    {"source", "description", "tags", "enabled", "sync", "extends", "fingerprint", "partition_idle_ms"}
+    {"source", "description", "tags", "enabled", "sync", "extends", "fingerprint", "partition_idle_ms", "done"}
 )
 
 

@@ -243,6 +243,15 @@ def partitions_can_close(policy: DeclaredPolicy) -> Iterator[Issue]:
     if timed is not None and declared.partition_idle_ms is not None:
         message = "`partition_time` and `partition_idle` exclude each other: each says when a partition is done"
         yield Issue(Code.NEVER_CLOSES, message, policy.where("partition_idle", at_key=True), "keep one of them")
+    if declared.done is not None and timed is None and declared.partition_idle_ms is None:
+        message = "`done` needs `partition_time` or `partition_idle`, which says when a partition is done"
+        hint = "for example `partition_time: {from: dt=%Y-%m-%d}`"
+        yield Issue(Code.NEVER_CLOSES, message, policy.where("done", at_key=True), hint)
+    if declared.done is not None and declared.done.proof == "data" and declared.partition_idle_ms is not None:
+        message = (
+            "`done.proof: data` needs `partition_time`: rows are compared up to a time, and a quiet partition has none"
+        )
+        yield Issue(Code.NEVER_CLOSES, message, policy.where("done", "proof"), "set it to `logs`")
     if declared.strategy.on_close and timed is None:
         message = "`strategy.on_close` needs `partition_time`, which says when a partition closes"
         hint = "for example `partition_time: {from: dt=%Y-%m-%d}`"

@@ -26,8 +26,10 @@ from etc_policy.policy.schema_values import (
     Count,
     Declared,
     DurationMs,
+    FileName,
     FormatVersion,
     Granularity,
+    HttpUrl,
     IntervalMs,
     Name,
     Option,
@@ -183,6 +185,56 @@ class PartitionTime(Declared):
     def clock(self) -> PartitionClock:
         """What reads the paths."""
         return PartitionClock(self.pattern, self.length_ms, ZoneInfo(self.zone))
+
+
+class DoneHttp(Declared):
+    """Where it is posted that a partition is done."""
+
+    url: HttpUrl = Field(
+        description="Gets a POST of a CloudEvents document (JSON) for each event; an answer of 200 to 299 accepts it.",
+        examples=["https://scheduler.example.com/etc"],
+    )
+    secret_headers: dict[StrictStr, StrictStr] = Field(
+        default_factory=dict,
+        description="Headers whose values are secrets, each by the environment variable that holds it when it is sent.",
+        examples=[{"Authorization": "SCHEDULER_TOKEN"}],
+    )
+
+
+class Done(Declared):
+    """Who is told of partitions that are done, and of those that late data reopen."""
+
+    proof: Literal["metadata", "logs", "data"] = Field(
+        "metadata",
+        description="A partition is done when a verification of this level, or of a stronger one, has passed up to its end.",
+        examples=["logs"],
+    )
+    success_file: FileName | None = Field(
+        None,
+        description="Name of a file that is put into a partition when it is done, and taken away when late data reach it.",
+        examples=["_SUCCESS"],
+    )
+    on_late: Literal["reopen", "report"] = Field(
+        "reopen",
+        description="`report` leaves the success file of a partition that late data reach; other actions are told either way.",
+        examples=["report"],
+    )
+    command: tuple[Text, ...] = Field(
+        (),
+        description="A program with its arguments, run in the project's folder for each event: what happened is in "
+        "`ETC_EVENT_...` of its environment, and as JSON on its standard input. Exit code 0 means that it was taken.",
+        examples=[["./start_daily_report.sh"]],
+    )
+    http: DoneHttp | None = Field(
+        None, description="Where each event is posted.", examples=[{"url": "https://scheduler.example.com/etc"}]
+    )
+    timeout_ms: IntervalMs = Field(
+        "30s",
+        alias="timeout",
+        validate_default=True,
+        description="How long a program, or an answer over HTTP, may take.",
+        examples=["30s"],
+    )
 
 
 class Freshness(Declared):
@@ -373,6 +425,11 @@ class PolicyDeclaration(Declared):
         description="For partitions that are about no time: one is done when nothing was written to it for so long, and no log "
         "file of it is left to compact.",
         examples=["2h"],
+    )
+    done: Done | None = Field(
+        None,
+        description="Who is told when a partition is done, and when late data reopen it.",
+        examples=[{"success_file": "_SUCCESS"}],
     )
     log_file_max_bytes: SizeBytes | None = Field(
         None,

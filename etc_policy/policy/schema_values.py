@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Literal, Self, TypeAlias
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -104,6 +105,9 @@ PartitionTerms: TypeAlias = Annotated[
 #: A pattern by which the path of a partition is read as a time.
 TimePattern: TypeAlias = Annotated[Text, AfterValidator(lambda pattern: _require_times(pattern))]
 ZoneName: TypeAlias = Annotated[Text, AfterValidator(lambda name: _require_zone(name))]
+#: One that neither Hudi takes for a file of its own, nor leads elsewhere.
+FileName: TypeAlias = Annotated[Text, AfterValidator(lambda name: _require_marker(name))]
+HttpUrl: TypeAlias = Annotated[Text, AfterValidator(lambda url: _require_http(url))]
 #: What the partitions of `partition_regex` are found by: Java and Python read it alike.
 PartitionRegex: TypeAlias = Annotated[StrictStr, AfterValidator(require_plain)]
 #: Hudi counts a budget in whole MiB.
@@ -214,6 +218,23 @@ def _require_zone(name: str) -> str:
     except (KeyError, ValueError, OSError):
         raise ValueError(f"`{name[:60]}` is not a zone; write one such as `UTC` or `Europe/Paris`") from None
     return name
+
+
+def _require_marker(name: str) -> str:
+    if not re.fullmatch(r"_[A-Za-z0-9_-]{1,99}", name):
+        raise ValueError(
+            "the name must be one such as `_SUCCESS`, with a `_` first and no dot, so that readers pass over it"
+        )
+    return name
+
+
+def _require_http(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isascii() or parts.username is not None:
+        raise ValueError(
+            "the URL must be one such as `https://host/path`, without a user: secrets go to `secret_headers`"
+        )
+    return url
 
 
 def _in_order(term: str) -> str:

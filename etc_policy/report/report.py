@@ -110,6 +110,8 @@ def _result(table: TableResult) -> Iterator[Line]:
     yield from next_due_rows(table.next_due_ms)
     if table.sync is not None:
         yield from _sync_lines(table.sync)
+    if table.told is not None and (table.told.done or table.told.reopened):
+        yield "partitions", f"told: {table.told.done:,} done, {table.told.reopened:,} reopened"
 
 
 def render_sync(report: SyncReport, width: int = TEXT_WIDTH) -> str:

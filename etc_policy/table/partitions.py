@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from etc_policy.policy.manifest import Frozen, Policy, VerifyLevel
 from etc_policy.policy.partition_time import Span
 from etc_policy.table.instants import instant_to_ms
-from etc_policy.table.proof import Proof, proof_of
+from etc_policy.table.proof import LEVELS, Proof, proof_of
 from etc_policy.table.state import FileSlice, GroupKey, LogFile, TableState
 from etc_policy.table.watermark import complete_until_ms, watermark
 
@@ -125,7 +125,7 @@ class _Judge:
         self._clock = policy.partition_time.clock if policy.partition_time else None
         latest_ms = complete_until_ms(None, now_ms, policy.data_latency_ms)
         self._limit_ms = latest_ms if limit_ms is None else min(latest_ms, limit_ms)
-        self._proofs = proofs
+        self._proofs, self._wanted = proofs, (policy.done.proof if policy.done else None) or "metadata"
         # what a compaction made was written before its instant, and what a writer made until its commit completed
         self._written = {
             one.requested: one.completed
@@ -178,7 +178,8 @@ class _Judge:
             closed = is_closed(span.ends_ms, self._now_ms, self._policy.data_latency_ms)
         else:
             return None
-        return ("closed" if proof is None else "done") if closed else "open"
+        is_proven = proof is not None and LEVELS.index(proof) >= LEVELS.index(self._wanted)
+        return ("done" if is_proven else "closed") if closed else "open"
 
     def _last_write_ms(self, slices: Iterable[FileSlice]) -> int:
         """The last completion of what is in the slices; a base file of which no commit is known counts by its instant."""

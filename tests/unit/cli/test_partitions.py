@@ -97,6 +97,10 @@ def test_gauges_are_bounded(etc, orders, tmp_path):
         ("partition_time: {from: 'dt=%Y-%m', length: 30d}", "ETC151", "no fixed length"),
         ("partition_time: {from: 'dt=%Y'}\n    partition_idle: 2h", "ETC152", "exclude each other"),
         ("strategy: {on_close: true}", "ETC152", "needs `partition_time`"),
+        ("done: {success_file: _SUCCESS}", "ETC152", "`done` needs"),
+        ("partition_idle: 2h\n    done: {proof: data, success_file: _S}", "ETC152", "needs `partition_time`"),
+        ("partition_time: {from: 'dt=%Y'}\n    done: {success_file: ../x}", "ETC112", "such as `_SUCCESS`"),
+        ("partition_time: {from: 'dt=%Y'}\n    done: {http: {url: 'ftp://x'}}", "ETC112", "`https://host/path`"),
     ],
 )
 def test_what_cannot_be_is_an_error_at_its_place(etc, orders, tmp_path, keys, code, at_key):
@@ -106,3 +110,42 @@ def test_what_cannot_be_is_an_error_at_its_place(etc, orders, tmp_path, keys, co
     assert f"error[{code}]" in err
     assert at_key in " ".join(err.split())
     assert "policies/a.yml:7:" in err or "policies/a.yml:8:" in err
+
+
+class TestApply:
+    """A run of which nothing is due tells who waits; it starts no Spark."""
+
+    @pytest.fixture
+    def done(self, orders, tmp_path, monkeypatch):
+        def no_spark(_):
+            raise AssertionError("Spark was asked for")
+
+        monkeypatch.setattr("etc_policy.wiring.Environment.spark", property(no_spark))
+        for log_file in (
+            *orders.base.glob("h=*/.f*.log.*"),
+            *orders.timeline.glob("*092000*"),
+            *orders.timeline.glob("*102000*"),
+        ):
+            log_file.unlink()
+
+        def write(done):
+            keys = f"    verify: {{level: metadata}}\n    done: {done}\n"
+            (tmp_path / "policies" / "a.yml").write_text(POLICY + keys)
+
+        return write
+
+    def test_partitions_are_told(self, etc, done, orders):
+        done("{success_file: _SUCCESS}")
+        code, out, err = etc("apply", "--yes")
+        assert (code, "partitions    told: 3 done, 0 reopened" in out) == (0, True), err
+        assert sorted(path.parent.name for path in orders.base.glob("h=*/_SUCCESS")) == [hour(8), hour(9), hour(10)]
+        _, out, _ = etc("apply", "--yes", "--output", "json")
+        assert json.loads(out)["tables"][0]["told"] == {"done": 0, "reopened": 0}
+        assert not list(Draft202012Validator(json_schema("run_results")).iter_errors(json.loads(out)))
+
+    def test_what_was_not_told_is_a_retry_and_not_a_failed_compaction(self, etc, done):
+        done("{command: ['false']}")
+        code, out, err = etc("apply", "--yes")
+        assert (code, "error[ETC424]" in err, "nothing due" in out) == (4, True, True)
+        done("{command: ['true']}")
+        assert etc("apply", "--yes")[0] == 0

@@ -22,6 +22,8 @@ policies:
     event_time_column: {column: placed_at, format: "yyyy-MM-dd'T'HH:mm", trust_commit_metadata: false, max_ahead: 2d}
     data_latency: PT1H
     partition_time: {from: "dt=%Y-%m-%d", length: 2d, zone: Asia/Tokyo}
+    done: {proof: logs, success_file: _SUCCESS, on_late: report, command: [./tell.sh, now], timeout: 5s,
+      http: {url: "https://example.com/etc", secret_headers: {Authorization: TOKEN}}}
     log_file_max_size: 128 MiB
     strategy: {type: event_time, granularity: file_slice, partitions: ["eu*", "2026-01..2026-02"], max_io: 1 GiB, every: 15m,
       on_close: true, carry: copy}
@@ -79,6 +81,7 @@ def test_defaults_are_filled_in(read):
         "data_latency_ms": 1_800_000,
         "partition_time": None,
         "partition_idle_ms": None,
+        "done": None,
         "log_file_max_bytes": None,
         "extends": None,
         "strategy": STRATEGY,
@@ -125,6 +128,14 @@ def test_every_key_reaches_the_manifest(read):
         "data_latency_ms": 3_600_000,
         "partition_time": {"pattern": "dt=%Y-%m-%d", "length_ms": 172_800_000, "zone": "Asia/Tokyo"},
         "partition_idle_ms": None,
+        "done": {
+            "proof": "logs",
+            "success_file": "_SUCCESS",
+            "on_late": "report",
+            "command": ("./tell.sh", "now"),
+            "http": {"url": "https://example.com/etc", "secret_headers": {"Authorization": "TOKEN"}},
+            "timeout_ms": 5_000,
+        },
         "log_file_max_bytes": 134_217_728,
         "extends": None,
         "strategy": {
