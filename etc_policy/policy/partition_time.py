@@ -89,7 +89,7 @@ class PartitionClock:
 
     def _after(self, begins: datetime) -> datetime:
         """Where the clock stands at the end."""
-        unit = _unit(self.pattern)
+        unit = self._finest
         if self.length_ms is not None:
             return begins + timedelta(milliseconds=self.length_ms)
         if unit == "Y":
@@ -97,6 +97,10 @@ class PartitionClock:
         if unit == "m":
             return begins.replace(year=begins.year + begins.month // 12, month=begins.month % 12 + 1)
         return begins + timedelta(milliseconds=_FIXED_MS[unit])
+
+    @cached_property
+    def _finest(self) -> str:
+        return _unit(self.pattern)
 
     @cached_property
     def _expression(self) -> re.Pattern[str]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from etc_policy.policy.manifest import Frozen, Policy, VerifyLevel
 from etc_policy.policy.partition_time import Span
 from etc_policy.table.instants import instant_to_ms
-from etc_policy.table.proof import LEVELS, Proof, proof_of
+from etc_policy.table.proof import LEVELS, Proof
 from etc_policy.table.state import FileSlice, GroupKey, LogFile, TableState
 from etc_policy.table.watermark import complete_until_ms, watermark
 
@@ -21,7 +22,8 @@ PartitionStatus = Literal["open", "closed", "done"]
 _ORDER: dict[PartitionStatus | None, int] = {"closed": 0, "open": 1, None: 1, "done": 2}
 
 
-class PartitionFreshness(Frozen):
+@dataclass(frozen=True, slots=True)  # a table may have 100,000 of them
+class PartitionFreshness:
     """How far RO is complete in one partition.
 
     `status` is None where the policy does not say when partitions are done, or the path fits its pattern not. `held_back_by`
@@ -31,10 +33,10 @@ class PartitionFreshness(Frozen):
     """
 
     partition: str
+    complete_until_ms: int
     status: PartitionStatus | None = None
     begins_ms: int | None = None
     ends_ms: int | None = None
-    complete_until_ms: int
     log_files: int = 0
     log_bytes: int = 0
     unknown_log_files: int = 0
@@ -126,6 +128,7 @@ class _Judge:
         latest_ms = complete_until_ms(None, now_ms, policy.data_latency_ms)
         self._limit_ms = latest_ms if limit_ms is None else min(latest_ms, limit_ms)
         self._proofs, self._wanted = proofs, (policy.done.proof if policy.done else None) or "metadata"
+        self._times_ms: dict[str, int] = {}
         # what a compaction made was written before its instant, and what a writer made until its commit completed
         self._written = {
             one.requested: one.completed
@@ -138,7 +141,7 @@ class _Judge:
         span, last_write_ms = self._clock.span(partition) if self._clock else None, self._last_write_ms(slices)
         lacking = lacks_before(slices, span.ends_ms) if span else any(one.log_files for one in slices)
         proof = None if lacking else self._proof(span)
-        found = PartitionFreshness.model_construct(
+        found = PartitionFreshness(
             partition=partition,
             status=self._status(span, last_write_ms, proof),
             begins_ms=span.begins_ms if span else None,
@@ -149,9 +152,9 @@ class _Judge:
             proof=proof,
         )
         log_files = [log_file for one in slices for log_file in one.log_files]
-        return found.model_copy(update=self._lacking(slices, log_files)) if log_files else found
+        return replace(found, **self._lacking(slices, log_files)) if log_files else found
 
-    def _lacking(self, slices: Sequence[FileSlice], log_files: Sequence[LogFile]) -> dict[str, object]:
+    def _lacking(self, slices: Sequence[FileSlice], log_files: Sequence[LogFile]) -> dict[str, Any]:
         mark = watermark(log_files, self._policy.data_latency_ms, self._zone)
         holding = (one for one in slices if any(log_file.name == mark.held_back_by for log_file in one.log_files))
         return {
@@ -168,7 +171,8 @@ class _Judge:
         """The strongest proof that reaches the end of the partition; without log files there is nothing to read in them."""
         if span is None:
             return "logs"
-        return proof_of(span.ends_ms - 1, self._proofs, self._now_ms).level
+        reaching = (one.level for one in self._proofs if one.until_ms >= span.ends_ms - 1)
+        return max(reaching, key=LEVELS.index, default="metadata")
 
     def _status(self, span: Span | None, last_write_ms: int, proof: VerifyLevel | None) -> PartitionStatus | None:
         idle_ms = self._policy.partition_idle_ms
@@ -185,7 +189,10 @@ class _Judge:
         """The last completion of what is in the slices; a base file of which no commit is known counts by its instant."""
         completed = [self._written.get(one.base_instant, one.base_instant) for one in slices]
         completed += (log_file.completed for one in slices for log_file in one.log_files)
-        return instant_to_ms(max(completed), self._zone)
+        last = max(completed)
+        if last not in self._times_ms:
+            self._times_ms[last] = instant_to_ms(last, self._zone)
+        return self._times_ms[last]
 
 
 def _is_meant(partition: str, globs: Sequence[str]) -> bool:
