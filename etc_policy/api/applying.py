@@ -116,6 +116,7 @@ class Applier:
         for table in ready:  # by this thread alone: the catalog may need a session of its own
             table.judge_beside()
             table.sync()
+            table.tell()
         return self.plan
 
     def _agreed(self, confirm: Callable[[Plan], bool], plan: Plan) -> bool:

@@ -11,7 +11,7 @@ from etc_policy.api.proofs import freshness_of
 from etc_policy.api.run_records import last_results, load_runs
 from etc_policy.errors import EtcError, Issue
 from etc_policy.policy.manifest import Policy
-from etc_policy.report.freshness import unreadable
+from etc_policy.report.freshness import unreadable, with_partitions
 from etc_policy.report.history import PolicyHistory, policy_history, unread_history
 from etc_policy.report.metrics import TableObservation
 from etc_policy.report.results import TableFreshness
@@ -21,16 +21,23 @@ from etc_policy.wiring import Environment, clock_ms
 
 
 def observe_freshness(
-    environment: Environment, policies: Iterable[Policy], now_ms: int, *, archived: bool = False
+    environment: Environment,
+    policies: Iterable[Policy],
+    now_ms: int,
+    *,
+    archived: bool = False,
+    partitions: Sequence[str] | None = None,
 ) -> tuple[tuple[TableFreshness, ...], tuple[EtcError, ...]]:
     """Each table's freshness at `now_ms`, and the errors of those that could not be read; these are unknown, not fresh.
 
-    With `archived` late data and latencies are reported from as far back as the table's archive goes.
+    With `archived` late data and latencies are reported from as far back as the table's archive goes, and with globs in
+    `partitions` the partitions that they mean, all of them for none.
     """
 
     def read(policy: Policy) -> TableFreshness:
         state, history = environment.read_table(policy, archived=archived)
-        return freshness_of(policy, state, now_ms, history)
+        found = freshness_of(policy, state, now_ms, history)
+        return found if partitions is None else with_partitions(found, policy, state, now_ms, partitions)
 
     found = readings_of(environment, policies, read)
     return entries_of(found, lambda policy, error: unreadable(policy, error.with_cause))
@@ -41,7 +48,7 @@ def observe_tables(
 ) -> tuple[tuple[TableObservation, ...], tuple[Issue, ...]]:
     """What metrics report of each table now, and all that could not be read."""
     now_ms = clock_ms()
-    tables, errors = observe_freshness(environment, policies, now_ms)
+    tables, errors = observe_freshness(environment, policies, now_ms, partitions=())
     results: dict[str, TableResult] = {}
     try:
         results = last_results(target_dir, policies)

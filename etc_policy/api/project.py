@@ -14,7 +14,7 @@ those of several tables are raised together after the last one, with the report 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from etc_policy.api.arguments import (
     File,
     Interval,
     Moment,
+    Name,
     Span,
     Terms,
     checks_arguments,
@@ -35,7 +36,8 @@ from etc_policy.api.arguments import (
 from etc_policy.api.artifacts import write_named, write_text
 from etc_policy.api.one_table import errors_of, raise_all
 from etc_policy.api.workspace import Workspace
-from etc_policy.errors import Issue, PolicyError
+from etc_policy.errors import Issue, PolicyError, UsageError
+from etc_policy.errors.codes import Code
 from etc_policy.plan.model import Plan
 from etc_policy.policy import writers
 from etc_policy.policy.manifest import Manifest, VerifyLevel
@@ -222,18 +224,25 @@ class Project(Workspace):
         return report
 
     def freshness(
-        self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, archived: bool = False, check: bool = False
+        self,
+        select: Terms = (),
+        exclude: Terms = (),
+        *,
+        at: Moment = None,
+        archived: bool = False,
+        check: bool = False,
+        partitions: Sequence[Name] | None = None,
     ) -> FreshnessReport:
         """How far each table is complete; one that cannot be read has the status `unknown`, with the reason.
 
         With `archived` late data and latencies are those of archived commits too; with `check` tables that cannot be read are
-        SeveralErrors.
+        SeveralErrors. `partitions` are globs over the partitions to report one by one; an empty list means all.
         """
         from etc_policy.api.observing import observe_freshness
         from etc_policy.report.results import FreshnessReport
 
         policies, now_ms = self.policies(select, exclude), moment_ms(at)
-        tables, errors = observe_freshness(self.environment, policies, now_ms, archived=archived)
+        tables, errors = observe_freshness(self.environment, policies, now_ms, archived=archived, partitions=partitions)
         report = FreshnessReport(observed_at=iso_time(now_ms), git=self.environment.git_state(), tables=tables)
         text = report.as_json(indent=2) + "\n"
         unwritten = errors_of(lambda: write_text(self.target_dir, "freshness.json", text))
@@ -266,19 +275,23 @@ class Project(Workspace):
         select: Terms = (),
         exclude: Terms = (),
         *,
-        until: AnyMoment,
+        until: AnyMoment | None = None,
+        partition: Name | None = None,
         timeout: Span = timedelta(minutes=30),
         poll: Span = DEFAULT_POLL,
     ) -> FreshnessReport:
-        """Return when every selected table is complete up to `until` (aware, or epoch milliseconds).
+        """Return when every selected table is complete up to `until` (aware, or epoch milliseconds), or its `partition` is done.
 
         RetryableError where the time ran out, or where no wait of this length can be enough; TableError where no wait helps;
-        UsageError where no policy is selected.
+        PolicyError where by a policy the partition is never done; UsageError where no policy is selected.
         """
-        from etc_policy.api.waiting import wait_for
+        from etc_policy.api.waiting import CompleteUntil, PartitionDone, wait_for
 
+        if (until is None) == (partition is None):
+            raise UsageError(Code.USAGE, "`until`: give a time up to which to wait, or a `partition`, and not both")
         policies = self._select(self._read(), select, exclude, needs_one=True)
-        return wait_for(self.environment, policies, moment_ms(until), span_ms(timeout), span_ms(poll))
+        goal = CompleteUntil(moment_ms(until)) if partition is None else PartitionDone(partition)
+        return wait_for(self.environment, policies, goal, span_ms(timeout), span_ms(poll))
 
     def history(self, name: str) -> PolicyHistory:
         """The compactions of one policy's table, from the table's own commits; checks are those of the runs kept here."""

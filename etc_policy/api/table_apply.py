@@ -13,6 +13,7 @@ from etc_policy.api.planning import require_same_table
 from etc_policy.api.proofs import begin_proof, claim_for, level_to_prove, note_verdict
 from etc_policy.api.starvation import count_refusal, count_stale, end_refusals, is_blocked_by_pending_work
 from etc_policy.api.syncing import failed_sync, sync_table
+from etc_policy.api.telling import tell_partitions
 from etc_policy.api.verifying import (
     broken_verification,
     gather_evidence,
@@ -167,6 +168,19 @@ class TableApply:
             done = failed_sync(self.policy, error)
         steps = {**result.step_seconds, "sync": (clock_ms() - started_ms) / 1000}
         self.result = result.model_copy(update={"sync": done, "step_seconds": steps})
+
+    def tell(self) -> None:
+        """Tell those who wait which partitions are done now; an error leaves that to the next run."""
+        if self.policy.done is None:
+            return
+        try:
+            with one_table(self.policy):
+                told = tell_partitions(self.environment, self.policy, self.now_ms)
+        except EtcError as error:
+            self.errors.append(error)
+            return
+        if self.result is not None:
+            self.result = self.result.model_copy(update={"told": told})
 
     def _takes_back(self, result: TableResult) -> bool:
         """Whether what was said of the table before may not be true any more."""

@@ -1,20 +1,26 @@
-"""Waits until RO is complete up to a time, by reading metadata again and again; no JVM, except for a `db.table`."""
+"""Waits until RO is complete up to a time, or a partition is done, by reading metadata again and again.
+
+That needs no JVM, except for a `db.table`.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from glob import escape
+from typing import Protocol
 
 from etc_policy.api.one_table import one_table
 from etc_policy.api.proofs import freshness_of
-from etc_policy.errors import EtcError, RetryableError, TableError
+from etc_policy.errors import EtcError, Issue, PolicyError, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.rules import Passes, passing, why_unknown
 from etc_policy.policy.manifest import Policy
-from etc_policy.report.freshness import unreadable
+from etc_policy.report.freshness import unreadable, with_partitions
 from etc_policy.report.results import FreshnessReport, TableFreshness
 from etc_policy.table.formats import format_duration, format_time, iso_time
+from etc_policy.table.partitions import PartitionFreshness
 from etc_policy.table.state import TableState
 from etc_policy.wiring import Environment, clock_ms
 
@@ -23,11 +29,106 @@ def _sleep(milliseconds: int) -> None:
     time.sleep(milliseconds / 1000)
 
 
+class Goal(Protocol):
+    """What is waited for in every table."""
+
+    def __str__(self) -> str:
+        """What it is, in words."""
+
+    def possible_from_ms(self, policy: Policy) -> int:
+        """Before this no table of the policy can be so far."""
+
+    def look(self, policy: Policy, state: TableState, found: TableFreshness, now_ms: int) -> TableFreshness:
+        """The table's freshness with what the goal needs to be known of it."""
+
+    def is_reached(self, found: TableFreshness) -> bool:
+        """Whether the table is so far."""
+
+    def progress(self, found: TableFreshness) -> str:
+        """How far the table is."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteUntil:
+    """RO holds every row with event time up to `until_ms`."""
+
+    until_ms: int
+
+    def __str__(self) -> str:
+        return format_time(self.until_ms)
+
+    def possible_from_ms(self, policy: Policy) -> int:
+        """Completeness never comes nearer to now than the data latency."""
+        return self.until_ms + policy.data_latency_ms
+
+    def look(self, policy: Policy, state: TableState, found: TableFreshness, now_ms: int) -> TableFreshness:
+        """All of it is known."""
+        return found
+
+    def is_reached(self, found: TableFreshness) -> bool:
+        """Whether it is complete so far."""
+        return found.complete_until_ms is not None and found.complete_until_ms >= self.until_ms
+
+    def progress(self, found: TableFreshness) -> str:
+        """Up to where it is complete."""
+        return f"complete until {format_time(found.complete_until_ms)}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDone:
+    """The partition has closed, and RO holds every row of it."""
+
+    partition: str
+
+    def __str__(self) -> str:
+        return f"`{self.partition}`"
+
+    def possible_from_ms(self, policy: Policy) -> int:
+        """A partition closes when the data latency has passed since its end; one that must be quiet may be it already.
+
+        Raises:
+            PolicyError: by the policy it is never done.
+
+        """
+        span = policy.partition_time.clock.span(self.partition) if policy.partition_time else None
+        if span is not None:
+            return span.ends_ms + policy.data_latency_ms
+        if policy.partition_idle_ms is not None:
+            return 0
+        timed = policy.partition_time
+        reason = f"its path does not fit `{timed.pattern}`" if timed else "the policy does not say when partitions are"
+        message = f"`{self.partition}` of `{policy.name}` is never done: {reason}"
+        hint = None if timed else "for example `partition_time: {from: dt=%Y-%m-%d}`, or `partition_idle: 2h`"
+        raise PolicyError([Issue(Code.NEVER_CLOSES, message, policy.place, hint)])
+
+    def look(self, policy: Policy, state: TableState, found: TableFreshness, now_ms: int) -> TableFreshness:
+        """The freshness of the partition too."""
+        return with_partitions(found, policy, state, now_ms, [escape(self.partition)])
+
+    def is_reached(self, found: TableFreshness) -> bool:
+        """Whether it is done."""
+        one = self._in(found)
+        return one is not None and one.status == "done"
+
+    def progress(self, found: TableFreshness) -> str:
+        """What keeps it from being done."""
+        one = self._in(found)
+        if one is None:
+            return f"without a partition `{self.partition}`"
+        if not one.log_files:
+            return one.status or "open"
+        held = f"complete until {format_time(one.complete_until_ms)}, held back by `{one.held_back_by}`"
+        return f"{one.status} there, {held}"
+
+    def _in(self, found: TableFreshness) -> PartitionFreshness | None:
+        return next(iter(found.partitions.partitions), None) if found.partitions else None
+
+
 def wait_for(
-    environment: Environment, policies: Sequence[Policy], until_ms: int, timeout_ms: int, poll_ms: int
+    environment: Environment, policies: Sequence[Policy], goal: Goal, timeout_ms: int, poll_ms: int
 ) -> FreshnessReport:
-    """The freshness of each table once all are complete up to `until_ms`; raises as `Waiter.wait` does, with the same report."""
-    waiter = Waiter(environment, until_ms, timeout_ms, max(poll_ms, 100))
+    """The freshness of each table once all have reached the goal; raises as `Waiter.wait` does, with the same report."""
+    waiter = Waiter(environment, goal, timeout_ms, max(poll_ms, 100))
     try:
         waiter.wait(policies)
     except EtcError as error:
@@ -45,7 +146,7 @@ class Waiter:
     """
 
     environment: Environment
-    until_ms: int
+    goal: Goal
     timeout_ms: int
     poll_ms: int
     now: Callable[[], int] = clock_ms
@@ -63,11 +164,12 @@ class Waiter:
         )
 
     def wait(self, policies: Sequence[Policy]) -> tuple[TableFreshness, ...]:
-        """The freshness of each table as it was when the table became complete up to `until_ms`.
+        """The freshness of each table as it was when the table reached the goal.
 
         Raises:
             RetryableError: the time ran out, or no wait of this length can be enough.
             TableError: a table cannot be read at all, or no waiting makes it known how far it is complete.
+            PolicyError: by a policy the partition is never done.
 
         """
         self.deadline_ms = self.now() + self.timeout_ms
@@ -82,13 +184,13 @@ class Waiter:
             self.sleep(min(left_ms, max(self.poll_ms, self._until_possible_ms(open_ones))))
 
     def _require_possible(self, policies: Sequence[Policy]) -> None:
-        """Completeness never comes nearer to now than the data latency: report at once where no waiting can help."""
+        """Report at once where no waiting of this length can help."""
         for policy in policies:
-            earliest_ms = self.until_ms + policy.data_latency_ms
+            earliest_ms = self.goal.possible_from_ms(policy)
             if earliest_ms > self.deadline_ms:
                 latency = format_duration(policy.data_latency_ms)
                 message = (
-                    f"`{policy.name}` cannot be complete up to {format_time(self.until_ms)} "
+                    f"`{policy.name}` cannot be complete up to {self.goal} "
                     f"before {format_time(earliest_ms)}, which is after the timeout"
                 )
                 hint = f"events may arrive {latency} late (`data_latency`): wait longer, or for an earlier time"
@@ -96,17 +198,18 @@ class Waiter:
 
     def _until_possible_ms(self, policies: Sequence[Policy]) -> int:
         """How long no table can become complete, whatever is compacted."""
-        return min(self.until_ms + policy.data_latency_ms for policy in policies) - self.now()
+        return min(map(self.goal.possible_from_ms, policies)) - self.now()
 
     def _complete(self, policy: Policy) -> bool:
         known = self.found.get(policy.name)
-        if known is not None and _reaches(known, self.until_ms):
+        if known is not None and self.goal.is_reached(known):
             return True
         try:
             with one_table(policy):
                 state, now_ms = self.environment.read_state(policy), self.now()
                 self._require_knowable(policy, state)
                 found = freshness_of(policy, state, now_ms, clock_at_ms=now_ms)
+                found = self.goal.look(policy, state, found, now_ms)
         except EtcError as error:
             self.unread[policy.name] = error.with_cause
             if not isinstance(error, RetryableError):
@@ -114,10 +217,10 @@ class Waiter:
                 raise
             self.environment.progress(f"{policy.name}: {error.with_cause}")
             return False
-        if known is None or found.complete_until_ms != known.complete_until_ms:
-            self.environment.progress(f"{policy.name}: {_progress(found)}")
+        if known is None or self._progress(found) != self._progress(known):
+            self.environment.progress(f"{policy.name}: {self._progress(found)}")
         self.found[policy.name] = found
-        return _reaches(found, self.until_ms)
+        return self.goal.is_reached(found)
 
     def _require_knowable(self, policy: Policy, state: TableState) -> None:
         """Report what no waiting changes, and files that were missing twice; a writer's clock is reached by then, or never."""
@@ -130,21 +233,16 @@ class Waiter:
 
     def _timed_out(self, policies: Sequence[Policy]) -> RetryableError:
         late = "; ".join(f"`{policy.name}` {self._short_of(policy)}" for policy in policies)
-        message = f"waited {format_duration(self.timeout_ms)} for {format_time(self.until_ms)}: {late}"
+        message = f"waited {format_duration(self.timeout_ms)} for {self.goal}: {late}"
         held = next((f for p in policies if (f := self.found.get(p.name)) and f.held_back_by), None)
         hint = f"`etc plan --select {held.policy}` says what is due" if held else None
         return RetryableError(Code.WAIT_TIMED_OUT, message, hint=hint)
 
     def _short_of(self, policy: Policy) -> str:
         found = self.found.get(policy.name)
-        return "could not be read" if found is None else f"is {_progress(found)}"
+        return "could not be read" if found is None else f"is {self._progress(found)}"
 
-
-def _reaches(table: TableFreshness, until_ms: int) -> bool:
-    return table.complete_until_ms is not None and table.complete_until_ms >= until_ms
-
-
-def _progress(table: TableFreshness) -> str:
-    if table.complete_until_ms is None:
-        return f"of unknown completeness ({table.reason})"
-    return f"complete until {format_time(table.complete_until_ms)}"
+    def _progress(self, table: TableFreshness) -> str:
+        if table.complete_until_ms is None:
+            return f"of unknown completeness ({table.reason})"
+        return self.goal.progress(table)

@@ -33,6 +33,7 @@ from etc_policy.table.formats import MANY_TABLES
     epilog=examples(
         "etc freshness",
         "etc freshness --fail-on warn --github --junit-xml target/freshness.xml",
+        "etc freshness --by partition --partition 'dt=2026-11-*'",
         "etc freshness --output json | jq '.tables[] | {policy, status}'",
     ),
 )
@@ -41,6 +42,14 @@ from etc_policy.table.formats import MANY_TABLES
 @jobs_option
 @metadata_only_option
 @long_option
+@click.option("--by", type=click.Choice(["partition"]), help="Report each partition too, the worst first.")
+@click.option(
+    "--partition",
+    "globs",
+    metavar="GLOB",
+    multiple=True,
+    help="Only these partitions; with `--by partition`, repeatable.",
+)
 @click.option("--archived", is_flag=True, help="Judge `data_latency` over archived commits too.")
 @click.option(
     "--fail-on",
@@ -50,7 +59,9 @@ from etc_policy.table.formats import MANY_TABLES
     help="Exit with 1 from this status on; `unknown` always does.",
 )
 @common_options
-def command(flags: Flags, long: bool, archived: bool, fail_on: Literal["warn", "error"]) -> ExitCode:
+def command(
+    flags: Flags, long: bool, by: str | None, globs: tuple[str, ...], archived: bool, fail_on: Literal["warn", "error"]
+) -> ExitCode:
     """Show how far each table is complete, without Spark.
 
     Each table passes, warns or fails by the lag of its completeness behind now. The report also shows the late data since
@@ -59,10 +70,13 @@ def command(flags: Flags, long: bool, archived: bool, fail_on: Literal["warn", "
     to target/freshness.json too.
     """
     require_one_form(flags, long=long)
+    partitions = globs if by or globs else None
     with open_project(flags) as project:
-        report, error = settle(project.freshness, *flags.terms, at=flags.at, archived=archived, check=True)
+        report, error = settle(
+            project.freshness, *flags.terms, at=flags.at, archived=archived, check=True, partitions=partitions
+        )
         where = places(project.policies(*flags.terms))
-    long = long or len(report.tables) < MANY_TABLES
+    long = long or partitions is not None or len(report.tables) < MANY_TABLES
     show(flags, report, lambda: (render_freshness if long else list_freshness)(report, text_width()))
     report_checks(checks_of_freshness(report, where, fail_on_warn=fail_on == "warn"))
     return finish(error, report.exit_code_from(fail_on))

@@ -40,7 +40,7 @@ COMMANDS = {
     "apply": ("etc_policy.cli.apply:command", "Carry out a plan, then verify"),
     "verify": ("etc_policy.cli.verify:command", "Prove what the read-optimized view holds"),
     "freshness": ("etc_policy.cli.freshness:command", "Show how far each table is complete, without Spark"),
-    "wait": ("etc_policy.cli.wait:command", "Wait until RO is complete up to a time"),
+    "wait": ("etc_policy.cli.wait:command", "Wait until RO is complete up to a time, or a partition is done"),
     "metrics": ("etc_policy.cli.metrics:command", "Metrics for Prometheus, with rules and a dashboard"),
     "history": ("etc_policy.cli.history:command", "Show the compactions of a table and their checks"),
     "debug": ("etc_policy.cli.debug:command", "Check the machine, the project and the tables"),

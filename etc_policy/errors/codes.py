@@ -214,8 +214,8 @@ class Code(StrEnum):
         "would break `freshness.target`. Without a target nothing waits, and the interval does nothing.")
     NOT_OF_STRATEGY = ("ETC148", _PROJECT, "A key that does not go with the type of strategy",
         "Each `strategy.type` has keys of its own. `event_time` has `granularity`, `partitions`, `max_io`,\n"
-        "`every` and `carry`. The types that are named after strategies of Hudi choose whole file slices as Hudi does, and "
-        "have\n"
+        "`every`, `on_close` and `carry`. The types named after strategies of Hudi choose whole file slices as Hudi does, "
+        "and have\n"
         "what Hudi has an option for: `target_io` (`bounded_io`, `log_file_size`, `log_file_num`, `day_based`), "
         "`min_log_size`\n"
         "(`log_file_size`), `min_log_files` (`log_file_num`), `latest_partitions` (`day_based`), `regex` "
@@ -230,6 +230,12 @@ class Code(StrEnum):
     LIMIT_WITHOUT_EFFECT = ("ETC150", _WARNING, "A freshness limit that has no effect",
         "Beyond `target` a table is a warning, and without `error_after` an error. A `warn_after` that\n"
         "is not shorter changes nothing: give one below the target to be warned before it is missed, or an `error_after`.")
+    BAD_PARTITION_TIME = ("ETC151", _PROJECT, "A length that partitions of that pattern cannot have",
+        "A partition is as long as the finest unit of `partition_time.from`: a day for `dt=%Y-%m-%d`. A longer `length` is for "
+        "partitions that are named by their first day or hour; months and years differ, so they take none.")
+    NEVER_CLOSES = ("ETC152", _PROJECT, "A key that needs partitions to close",
+        "A partition closes `data_latency` after its end, which `partition_time` says; where partitions are about no time, "
+        "`partition_idle` says after which quiet one is done. A policy has one of the two, or neither.")
     CHANGED_SECRET = ("ETC144", _PROJECT, "A value of the environment may only be used unchanged",
         "What `hudi_options` and locks take from `env_var` may be a secret, so files that etc writes keep the\n"
         "reference `{{ env_var('NAME') }}`, and the engine alone gets the value. There is no reference to a value that a "
@@ -282,7 +288,7 @@ class Code(StrEnum):
     NO_RO_TABLE = ("ETC217", _WRONG_POLICY, "The catalog has no such RO table",
         "`sync.ro_table` names a table that the catalog does not have. Hudi's own hive sync, or CREATE TABLE, makes it.")
     NO_CUT = ("ETC218", _WRONG_POLICY, "A table of version 6 has no cut",
-        "`granularity: log_file` needs table version 8 or later: set `granularity: file_slice`, which is the default, upgrade the "
+        "`granularity: log_file` needs table version 8 or later: set `granularity: file_slice`, the default, upgrade the "
         "table, or, where nobody else compacts it, set `carry: auto`. See docs/how-to/table-version-6.md.")
 
     SUITE_REPLACED = ("ETC220", _WARNING, "A suite of the project replaces one that etc ships",
@@ -324,6 +330,9 @@ class Code(StrEnum):
         "`--debug`\n"
         "for the stack, and report it.")
 
+    BAD_DONE_RECORD = ("ETC246", _UNCHANGED, "The record of partitions that are done cannot be read",
+        "`.hoodie/.etc/done.json` of the table is not as etc wrote it, so nobody knows who was told of what. Without the file "
+        "each partition that is done is told once more.")
     FOREIGN_PLAN = ("ETC245", _UNCHANGED, "A pending plan on the timeline is not one that etc wrote",
         "Every writer of the table can write to its timeline. The plan, one of its markers or a rollback of it\n"
         "names a file that is not the table's, or in a form that etc never writes: Hudi would read, write or remove what "
@@ -499,6 +508,9 @@ class Code(StrEnum):
         "Somebody held the lock file for longer than `writer.lock_wait`. What a run of etc\n"
         "left behind is removed by the next run. A writer's lock is not, as that writer\n"
         "may still be alive: see the hint.")
+    NOT_TOLD = ("ETC424", _RETRY, "Not everybody was told of partitions that are done",
+        "A program of `done` failed, or nobody answered over HTTP; the message has the first reason. The compaction is done "
+        "and stays. What was not told is kept beside the table, and the next `etc apply` tells it, with the same id.")
     LOCK_LOST = ("ETC423", _RETRY, "The table's lock was lost to another process",
         "The lock file was removed, by its expiry or by hand, and another process has made it since. Nothing was\n"
         "committed. Run `etc apply` again, and give the lock an expiry longer than any commit.")

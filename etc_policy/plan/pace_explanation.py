@@ -8,6 +8,7 @@ from etc_policy.plan.model import TablePlan
 from etc_policy.table.formats import format_duration, format_time
 
 MERGED = "all of the slices below, as Hudi's strategies choose whole slices"
+_ON_CLOSE = "strategy.on_close"
 CHOSEN = "compacted whole, whatever the event times"
 
 
@@ -41,12 +42,13 @@ def why_now(table: TablePlan) -> Iterator[tuple[str, str]]:
         f" A slice that is compacted is merged up to {format_duration(latency_ms)} before now all the same, so that it is not "
         "soon due again."
     )
+    closed = ", and so is what RO lacks of a closed partition" if table.policy_values.get(_ON_CLOSE) else ""
     yield (
         "why now",
         f"A slice is due when it holds an event up to {due}: the next run begins {format_duration(pace.every_ms)} from now and "
         f"ends {format_duration(pace.run_ms)} later, and by then such an event would be older than "
         f"{format_duration(pace.target_ms)} (`freshness.target`), or it has come late for the last threshold. What is unknown is "
-        f"always due.{along if table.action == 'compact' else ''}",
+        f"always due{closed}.{along if table.action == 'compact' else ''}",
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from zoneinfo import ZoneInfo
 
@@ -15,6 +15,7 @@ from etc_policy.plan.skipped_slices import SkipReasons, WrittenTo
 from etc_policy.plan.stock_choice import stock_choice
 from etc_policy.policy.manifest import OTHER_GRANULARITY, Policy
 from etc_policy.table.double_keys import SEES_LOG_FILES
+from etc_policy.table.partitions import closing_slices
 from etc_policy.table.state import FileSlice, GroupKey, LogFile, TableState
 from etc_policy.table.versions import WHOLE_SLICE_VERSIONS
 from etc_policy.table.watermark import Watermark, watermark
@@ -39,7 +40,8 @@ class PlanningContext:
     `threshold_ms` is T, where nothing is left out: slices with an event at or below it are due. They are merged up to
     `merged_up_to_ms`: above T where slices wait for a later run, below it where the budget reaches no further. `exposed` are
     the file groups of the state in which the policy's index does not find every key. `stock` are those that a strategy of
-    Hudi's own takes, whatever their event times.
+    Hudi's own takes, whatever their event times. `closing` are those of closed partitions that RO lacks some of, with the end of
+    the partition: they do not wait for a later run.
     """
 
     policy: Policy
@@ -53,6 +55,7 @@ class PlanningContext:
     merged_up_to_ms: int
     pace: Pace | None = None
     stock: frozenset[GroupKey] = frozenset()
+    closing: Mapping[GroupKey, int] = field(default_factory=dict)
 
     @property
     def zone(self) -> ZoneInfo:
@@ -65,7 +68,7 @@ class PlanningContext:
 
     def is_due(self, file_slice: FileSlice) -> bool:
         """Whether RO up to T needs the slice, its strategy takes it, or some of its keys could come to exist twice."""
-        at_once = self.is_exposed(file_slice) or file_slice.group in self.stock
+        at_once = self.is_exposed(file_slice) or file_slice.group in self.stock or file_slice.group in self.closing
         return at_once or any(is_due(one, self.threshold_ms) for one in file_slice.log_files)
 
     def is_exposed(self, file_slice: FileSlice) -> bool:
@@ -110,7 +113,9 @@ def must_merge(context: PlanningContext, file_slice: FileSlice) -> Iterator[LogF
     latest_first = reversed(file_slice.log_files)
     if context.policy.strategy.granularity == "file_slice" or context.is_exposed(file_slice):
         return latest_first
-    return (one for one in latest_first if is_due(one, context.merged_up_to_ms))
+    closing_ms = context.closing.get(file_slice.group)
+    up_to_ms = context.merged_up_to_ms if closing_ms is None else max(context.merged_up_to_ms, closing_ms - 1)
+    return (one for one in latest_first if is_due(one, up_to_ms))
 
 
 def is_wanted(context: PlanningContext, file_slice: FileSlice) -> bool:
@@ -127,12 +132,14 @@ def context_of(
     exposed = frozenset() if policy.writer.index in SEES_LOG_FILES else state.exposed
     latency_ms = policy.data_latency_ms
     threshold_ms = latest_ms = now_ms - latency_ms
-    if pace is not None:
-        threshold_ms = threshold_in_time(pace, state, now_ms, latency_ms, exposed)
+    closing: dict[GroupKey, int] = {}
+    if pace is not None:  # else nothing waits
+        closing = closing_slices(policy, state, now_ms)
+        threshold_ms = threshold_in_time(pace, state, now_ms, latency_ms, exposed.union(closing))
         latest_ms = pace.latest_ms(now_ms, latency_ms)
     stock = stock_choice(policy, state)
     return PlanningContext(
-        policy, state, now_ms, clock_ms, written_to, {}, exposed, threshold_ms, latest_ms, pace, stock
+        policy, state, now_ms, clock_ms, written_to, {}, exposed, threshold_ms, latest_ms, pace, stock, closing
     )
 
 
@@ -153,6 +160,8 @@ def no_run_before(context: PlanningContext, left: Iterable[tuple[FileSlice, LogF
     """Until when the policy needs no run, if these log files are left; None without a pace."""
     if context.pace is None:
         return None
+    if context.policy.strategy.on_close:  # any partition may close before, also one that is not there yet
+        return context.now_ms + context.pace.every_ms
     own = (one for file_slice, one in left if is_in(file_slice.partition, context.policy.strategy.partitions))
     return next_due_ms(context.pace, own, context.now_ms, context.policy.data_latency_ms)
 

@@ -56,7 +56,9 @@ class Level(IntEnum):
 
 
 #: Keys of a policy that decide nothing, so that they are not part of its fingerprint.
-NOT_IN_FINGERPRINT = frozenset({"source", "description", "tags", "enabled", "sync", "extends", "fingerprint"})
+NOT_IN_FINGERPRINT = frozenset(
+    {"source", "description", "tags", "enabled", "sync", "extends", "fingerprint", "partition_idle_ms", "done"}
+)
 
 
 class Frozen(BaseModel):

@@ -18,6 +18,7 @@ from etc_policy.policy.hudi_options import (
     option_fault,
     stock_options,
 )
+from etc_policy.policy.partition_time import length_fault
 from etc_policy.policy.project import DeclaredPolicy, value_at
 from etc_policy.policy.quantities import duration_text
 from etc_policy.policy.secrets import REFERENCE_HINT, changed_secrets
@@ -233,6 +234,34 @@ def proofs_can_be_made(policy: DeclaredPolicy) -> Iterator[Issue]:
     message = f"`freshness.proof: {wanted}` wants more than `etc apply` verifies by this policy: {proves}"
     hint = f"the table is `unknown` until `etc verify --level {wanted}` passes; raise `verify.level`, or lower `proof`"
     yield Issue(Code.PROOF_NOT_MADE, message, policy.where("freshness", "proof"), hint, level="warning")
+
+
+def partitions_can_close(policy: DeclaredPolicy) -> Iterator[Issue]:
+    """A partition's length fits its pattern, and what needs partitions to close says when they do, once."""
+    declared = policy.declaration
+    timed = declared.partition_time
+    fault = length_fault(timed.pattern, timed.length_ms) if timed is not None else None
+    if timed is not None and fault is not None:
+        is_given = timed.length_ms is not None and "fixed" in fault
+        hint = "remove `length`" if is_given else "for example `length: 1d`"
+        where = policy.where("partition_time", "from" if timed.length_ms is None else "length")
+        yield Issue(Code.BAD_PARTITION_TIME, f"the length in `partition_time` does not fit: {fault}", where, hint)
+    if timed is not None and declared.partition_idle_ms is not None:
+        message = "`partition_time` and `partition_idle` exclude each other: each says when a partition is done"
+        yield Issue(Code.NEVER_CLOSES, message, policy.where("partition_idle", at_key=True), "keep one of them")
+    if declared.done is not None and timed is None and declared.partition_idle_ms is None:
+        message = "`done` needs `partition_time` or `partition_idle`, which says when a partition is done"
+        hint = "for example `partition_time: {from: dt=%Y-%m-%d}`"
+        yield Issue(Code.NEVER_CLOSES, message, policy.where("done", at_key=True), hint)
+    if declared.done is not None and declared.done.proof == "data" and declared.partition_idle_ms is not None:
+        message = (
+            "`done.proof: data` needs `partition_time`: rows are compared up to a time, and a quiet partition has none"
+        )
+        yield Issue(Code.NEVER_CLOSES, message, policy.where("done", "proof"), "set it to `logs`")
+    if declared.strategy.on_close and timed is None:
+        message = "`strategy.on_close` needs `partition_time`, which says when a partition closes"
+        hint = "for example `partition_time: {from: dt=%Y-%m-%d}`"
+        yield Issue(Code.NEVER_CLOSES, message, policy.where("strategy", "on_close", at_key=True), hint)
 
 
 _QUOTED = re.compile(r"'[^']*'")

@@ -162,6 +162,7 @@ PROJECT_RULES: tuple[Rule, ...] = (
     _each(policy_rules.freshness_can_be_met),
     _each(policy_rules.freshness_is_ordered),
     _each(policy_rules.proofs_can_be_made),
+    _each(policy_rules.partitions_can_close),
     _each(policy_rules.event_time_is_readable),
     _each(policy_rules.hudi_options_are_free),
     _each(policy_rules.planned_options_are_numbers),

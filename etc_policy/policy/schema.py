@@ -5,7 +5,9 @@ Durations and sizes are validated into milliseconds and bytes, options into text
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
 
 from pydantic import (
     BeforeValidator,
@@ -18,13 +20,16 @@ from pydantic import (
     StrictStr,
 )
 
+from etc_policy.policy.partition_time import PartitionClock
 from etc_policy.policy.schema_values import (
     Budget,
     Count,
     Declared,
     DurationMs,
+    FileName,
     FormatVersion,
     Granularity,
+    HttpUrl,
     IntervalMs,
     Name,
     Option,
@@ -33,8 +38,10 @@ from etc_policy.policy.schema_values import (
     SizeBytes,
     StrategyType,
     Text,
+    TimePattern,
     VerifyLevel,
     WriterIndex,
+    ZoneName,
 )
 
 
@@ -72,6 +79,12 @@ class Strategy(Declared):
         description="How often `etc apply` runs, from start to start (`--every` wins). With `freshness.target` a slice is "
         "compacted just in time then: when its oldest event would break the target before the next run has ended.",
         examples=["5m"],
+    )
+    on_close: bool = Field(
+        False,
+        description="With `partition_time`: what lacks in RO of a partition that has closed is compacted by the next run, and "
+        "whole, also where it could wait just in time.",
+        examples=[True],
     )
     carry: Literal["auto", "hard_link", "copy", "symlink"] | None = Field(
         None,
@@ -149,6 +162,79 @@ class EventTime(Declared):
     def ahead_ms(self) -> int:
         """How much later than its own commit an event may be."""
         return MAX_AHEAD_MS if self.max_ahead_ms is None else self.max_ahead_ms
+
+
+class PartitionTime(Declared):
+    """What time the path of a partition is about, so that a partition can close."""
+
+    pattern: TimePattern = Field(
+        alias="from",
+        description="Pattern of the whole path: `%Y`, `%m`, `%d`, `%j`, `%H`, `%M`, or `%s` (seconds since 1970) alone; `*` is "
+        "any text up to the next `/`. Paths are read with their `%20` and the like decoded.",
+        examples=["dt=%Y-%m-%d", "year=%Y/month=%m/day=%d/hour=%H", "region=*/%Y%m%d"],
+    )
+    length_ms: IntervalMs | None = Field(
+        None,
+        alias="length",
+        description="How long a partition is by the clock of the zone; the finest unit of the pattern where it is not given.",
+        examples=["1d", "6h"],
+    )
+    zone: ZoneName = Field("UTC", description="The zone whose days and hours they are.", examples=["Europe/Paris"])
+
+    @cached_property
+    def clock(self) -> PartitionClock:
+        """What reads the paths."""
+        return PartitionClock(self.pattern, self.length_ms, ZoneInfo(self.zone))
+
+
+class DoneHttp(Declared):
+    """Where it is posted that a partition is done."""
+
+    url: HttpUrl = Field(
+        description="Gets a POST of a CloudEvents document (JSON) for each event; an answer of 200 to 299 accepts it.",
+        examples=["https://scheduler.example.com/etc"],
+    )
+    secret_headers: dict[StrictStr, StrictStr] = Field(
+        default_factory=dict,
+        description="Headers whose values are secrets, each by the environment variable that holds it when it is sent.",
+        examples=[{"Authorization": "SCHEDULER_TOKEN"}],
+    )
+
+
+class Done(Declared):
+    """Who is told of partitions that are done, and of those that late data reopen."""
+
+    proof: Literal["metadata", "logs", "data"] = Field(
+        "metadata",
+        description="A partition is done when a verification of this level, or of a stronger one, has passed up to its end.",
+        examples=["logs"],
+    )
+    success_file: FileName | None = Field(
+        None,
+        description="Name of a file that is put into a partition when it is done, and taken away when late data reach it.",
+        examples=["_SUCCESS"],
+    )
+    on_late: Literal["reopen", "report"] = Field(
+        "reopen",
+        description="`report` leaves the success file of a partition that late data reach; other actions are told either way.",
+        examples=["report"],
+    )
+    command: tuple[Text, ...] = Field(
+        (),
+        description="A program with its arguments, run in the project's folder for each event: what happened is in "
+        "`ETC_EVENT_...` of its environment, and as JSON on its standard input. Exit code 0 means that it was taken.",
+        examples=[["./start_daily_report.sh"]],
+    )
+    http: DoneHttp | None = Field(
+        None, description="Where each event is posted.", examples=[{"url": "https://scheduler.example.com/etc"}]
+    )
+    timeout_ms: IntervalMs = Field(
+        "30s",
+        alias="timeout",
+        validate_default=True,
+        description="How long a program, or an answer over HTTP, may take.",
+        examples=["30s"],
+    )
 
 
 class Freshness(Declared):
@@ -326,6 +412,24 @@ class PolicyDeclaration(Declared):
         description="How late events may arrive: whatever is older than now minus this is assumed to have arrived. "
         "Required, here or by `extends` or a default.",
         examples=["30m", "1h30m"],
+    )
+    partition_time: PartitionTime | None = Field(
+        None,
+        description="What time each partition is about: it is closed `data_latency` after its end, and done when RO then holds "
+        "every row of it.",
+        examples=[{"from": "dt=%Y-%m-%d", "zone": "Europe/Paris"}],
+    )
+    partition_idle_ms: IntervalMs | None = Field(
+        None,
+        alias="partition_idle",
+        description="For partitions that are about no time: one is done when nothing was written to it for so long, and no log "
+        "file of it is left to compact.",
+        examples=["2h"],
+    )
+    done: Done | None = Field(
+        None,
+        description="Who is told when a partition is done, and when late data reopen it.",
+        examples=[{"success_file": "_SUCCESS"}],
     )
     log_file_max_bytes: SizeBytes | None = Field(
         None,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Literal, Self, TypeAlias
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 from pydantic import (
     AfterValidator,
@@ -20,6 +22,7 @@ from pydantic import (
 from pydantic.json_schema import WithJsonSchema
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
+from etc_policy.policy.partition_time import pattern_fault
 from etc_policy.policy.quantities import MAX_MS, QuantityError, parse_duration_ms, parse_size_bytes
 
 _MAX_LENGTH = 500
@@ -99,6 +102,12 @@ PartitionTerms: TypeAlias = Annotated[
         json_schema_input_type=str | tuple[_PartitionTerm, ...],
     ),
 ]
+#: A pattern by which the path of a partition is read as a time.
+TimePattern: TypeAlias = Annotated[Text, AfterValidator(lambda pattern: _require_times(pattern))]
+ZoneName: TypeAlias = Annotated[Text, AfterValidator(lambda name: _require_zone(name))]
+#: One that neither Hudi takes for a file of its own, nor leads elsewhere.
+FileName: TypeAlias = Annotated[Text, AfterValidator(lambda name: _require_marker(name))]
+HttpUrl: TypeAlias = Annotated[Text, AfterValidator(lambda url: _require_http(url))]
 #: What the partitions of `partition_regex` are found by: Java and Python read it alike.
 PartitionRegex: TypeAlias = Annotated[StrictStr, AfterValidator(require_plain)]
 #: Hudi counts a budget in whole MiB.
@@ -193,6 +202,39 @@ def _no_flag(value: object) -> object:
     if isinstance(value, bool):
         raise PydanticKnownError("literal_error", {"expected": "1"})
     return value
+
+
+def _require_times(pattern: str) -> str:
+    fault = pattern_fault(pattern)
+    if fault is not None:
+        raise ValueError(f"no time can be read by `{pattern[:60]}`: {fault}")
+    return pattern
+
+
+def _require_zone(name: str) -> str:
+    """The name, if it is one that the IANA has given."""
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"`{name[:60]}` is not a zone; write one such as `UTC` or `Europe/Paris`") from None
+    return name
+
+
+def _require_marker(name: str) -> str:
+    if not re.fullmatch(r"_[A-Za-z0-9_-]{1,99}", name):
+        raise ValueError(
+            "the name must be one such as `_SUCCESS`, with a `_` first and no dot, so that readers pass over it"
+        )
+    return name
+
+
+def _require_http(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isascii() or parts.username is not None:
+        raise ValueError(
+            "the URL must be one such as `https://host/path`, without a user: secrets go to `secret_headers`"
+        )
+    return url
 
 
 def _in_order(term: str) -> str:

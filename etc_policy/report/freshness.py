@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from zoneinfo import ZoneInfo
 
@@ -13,6 +13,7 @@ from etc_policy.report.results import TableFreshness
 from etc_policy.table.formats import format_time
 from etc_policy.table.history import TableHistory, promise_of, promises_in, with_times_of
 from etc_policy.table.instants import instant_to_ms
+from etc_policy.table.partitions import partitions_freshness
 from etc_policy.table.proof import Proof, proof_of, proven_until
 from etc_policy.table.state import TableState
 from etc_policy.table.watermark import completeness_of
@@ -48,6 +49,19 @@ def table_freshness(
         said = f"{format_time(now_ms)}, which counts as now, is before every commit and every event of the table"
         return unreadable(policy, f"{said} that is known: what it held then cannot be judged")
     return _judge(policy, state, now_ms, history, proofs)
+
+
+def with_partitions(
+    found: TableFreshness, policy: Policy, state: TableState, now_ms: int, globs: Iterable[str]
+) -> TableFreshness:
+    """The freshness with that of the partitions which a glob means, or of all; without where nothing is known of the table.
+
+    No partition counts as complete further than what is proved of the table, where the policy wants a proof.
+    """
+    if found.complete_until_ms is None:
+        return found
+    partitions = partitions_freshness(policy, state, now_ms, globs, _until(policy, now_ms, found.proofs), found.proofs)
+    return found.model_copy(update={"partitions": partitions})
 
 
 def _precedes_all(policy: Policy, state: TableState, history: TableHistory, now_ms: int) -> bool:

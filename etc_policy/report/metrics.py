@@ -10,6 +10,7 @@ from typing import get_args
 from etc_policy.policy.manifest import Level, Policy
 from etc_policy.report.results import TableFreshness
 from etc_policy.run.results import SyncStatus, TableResult, TableStatus
+from etc_policy.table.partitions import PartitionsFreshness
 from etc_policy.verify.freshness import FreshnessStatus
 from etc_policy.verify.ports import VerificationStatus
 
@@ -17,6 +18,8 @@ from etc_policy.verify.ports import VerificationStatus
 LABELS = ("policy", "table", "target")
 
 _THOUSAND = 1000
+#: So many partitions of a table have a sample of their own.
+WORST_PARTITIONS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,17 @@ REGRESSION = Gauge(
 LATENCY = Gauge("etc_data_latency_seconds", "The policy's data_latency.")
 LATENCY_P99 = Gauge("etc_observed_latency_p99_seconds", "From event to commit: 99 % of the writes took at most this.")
 LATENCY_MAX = Gauge("etc_observed_latency_max_seconds", "From event to commit: the most that any write took.")
+PARTITIONS = Gauge(
+    "etc_partitions",
+    "Partitions that are open, closed (all of it has arrived, and RO lacks some) and done (RO holds all of it).",
+    "status",
+)
+PARTITIONS_UNPARSED = Gauge("etc_partitions_unparsed", "Partitions whose paths do not fit the policy's partition_time.")
+PARTITION_COMPLETE_UNTIL = Gauge(
+    "etc_partition_complete_until_timestamp_seconds",
+    "How far RO is complete in the worst ten partitions that have log files which are not compacted.",
+    "partition",
+)
 RUN_TIME = Gauge("etc_last_run_timestamp_seconds", "When the last run of etc apply ended.")
 RUN_STATUS = Gauge("etc_last_run_status", "1 for the status of the last run of etc apply, 0 for the others.", "status")
 RUN_READ = Gauge("etc_last_run_read_bytes", "Bytes that the last run read to compact.")
@@ -118,7 +132,9 @@ GAUGES = tuple(one for one in vars().values() if isinstance(one, Gauge))
 def table_samples(observation: TableObservation) -> tuple[MetricSample, ...]:
     """Every sample of one table; what is not known has none."""
     run = () if observation.last_run is None else tuple(_run_samples(observation.last_run))
-    return (*_freshness_samples(observation), *_late_samples(observation), *run)
+    partitions = observation.freshness.partitions
+    of_partitions = () if partitions is None else tuple(_partition_samples(partitions))
+    return (*_freshness_samples(observation), *of_partitions, *_late_samples(observation), *run)
 
 
 def _freshness_samples(observation: TableObservation) -> Iterator[MetricSample]:
@@ -143,6 +159,16 @@ def _freshness_samples(observation: TableObservation) -> Iterator[MetricSample]:
     yield from _known(UNKNOWN_FILES, found.unknown_log_files)
     if found.last_commit_age_seconds is not None:
         yield MetricSample(LAST_COMMIT, observation.observed_at_ms / _THOUSAND - found.last_commit_age_seconds)
+
+
+def _partition_samples(found: PartitionsFreshness) -> Iterator[MetricSample]:
+    """Counts, and the worst few by name: a label for each of many partitions would be too much for Prometheus."""
+    counts = found.counts()
+    if found.unparsed or any(counts.values()):  # else the policy does not say when partitions are done
+        yield from (MetricSample(PARTITIONS, count, status) for status, count in counts.items())
+        yield MetricSample(PARTITIONS_UNPARSED, found.unparsed)
+    for one in [one for one in found.partitions if one.log_files][:WORST_PARTITIONS]:
+        yield MetricSample(PARTITION_COMPLETE_UNTIL, one.complete_until_ms / _THOUSAND, one.partition)
 
 
 def _late_samples(observation: TableObservation) -> Iterator[MetricSample]:

@@ -11,6 +11,7 @@ from etc_policy.plan.explainer import next_event
 from etc_policy.plan.pace_explanation import next_due_rows
 from etc_policy.policy.manifest import Freshness
 from etc_policy.report.check_titles import BOUNDS_IN_WORDS, result_title, subject_of, title_of_key, unchecked_titles
+from etc_policy.report.partitions_text import partition_lines
 from etc_policy.report.results import (
     FreshnessReport,
     RunResults,
@@ -108,6 +109,8 @@ def _result(table: TableResult) -> Iterator[Line]:
     yield from next_due_rows(table.next_due_ms)
     if table.sync is not None:
         yield from _sync_lines(table.sync)
+    if table.told is not None and (table.told.done or table.told.reopened):
+        yield "partitions", f"told: {table.told.done:,} done, {table.told.reopened:,} reopened"
 
 
 def render_sync(report: SyncReport, width: int = TEXT_WIDTH) -> str:
@@ -237,6 +240,7 @@ def _freshness(table: TableFreshness) -> Iterator[Line]:
         yield "left out", f"{slices} by the last run, though they were due"
     if table.held_back_by and table.watermark_ms is not None:
         yield "next event", next_event(table.watermark_ms + 1, table.held_back_by, table.watermark_assumed)
+    yield from partition_lines(table.partitions)
     if table.late_data is not None and table.late_data.writes:
         yield "late data", _late_data(table.late_data)
     if table.data_latency is not None:

@@ -11,6 +11,7 @@ from etc_policy.errors import EtcError, ExitCode, SeveralErrors, VerdictError, w
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Freshness, Frozen, GitState
 from etc_policy.run.results import SyncResult, TableResult
+from etc_policy.table.partitions import PartitionsFreshness
 from etc_policy.table.proof import Proof
 from etc_policy.verify.freshness import FreshnessStatus
 from etc_policy.verify.late_data import LateData
@@ -128,7 +129,8 @@ class TableFreshness(Frozen):
     writers were adding to them or as the policy says; None where it left out none.
     `late_data` is what came in below the threshold of the last compaction by etc after its plan was made, `data_latency`
     the judgement over the policy's; both are None where the table's past was not read. `complete_until_proof` is what proves
-    `complete_until_ms`, `proofs` are all verifications of the last compaction that passed and are kept.
+    `complete_until_ms`, `proofs` are all verifications of the last compaction that passed and are kept. `partitions` is None
+    where nobody asked for them, or where it is not known how far the table is complete.
     """
 
     policy: str
@@ -153,6 +155,7 @@ class TableFreshness(Frozen):
     left_out_file_slices: int | None = None
     late_data: LateData | None = None
     data_latency: LatencyVerdict | None = None
+    partitions: PartitionsFreshness | None = None
 
 
 class FreshnessReport(Report):

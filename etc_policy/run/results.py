@@ -39,6 +39,13 @@ class SyncResult(Frozen):
     message: str | None = None
 
 
+class ToldPartitions(Frozen):
+    """How many events of partitions were told: once for each action."""
+
+    done: int = 0
+    reopened: int = 0
+
+
 class TableResult(Frozen):
     """What happened to one table, and what its verification says; times are epoch ms or ISO 8601.
 
@@ -46,7 +53,8 @@ class TableResult(Frozen):
     and `run_seconds` what Hudi took of it. `resumed_instant` is the compaction of an earlier run that was finished first;
     the counts are of the last one. `refusals_in_a_row` counts those of earlier runs with this one. `sync` is None where
     the policy names no RO table, or nothing was done that could change what is said of it. `next_due_ms` is until when no
-    run is needed, by the plan; None without a known interval between runs.
+    run is needed, by the plan; None without a known interval between runs. `told` is None where the policy tells nobody of
+    partitions, or not all could be told.
     """
 
     policy: str
@@ -74,6 +82,7 @@ class TableResult(Frozen):
     next_due_ms: int | None = None
     verification: Verification | None = None
     sync: SyncResult | None = None
+    told: ToldPartitions | None = None
     #: When the compaction completed; this run's own knowledge, as what follows.
     completed: str | None = Field(default=None, exclude=True)
     #: Writes that began while the compaction was being committed, without its lock; None where nobody could look.

@@ -118,6 +118,36 @@ def test_a_reviewed_plan_and_a_job_that_waits(project, blocks):
     assert "orders_ro  RO is complete until" in shell.succeeds(wait)
 
 
+def test_a_daily_job_starts_when_its_partition_is_complete(project, blocks):
+    """The page's own policy; a run that is not etc's compacts the day while the job waits."""
+    page = yaml_blocks("docs/how-to/partitions.md")[0]
+    (project / "policies" / "orders.yml").write_text(page)
+    table, day = TableFolder(project / "lake" / "orders"), "dt=2026-01-01"
+    schema = {"type": "record", "name": "r", "fields": [{"name": "placed_at", "type": "long"}]}
+    first = base("f", partition=day), log("f", partition=day, min_event=EVENT_MS)
+    instant = at("09:00:00"), at("09:00:05")
+    written(table.commit(*instant, *first, extra={"schema": json.dumps(schema)}), instant[1])
+    (ask,) = blocks
+    shell = Shell(project)
+    waited = subprocess.Popen(
+        ["bash", "-c", ask.replace("--timeout 6h", "--timeout 60s --poll 1s")],
+        cwd=project,
+        env=shell.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(3)
+    assert waited.poll() is None
+    done = base("f", partition=day, merged=1)
+    written(
+        table.compaction(at("10:00:00"), at("10:00:05"), done, extra={"schema": json.dumps(schema)}), at("10:00:05")
+    )
+    out, _ = waited.communicate(timeout=60)
+    assert f"closed {day}: RO complete until 2026-01-01 08:29:59.999 UTC" in " ".join(out.split())
+    assert f"orders_ro  RO holds every row of {day}" in out
+    assert waited.returncode == 0
+
+
 def test_a_table_is_looked_at_before_it_is_adopted(tmp_path, blocks):
     make_table(tmp_path / "lake" / "orders")
     start, look, compile_ = blocks

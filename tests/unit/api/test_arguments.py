@@ -39,6 +39,8 @@ WRONG = {
     **dict.fromkeys(("confirm", "progress", "warn", "note"), ("yes", True)),
     **dict.fromkeys(("timeout", "poll", "every"), _SPANS),
     **dict.fromkeys(("at", "until"), _MOMENTS),
+    "partition": (3, "", b"a"),
+    "partitions": ("dt=x", [3], [""], 3),
     "plan": ({"a": 1}, 3, ""),
     "level": ("x", "dat", 1),
     "form": ("x", ["flink"]),

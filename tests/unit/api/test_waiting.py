@@ -1,8 +1,9 @@
 import pytest
 
-from etc_policy.api.waiting import Waiter
-from etc_policy.errors import RetryableError, TableError
+from etc_policy.api.waiting import CompleteUntil, PartitionDone, Waiter
+from etc_policy.errors import PolicyError, RetryableError, TableError
 from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.policy.schema import PartitionTime
 from tests.unit.plan.plan_cases import epoch_ms, state_of
 
 OPEN = {"slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "11:40:00 > 11:40:05, event 11:25:00"}}}}
@@ -36,8 +37,9 @@ class World:
         self.slept.append(milliseconds)
         self.now_ms += milliseconds
 
-    def wait(self, *policies, until, timeout=60 * MINUTE, poll=MINUTE):
-        waiter = Waiter(self, epoch_ms(until), timeout, poll, lambda: self.now_ms, self.sleep)
+    def wait(self, *policies, until=None, partition=None, timeout=60 * MINUTE, poll=MINUTE):
+        goal = PartitionDone(partition) if until is None else CompleteUntil(epoch_ms(until))
+        waiter = Waiter(self, goal, timeout, poll, lambda: self.now_ms, self.sleep)
         return waiter.wait(policies)
 
 
@@ -135,7 +137,7 @@ def test_a_table_that_is_damaged_meanwhile_is_unknown_in_the_report():
     lost = OPEN | {"missing_files": ["p/.f1.log.1"]}
     world = World("12:00:00", orders_ro=[("00:00:00", OPEN), ("12:01:00", lost)], payments_ro=[("00:00:00", OPEN)])
     policies = policy(), policy("payments_ro")
-    waiter = Waiter(world, epoch_ms("11:30:00"), 60 * MINUTE, MINUTE, lambda: world.now_ms, world.sleep)
+    waiter = Waiter(world, CompleteUntil(epoch_ms("11:30:00")), 60 * MINUTE, MINUTE, lambda: world.now_ms, world.sleep)
     with pytest.raises(TableError):
         waiter.wait(policies)
     found = [(table.policy, table.status == "unknown") for table in waiter.last_seen(policies)]
@@ -158,3 +160,66 @@ def test_a_clock_that_is_ahead_by_less_than_the_wait_is_waited_for():
 
 def replace_latency(one):
     return one.model_copy(update={"data_latency_ms": 0})
+
+
+class TestPartition:
+    HOUR = "h=2026-01-01-11"
+
+    def hours(self, **keys):
+        return policy().model_copy(update={"partition_time": PartitionTime(pattern="h=%Y-%m-%d-%H"), **keys})
+
+    def table(self, *logs):
+        files = {f"L{number}": log for number, log in enumerate(logs)}
+        return {"slices": {f"{self.HOUR}/f1": {"base": "11:02:00", "logs": files}}}
+
+    def test_it_sleeps_until_the_partition_closes_and_waits_until_it_is_done(self):
+        lacking = self.table("11:40:00 > 11:40:05, event 11:25:00")
+        world = World("12:00:00", orders_ro=[("00:00:00", lacking), ("12:13:00", self.table())])
+        (found,) = world.wait(self.hours(), partition=self.HOUR)
+        assert [one.status for one in found.partitions.partitions] == ["done"]
+        assert [moment for _, moment in world.reads] == [
+            epoch_ms(time) for time in ("12:00:00", "12:10:00", "12:11:00", "12:12:00", "12:13:00")
+        ]
+
+    def test_the_time_runs_out_and_the_message_says_what_lacks(self):
+        world = World("12:20:00", orders_ro=[("00:00:00", self.table("11:40:00 > 11:40:05, event 11:25:00"))])
+        said = "for `h=2026-01-01-11`: `orders_ro` is closed there, complete until .* held back by `L0`"
+        with pytest.raises(RetryableError, match=said) as error:
+            world.wait(self.hours(), partition=self.HOUR, timeout=MINUTE)
+        assert (error.value.exit_code, error.value.code) == (4, "ETC410")
+
+    def test_an_event_of_the_next_hour_keeps_nobody_waiting(self):
+        world = World("12:20:00", orders_ro=[("00:00:00", self.table("12:15:00 > 12:15:05, event 12:00:00"))])
+        assert world.wait(self.hours(), partition=self.HOUR, timeout=0)
+
+    def test_a_partition_that_is_not_there_is_waited_for(self):
+        other = {"slices": {"h=2026-01-01-10/f1": {"base": "11:02:00"}}}
+        world = World("12:20:00", orders_ro=[("00:00:00", other), ("12:21:00", self.table())])
+        assert world.wait(self.hours(), partition=self.HOUR)
+        assert world.said[0] == f"orders_ro: without a partition `{self.HOUR}`"
+
+    def test_a_quiet_one_is_done(self):
+        idle = policy().model_copy(update={"partition_idle_ms": 60 * MINUTE})
+        world = World("12:00:00", orders_ro=[("00:00:00", self.table())])
+        world.wait(idle, partition=self.HOUR)
+        assert world.now_ms == epoch_ms("12:02:00")
+
+    @pytest.mark.parametrize(
+        ("partition", "one", "says"),
+        [
+            ("dt=x", {}, "does not fit `h=%Y-%m-%d-%H`"),
+            (HOUR, {"partition_time": None}, "the policy does not say when"),
+        ],
+    )
+    def test_what_is_never_done_is_said_at_once(self, partition, one, says):
+        world = World("12:00:00", orders_ro=[("00:00:00", self.table())])
+        with pytest.raises(PolicyError, match=says) as error:
+            world.wait(self.hours(**one), partition=partition)
+        assert (error.value.code, world.reads) == ("ETC152", [])
+
+    def test_a_partition_that_cannot_close_in_time_is_said_at_once(self):
+        world = World("11:00:00", orders_ro=[("00:00:00", self.table())])
+        with pytest.raises(
+            RetryableError, match="cannot be complete up to `h=2026-01-01-11` before 2026-01-01 12:10:00"
+        ):
+            world.wait(self.hours(), partition=self.HOUR, timeout=MINUTE)

@@ -21,9 +21,12 @@ policies:
     table: s3a://bucket/long
     event_time_column: {column: placed_at, format: "yyyy-MM-dd'T'HH:mm", trust_commit_metadata: false, max_ahead: 2d}
     data_latency: PT1H
+    partition_time: {from: "dt=%Y-%m-%d", length: 2d, zone: Asia/Tokyo}
+    done: {proof: logs, success_file: _SUCCESS, on_late: report, command: [./tell.sh, now], timeout: 5s,
+      http: {url: "https://example.com/etc", secret_headers: {Authorization: TOKEN}}}
     log_file_max_size: 128 MiB
-    strategy:
-      {type: event_time, granularity: log_file, partitions: ["eu*", "2026-01..2026-02"], max_io: 1 GiB, every: 15m, carry: copy}
+    strategy: {type: event_time, granularity: log_file, partitions: ["eu*", "2026-01..2026-02"], max_io: 1 GiB, every: 15m,
+      on_close: true, carry: copy}
     freshness: {target: 2h, warn_after: 3h, error_after: 4h, proof: logs}
     verify: {suite: ro_complete, level: sample, sample: {share: 0.25, seed: 7}, window: 7d, where: "region = 'eu'"}
     writer: {index: bucket, lock: {hoodie.write.lock.num_retries: 3}, lock_wait: 5m, compaction: async, keys: repeated,
@@ -52,6 +55,7 @@ STRATEGY = {
     "partitions": (),
     "max_io_bytes": None,
     "every_ms": None,
+    "on_close": False,
     "carry": None,
     "target_io_bytes": None,
     "min_log_bytes": None,
@@ -75,6 +79,9 @@ def test_defaults_are_filled_in(read):
             "max_ahead_ms": None,
         },
         "data_latency_ms": 1_800_000,
+        "partition_time": None,
+        "partition_idle_ms": None,
+        "done": None,
         "log_file_max_bytes": None,
         "extends": None,
         "strategy": STRATEGY,
@@ -119,6 +126,16 @@ def test_every_key_reaches_the_manifest(read):
             "max_ahead_ms": 172_800_000,
         },
         "data_latency_ms": 3_600_000,
+        "partition_time": {"pattern": "dt=%Y-%m-%d", "length_ms": 172_800_000, "zone": "Asia/Tokyo"},
+        "partition_idle_ms": None,
+        "done": {
+            "proof": "logs",
+            "success_file": "_SUCCESS",
+            "on_late": "report",
+            "command": ("./tell.sh", "now"),
+            "http": {"url": "https://example.com/etc", "secret_headers": {"Authorization": "TOKEN"}},
+            "timeout_ms": 5_000,
+        },
         "log_file_max_bytes": 134_217_728,
         "extends": None,
         "strategy": {
@@ -127,6 +144,7 @@ def test_every_key_reaches_the_manifest(read):
             "partitions": ("eu*", "2026-01..2026-02"),
             "max_io_bytes": 2**30,
             "every_ms": 900_000,
+            "on_close": True,
             "carry": "copy",
         },
         "freshness": {

@@ -5,6 +5,7 @@ from etc_policy.report.freshness import table_freshness, unreadable
 from etc_policy.report.metrics import GAUGES, TableObservation, table_samples
 from etc_policy.report.results import TableFreshness
 from etc_policy.run.results import SyncResult, TableResult
+from etc_policy.table.partitions import PartitionFreshness, PartitionsFreshness
 from etc_policy.table.proof import Proof
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
@@ -45,6 +46,15 @@ FRESH = TableFreshness(
         declared_ms=600_000,
         status="fits",
         observed=ObservedLatency(writes=30, unknown_writes=0, since_ms=1, p50_ms=1000, p99_ms=90_000, max_ms=480_500),
+    ),
+    partitions=PartitionsFreshness(
+        partitions=(
+            PartitionFreshness(partition="h=9", status="closed", complete_until_ms=1_700_000_000_123, log_files=3),
+            PartitionFreshness(partition="h=8", status="done", complete_until_ms=1_700_000_000_123),
+            PartitionFreshness(partition="x", complete_until_ms=1_700_000_000_123),
+        ),
+        unparsed=1,
+        unparsed_example="x",
     ),
 )
 RUN = TableResult(
@@ -97,6 +107,11 @@ def test_every_figure():
         ("log_file_slices", None): 2,
         ("log_files_unknown", None): 1,
         ("last_commit_timestamp_seconds", None): 1_700_002_440.623,
+        ("partitions", "open"): 0,
+        ("partitions", "closed"): 1,
+        ("partitions", "done"): 1,
+        ("partitions_unparsed", None): 1,
+        ("partition_complete_until_timestamp_seconds", "h=9"): 1_700_000_000.123,
         ("late_writes", None): 2,
         ("late_rows_upper_bound", None): 70,
         ("completeness_regression_seconds", None): 1.5,

@@ -1,0 +1,148 @@
+"""What time the name of a partition is about, by a pattern such as `dt=%Y-%m-%d` (pure)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import NamedTuple
+from urllib.parse import unquote
+from zoneinfo import ZoneInfo
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TICK = timedelta(microseconds=1)
+_DIRECTIVE = re.compile(r"%(.)|(\*)", re.DOTALL)
+#: How many digits each directive has; the shorter form counts only where something else stands between two of them.
+_DIGITS = {"Y": (4, 4), "m": (1, 2), "d": (1, 2), "j": (1, 3), "H": (1, 2), "M": (1, 2), "s": (1, 11)}
+#: What each directive needs beside it to be a point in time.
+_NEEDS = {"m": "Y", "d": "m", "j": "Y", "H": "dj", "M": "H"}
+#: The finest first.
+_UNITS = "sMHjdmY"
+_FIXED_MS = {"M": 60_000, "H": 3_600_000, "j": 86_400_000, "d": 86_400_000, "s": 1}
+_WORDS = {"M": "a minute", "H": "an hour", "j": "a day", "d": "a day", "m": "a month", "Y": "a year", "s": "a second"}
+
+
+class Span(NamedTuple):
+    """The time that a partition is about, in epoch milliseconds: from `begins_ms` up to, and without, `ends_ms`."""
+
+    begins_ms: int
+    ends_ms: int
+
+
+def pattern_fault(pattern: str) -> str | None:
+    """Why no time can be read by the pattern; None where one can."""
+    found = _directives(pattern)
+    unknown = next((letter for letter in found if letter not in _DIGITS), None)
+    if unknown is not None:
+        return f"`%{unknown}` is not one of %Y, %m, %d, %j, %H, %M and %s"
+    twice = next((letter for letter in found if found.count(letter) > 1), None)
+    if twice is not None:
+        return f"`%{twice}` is there twice"
+    if "s" in found:
+        return None if len(found) == 1 else "`%s` is a whole time by itself (seconds since 1970)"
+    if "Y" not in found:
+        return "it has no year (`%Y`), so it is not a point in time"
+    if "j" in found and "m" in found:
+        return "`%j` is the day of the year: it goes without `%m`"
+    lacking = next((letter for letter in found if letter in _NEEDS and not set(_NEEDS[letter]) & set(found)), None)
+    return f"`%{lacking}` needs `%{_NEEDS[lacking][0]}` beside it" if lacking else None
+
+
+def length_fault(pattern: str, length_ms: int | None) -> str | None:
+    """Why a partition of the pattern cannot be as long; None where it can."""
+    unit = _unit(pattern)
+    if length_ms is None:
+        return "`%s` does not say how long a partition is" if unit == "s" else None
+    if unit in "mY":
+        return f"the pattern names {_WORDS[unit]}, which has no fixed length"
+    return f"the pattern names {_WORDS[unit]}, and the length is less" if length_ms < _FIXED_MS[unit] else None
+
+
+@dataclass(frozen=True)
+class PartitionClock:
+    """Reads times from partition paths: the pattern, the length (that of its finest unit where None) and the zone."""
+
+    pattern: str
+    length_ms: int | None
+    zone: ZoneInfo
+
+    def span(self, partition: str) -> Span | None:
+        """What time the partition is about; None where its path does not fit the pattern, or names no time there is.
+
+        A span is all of the time whose clock reading lies in it: a day of 23 or 25 hours, and the hour that comes twice.
+        """
+        found = self._expression.fullmatch(unquote(partition))
+        if found is None:
+            return None
+        fields = {name: int(value) for name, value in found.groupdict().items()}
+        try:
+            if "s" in fields:
+                begins_ms = fields["s"] * 1000
+                return Span(begins_ms, begins_ms + (self.length_ms or 1000))
+            begins = _local(fields)
+            ends = self._after(begins)
+            ends_ms = _epoch_ms((ends - _TICK).replace(fold=1), self.zone)
+            return Span(min(_epoch_ms(begins, self.zone), ends_ms), ends_ms)
+        except (ValueError, OverflowError):
+            return None
+
+    def _after(self, begins: datetime) -> datetime:
+        """Where the clock stands at the end."""
+        unit = self._finest
+        if self.length_ms is not None:
+            return begins + timedelta(milliseconds=self.length_ms)
+        if unit == "Y":
+            return begins.replace(year=begins.year + 1)
+        if unit == "m":
+            return begins.replace(year=begins.year + begins.month // 12, month=begins.month % 12 + 1)
+        return begins + timedelta(milliseconds=_FIXED_MS[unit])
+
+    @cached_property
+    def _finest(self) -> str:
+        return _unit(self.pattern)
+
+    @cached_property
+    def _expression(self) -> re.Pattern[str]:
+        parts, end = [], 0
+        for found in _DIRECTIVE.finditer(self.pattern):
+            parts.append(re.escape(self.pattern[end : found.start()]))
+            parts.append(self._part(found))
+            end = found.end()
+        return re.compile("".join(parts) + re.escape(self.pattern[end:]), re.ASCII)
+
+    def _part(self, found: re.Match[str]) -> str:
+        letter = found[1]
+        if letter is None:
+            return "[^/]+"
+        if letter == "%":
+            return "%"
+        fewest, most = _DIGITS[letter]
+        begins, ends = found.span()
+        stands_free = not self.pattern.startswith("%", ends) and self.pattern[max(begins - 2, 0) : begins][:1] != "%"
+        return rf"(?P<{letter}>[0-9]{{{fewest if stands_free else most},{most}}})"
+
+
+def _directives(pattern: str) -> list[str]:
+    return [found[1] for found in _DIRECTIVE.finditer(pattern) if found[1] not in (None, "%")]
+
+
+def _unit(pattern: str) -> str:
+    """The finest directive."""
+    return min(_directives(pattern), key=_UNITS.index)
+
+
+def _local(fields: dict[str, int]) -> datetime:
+    """Where the clock stands at the begin."""
+    if "j" in fields:
+        day = datetime(fields["Y"], 1, 1) + timedelta(days=fields["j"] - 1)  # noqa: DTZ001 - a clock's reading
+        if day.year != fields["Y"] or fields["j"] < 1:
+            raise ValueError("no day of that year")
+        return day.replace(hour=fields.get("H", 0), minute=fields.get("M", 0))
+    year, month, day_of_month = (fields.get(name, 1) for name in "Ymd")
+    return datetime(year, month, day_of_month, fields.get("H", 0), fields.get("M", 0))  # noqa: DTZ001 - as above
+
+
+def _epoch_ms(reading: datetime, zone: ZoneInfo) -> int:
+    """The epoch time of a clock's reading, rounded up to whole milliseconds."""
+    return -((_EPOCH - reading.replace(tzinfo=zone)) // timedelta(milliseconds=1))

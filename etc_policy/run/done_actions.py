@@ -1,0 +1,212 @@
+"""What is done when a partition is done or reopened: a file in it, a program, a POST."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from etc_policy.policy.manifest import Policy
+from etc_policy.policy.schema import Done, DoneHttp
+from etc_policy.storage.port import TableStorage
+from etc_policy.table.done import DoneEvent
+from etc_policy.table.formats import iso_time
+from etc_policy.table.state import path_below
+
+#: Seconds before the second try and those after it, where nobody answered or the answer may be another one soon.
+PAUSES_SECONDS = (1.0, 3.0)
+_MAY_PASS = frozenset({408, 425, 429})
+_SHOWN = 200
+
+
+class NotTakenError(Exception):
+    """An action was not done; `is_out` says that nobody answers, so that the others need not be tried now."""
+
+    def __init__(self, reason: str, *, is_out: bool = False) -> None:
+        super().__init__(reason)
+        self.is_out = is_out
+
+
+class Action(Protocol):
+    """Tells one reader of events; what was told before may be told again, as a run may die before it has noted it."""
+
+    @property
+    def name(self) -> str:
+        """Its key in the policy."""
+
+    def tell(self, event: DoneEvent) -> None:
+        """Tell it.
+
+        Raises:
+            NotTakenError: it was not taken, and is to be told again.
+
+        """
+
+
+def actions_of(policy: Policy, files: TableStorage, project_dir: Path) -> tuple[Action, ...]:
+    """What the policy lists, in the order in which it is told."""
+    return tuple(_actions(policy, policy.done, files, project_dir)) if policy.done else ()
+
+
+def _actions(policy: Policy, done: Done, files: TableStorage, project_dir: Path) -> Iterator[Action]:
+    if done.success_file is not None:
+        yield SuccessFile(files, done.success_file, removes=done.on_late == "reopen", policy=policy)
+    if done.command:
+        yield Command(done.command, project_dir, done.timeout_ms / 1000, policy)
+    if done.http is not None:
+        yield Http(done.http, done.timeout_ms / 1000, os.environ, policy)
+
+
+def cloud_event(policy: Policy, event: DoneEvent) -> dict[str, Any]:
+    """The event as CloudEvents 1.0 has it; it has the same `id` whenever it is told."""
+    return {
+        "specversion": "1.0",
+        "id": event.key,
+        "source": quote(policy.table, safe="/:"),
+        "type": f"etc.partition.{event.kind}",
+        "subject": event.partition,
+        "time": iso_time(event.found_at_ms),
+        "datacontenttype": "application/json",
+        "data": {"policy": policy.name, "table": policy.table, **event.model_dump(mode="json", exclude={"key"})},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class SuccessFile:
+    """A file in the partition. One that somebody else has put there stays as it is, and is never taken away."""
+
+    files: TableStorage
+    file_name: str
+    removes: bool
+    policy: Policy
+    name: str = "success_file"
+
+    def tell(self, event: DoneEvent) -> None:
+        """Create the file if it is missing, or take away our own."""
+        path = path_below(event.partition, self.file_name)
+        try:
+            if event.kind == "done":
+                self._create(path, event)
+            elif self.removes and self._is_ours(path):
+                self.files.remove(path)
+        except OSError as error:
+            raise NotTakenError(f"`{path}`: {error.strerror or error}") from error
+
+    def _create(self, path: str, event: DoneEvent) -> None:
+        try:
+            self.files.create(path, json.dumps({"etc": cloud_event(self.policy, event)}).encode())
+        except FileExistsError:
+            return
+
+    def _is_ours(self, path: str) -> bool:
+        try:
+            found = json.loads(self.files.read(path, 1 << 16))
+        except (FileNotFoundError, ValueError, RecursionError):
+            return False
+        return isinstance(found, dict) and set(found) == {"etc"}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program of the user's."""
+
+    arguments: tuple[str, ...]
+    folder: Path
+    timeout_seconds: float
+    policy: Policy
+    name: str = "command"
+
+    def tell(self, event: DoneEvent) -> None:
+        """Run it."""
+        document = cloud_event(self.policy, event)
+        try:
+            done = subprocess.run(
+                self.arguments,
+                cwd=self.folder,
+                env={**os.environ, **_variables(document)},
+                input=json.dumps(document).encode(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                timeout=self.timeout_seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise NotTakenError(f"`{self.arguments[0]}` took longer than {self.timeout_seconds:g} s") from error
+        except (OSError, ValueError) as error:
+            raise NotTakenError(f"`{self.arguments[0]}` cannot be run: {error}", is_out=True) from error
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip().splitlines()
+            last = f": {said[-1][:_SHOWN]}" if said else ""
+            raise NotTakenError(f"`{self.arguments[0]}` ended with exit code {done.returncode}{last}")
+
+
+def _variables(document: Mapping[str, Any]) -> dict[str, str]:
+    """`ETC_EVENT_ID`, `ETC_EVENT_KIND`, `ETC_EVENT_PARTITION` and so on; what is not known is empty."""
+    values = {"id": document["id"], "time": document["time"], **document["data"]}
+    return {f"ETC_EVENT_{name.upper()}": "" if value is None else str(value) for name, value in values.items()}
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect is an answer like others: secrets go to the URL of the policy alone."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """None."""
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class Http:
+    """A POST of the event."""
+
+    http: DoneHttp
+    timeout_seconds: float
+    variables: Mapping[str, str]
+    policy: Policy
+    name: str = "http"
+
+    def tell(self, event: DoneEvent) -> None:
+        """Post it; what may pass by itself is tried a few times."""
+        request = self._request(event)
+        for pause in (*PAUSES_SECONDS, None):
+            try:
+                return self._post(request)
+            except NotTakenError as error:
+                if pause is None or not error.is_out:
+                    raise
+            time.sleep(pause)
+        raise AssertionError("the last try returns or raises")
+
+    def _request(self, event: DoneEvent) -> urllib.request.Request:
+        headers = {"Content-Type": "application/cloudevents+json", "Idempotency-Key": event.key, "User-Agent": "etc"}
+        for header, variable in self.http.secret_headers.items():
+            value = self.variables.get(variable)
+            if value is None:
+                raise NotTakenError(f"the environment variable `{variable}` is not set", is_out=True)
+            if not value.isprintable() or not value.isascii():
+                raise NotTakenError(f"what the environment variable `{variable}` holds is no header", is_out=True)
+            headers[header] = value
+        body = json.dumps(cloud_event(self.policy, event)).encode()
+        return urllib.request.Request(self.http.url, body, headers, method="POST")  # noqa: S310 - http or https
+
+    def _post(self, request: urllib.request.Request) -> None:
+        opener = urllib.request.build_opener(_NoRedirects)
+        host = request.host
+        try:
+            with opener.open(request, timeout=self.timeout_seconds):
+                return
+        except urllib.error.HTTPError as error:
+            with error:
+                is_out = error.code in _MAY_PASS or error.code >= 500
+                raise NotTakenError(f"`{host}` answered with status {error.code}", is_out=is_out) from None
+        except (OSError, HTTPException, ValueError) as error:
+            why = getattr(error, "reason", None) or error
+            raise NotTakenError(f"`{host}` does not answer: {type(why).__name__}", is_out=True) from None

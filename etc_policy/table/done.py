@@ -1,0 +1,207 @@
+"""Which partitions were found done or reopened, and who was told: the record beside a table, and what becomes of it (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from etc_policy.policy.manifest import Frozen, Policy, VerifyLevel, digest
+from etc_policy.table.history import GroupWrite, TableHistory, with_times_of
+from etc_policy.table.partitions import PartitionFreshness, PartitionsFreshness
+from etc_policy.table.state import TableState
+
+#: Operations that move rows about and bring none.
+_SERVICES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT"})
+
+
+class DoneEvent(Frozen):
+    """A partition was found `done`, or `reopened` by late data; `number` counts them in the partition, from 1.
+
+    `key` is the same whenever the event is told again, and no other event has it. `instant` is the last completion on the
+    timeline that was seen. `late_writes` are the writes that reached a done partition, None where nobody can count them,
+    and `late_rows_at_most` all rows of these.
+    """
+
+    key: str
+    kind: Literal["done", "reopened"]
+    partition: str
+    number: int
+    found_at_ms: int
+    instant: str
+    begins_ms: int | None = None
+    ends_ms: int | None = None
+    proof: VerifyLevel | None = None
+    late_writes: int | None = None
+    late_rows_at_most: int | None = None
+    late_event_ms: int | None = None
+
+
+class PartitionRecord(Frozen):
+    """The events of a partition that somebody may still have to be told, the last one in any case.
+
+    `told` has by action the number of the last event that it was told, and `begun` that of the last one of which a run began to
+    tell it, and may have done so before it died. `reopened` counts how often late data came.
+    """
+
+    events: tuple[DoneEvent, ...]
+    told: dict[str, int] = Field(default_factory=dict)
+    begun: dict[str, int] = Field(default_factory=dict)
+    reopened: int = 0
+
+    @property
+    def last(self) -> DoneEvent:
+        """The last event."""
+        return self.events[-1]
+
+    def to_tell(self, action: str) -> tuple[DoneEvent, ...]:
+        """What the action is still to be told, in order.
+
+        What was done and is not any more before it was told is not told. That it was reopened is, if somebody may have heard that
+        it was done.
+        """
+        pending: list[DoneEvent] = []
+        heard = {self.told.get(action), self.begun.get(action)}
+        for event in self.events:
+            if event.number <= self.told.get(action, 0):
+                continue
+            if event.kind == "reopened":
+                if pending and pending[-1].kind == "done":
+                    pending.pop()
+                if heard.isdisjoint((event.number - 1, event.number)):
+                    continue
+            pending.append(event)
+        return tuple(pending)
+
+
+class DoneRecord(Frozen):
+    """What is kept of the partitions of one table; `instant` is the last completion up to which all of them were looked at."""
+
+    instant: str = ""
+    partitions: dict[str, PartitionRecord] = Field(default_factory=dict)
+
+    def to_tell(self, action: str) -> list[DoneEvent]:
+        """What the action is still to be told, the oldest first; that of one partition together, in order."""
+        found = [events for one in self.partitions.values() if (events := one.to_tell(action))]
+        found.sort(key=lambda events: (events[0].found_at_ms, events[0].ends_ms or 0, events[0].partition))
+        return list(chain.from_iterable(found))
+
+    def begun(self, action: str, event: DoneEvent) -> DoneRecord:
+        """The record before the action is told the event."""
+        one = self.partitions.get(event.partition)
+        if one is None:
+            return self
+        changed = one.model_copy(update={"begun": {**one.begun, action: event.number}})
+        return self.model_copy(update={"partitions": {**self.partitions, event.partition: changed}})
+
+    def told(self, action: str, event: DoneEvent, actions: Sequence[str]) -> DoneRecord:
+        """The record after the action was told the event; events that all actions were told are dropped, but for the last."""
+        one = self.partitions.get(event.partition)
+        if one is None:
+            return self
+        told = {**one.told, action: max(event.number, one.told.get(action, 0))}
+        seen = min((told.get(name, 0) for name in actions), default=0)
+        kept = tuple(event for event in one.events[:-1] if event.number > seen)
+        changed = one.model_copy(update={"told": told, "events": (*kept, one.last)})
+        return self.model_copy(update={"partitions": {**self.partitions, event.partition: changed}})
+
+
+class LateWrites(NamedTuple):
+    """Writes that completed after a partition was last looked at; `writes` and `rows_at_most` are None where nobody knows."""
+
+    writes: int | None
+    rows_at_most: int | None
+    event_ms: int | None
+
+
+def after_look(
+    record: DoneRecord,
+    policy: Policy,
+    state: TableState,
+    history: TableHistory,
+    found: PartitionsFreshness,
+    now_ms: int,
+) -> DoneRecord:
+    """The record after a look at a table of which it is known how far it is complete.
+
+    The history reaches back to the last look (`reaches_back`). A look at an older state of the table than the record is of
+    changes nothing: another run has seen more.
+    """
+    instant = state.last_completed or ""
+    if instant < record.instant:
+        return record
+    late = _Late(policy, state, history, record.instant)
+    partitions = dict(record.partitions)
+    for one in found.partitions:
+        events = list(_new_events(partitions.get(one.partition), one, late, now_ms, instant, state.base_path, policy))
+        if events:
+            kept = partitions.get(one.partition) or PartitionRecord(events=(events[0],))
+            before = kept.events if one.partition in partitions else ()
+            reopened = kept.reopened + sum(event.kind == "reopened" for event in events)
+            partitions[one.partition] = kept.model_copy(update={"events": (*before, *events), "reopened": reopened})
+    return DoneRecord(instant=instant, partitions=partitions)
+
+
+def reaches_back(record: DoneRecord, history: TableHistory) -> bool:
+    """Whether the history has all that was written since the last look: else the rest of it is in the table's archive."""
+    return not record.instant or any(commit.completed <= record.instant for commit in history.commits)
+
+
+def _new_events(
+    kept: PartitionRecord | None,
+    one: PartitionFreshness,
+    late: _Late,
+    now_ms: int,
+    instant: str,
+    base_path: str,
+    policy: Policy,
+) -> Iterator[DoneEvent]:
+    number, was_done = (kept.last.number, kept.last.kind == "done") if kept else (0, False)
+
+    def event(kind: Literal["done", "reopened"], **more: object) -> DoneEvent:
+        named = [base_path, policy.name, one.partition, number, kind, now_ms]
+        values = {"partition": one.partition, "begins_ms": one.begins_ms, "ends_ms": one.ends_ms, "instant": instant}
+        return DoneEvent.model_validate(
+            {"key": digest(named), "kind": kind, "number": number, "found_at_ms": now_ms, **values, **more}
+        )
+
+    writes = late.writes_to(one) if was_done else None
+    if writes is not None:
+        number, was_done = number + 1, False
+        counts = {"late_writes": writes.writes, "late_rows_at_most": writes.rows_at_most}
+        yield event("reopened", late_event_ms=writes.event_ms, **counts)
+    if one.status == "done" and not was_done:
+        number += 1
+        yield event("done", proof=one.proof)
+
+
+class _Late:
+    """What reached partitions after the last look at them, up to this one."""
+
+    def __init__(self, policy: Policy, state: TableState, history: TableHistory, since: str) -> None:
+        commits = with_times_of(history, state).commits
+        self._writes: dict[str, list[GroupWrite]] = {}
+        for commit in commits:
+            if commit.completed > since and not commit.is_compaction and commit.operation not in _SERVICES:
+                for group in commit.groups:
+                    self._writes.setdefault(group.partition, []).append(group)
+
+    def writes_to(self, one: PartitionFreshness) -> LateWrites | None:
+        """What reached a partition that was done; None where it is as it was.
+
+        A row after its end does not count; one whose time nobody knows does.
+        """
+        writes = [write for write in self._writes.get(one.partition, ()) if _may_be_before(write, one.ends_ms)]
+        if writes:
+            times = [write.min_event_time_ms for write in writes if write.min_event_time_ms is not None]
+            return LateWrites(len(writes), sum(write.rows for write in writes), min(times, default=None))
+        if one.lacking:
+            return LateWrites(None, None, None)
+        return None
+
+
+def _may_be_before(write: GroupWrite, ends_ms: int | None) -> bool:
+    certain_ms = write.certain_min_ms
+    return ends_ms is None or certain_ms is None or certain_ms < ends_ms

@@ -1,0 +1,211 @@
+"""How far RO is complete partition by partition, and which partitions are closed and done; from metadata alone (pure)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+from etc_policy.policy.manifest import Frozen, Level, Policy, VerifyLevel
+from etc_policy.policy.partition_time import Span
+from etc_policy.table.instants import instant_to_ms
+from etc_policy.table.proof import Proof
+from etc_policy.table.state import FileSlice, GroupKey, LogFile, TableState
+from etc_policy.table.watermark import complete_until_ms, watermark
+
+#: `closed`: nothing more is to come, and RO lacks some of it; `done`: RO holds all of it.
+PartitionStatus = Literal["open", "closed", "done"]
+#: The worst first.
+_ORDER: dict[PartitionStatus | None, int] = {"closed": 0, "open": 1, None: 1, "done": 2}
+
+
+@dataclass(frozen=True, slots=True)  # a table may have 100,000 of them
+class PartitionFreshness:
+    """How far RO is complete in one partition.
+
+    `status` is None where the policy does not say when partitions are done, or the path fits its pattern not. `held_back_by`
+    is the log file with the smallest event time, in the file group `file_id`; `held_back_assumed` says that this time is
+    bounded and not known. No row was written after `last_write_ms`. `lacking` says that RO may lack a row of it, as far as
+    metadata show, and `proof` at which level it is known that RO lacks none.
+    """
+
+    partition: str
+    complete_until_ms: int
+    status: PartitionStatus | None = None
+    begins_ms: int | None = None
+    ends_ms: int | None = None
+    log_files: int = 0
+    log_bytes: int = 0
+    unknown_log_files: int = 0
+    held_back_by: str | None = None
+    held_back_assumed: bool = False
+    file_id: str | None = None
+    last_write_ms: int | None = None
+    lacking: bool = False
+    proof: VerifyLevel | None = None
+
+
+class PartitionsFreshness(Frozen):
+    """The partitions of one table, the worst first.
+
+    `unparsed` counts those whose paths do not fit the policy's pattern, of which `unparsed_example` is one; `same_time` are
+    two that are about one time, though nothing else in their paths differs.
+    """
+
+    partitions: tuple[PartitionFreshness, ...]
+    unparsed: int = 0
+    unparsed_example: str | None = None
+    same_time: tuple[str, str] | None = None
+
+    def counts(self) -> dict[PartitionStatus, int]:
+        """How many partitions are open, closed and done."""
+        found = Counter(one.status for one in self.partitions)
+        return {status: found[status] for status in ("open", "closed", "done")}
+
+
+def partitions_freshness(
+    policy: Policy,
+    state: TableState,
+    now_ms: int,
+    globs: Iterable[str] = (),
+    limit_ms: int | None = None,
+    proofs: Sequence[Proof] = (),
+) -> PartitionsFreshness:
+    """The figures of each partition that one of the globs means, or of all; the table's files and times must be trusted.
+
+    None is complete beyond the limit. `proofs` are those of the table's last compaction.
+    """
+    chosen, by_partition = tuple(globs), dict[str, list[FileSlice]]()
+    for one in state.slices:
+        by_partition.setdefault(one.partition, []).append(one)
+    judge = _Judge(policy, state, now_ms, limit_ms, proofs)
+    found = [judge.of(name, slices) for name, slices in by_partition.items() if _is_meant(name, chosen)]
+    found.sort(key=_worst_first)
+    timed = policy.partition_time
+    unparsed = [one.partition for one in found if one.ends_ms is None] if timed else []
+    return PartitionsFreshness(
+        partitions=tuple(found),
+        unparsed=len(unparsed),
+        unparsed_example=min(unparsed, default=None),
+        same_time=_same_time(found) if timed and "*" not in timed.pattern else None,
+    )
+
+
+def lacks_before(slices: Iterable[FileSlice], ends_ms: int) -> bool:
+    """Whether RO may lack an event before a time: a log file holds one, or nobody knows."""
+    times = (log_file.min_event_time_ms for one in slices for log_file in one.log_files)
+    return any(time_ms is None or time_ms < ends_ms for time_ms in times)
+
+
+def closing_slices(policy: Policy, state: TableState, now_ms: int) -> dict[GroupKey, int]:
+    """The file groups of closed partitions that RO lacks events of, with their partition's end, where `on_close` wants them."""
+    if policy.partition_time is None or not policy.strategy.on_close:
+        return {}
+    ends = {
+        name: span.ends_ms for name in state.partitions_with_logs if (span := policy.partition_time.clock.span(name))
+    }
+    closed = {name: ms for name, ms in ends.items() if is_closed(ms, now_ms, policy.data_latency_ms)}
+    lacking = (one for one in state.slices if one.partition in closed and lacks_before((one,), closed[one.partition]))
+    return {one.group: closed[one.partition] for one in lacking}
+
+
+def is_closed(ends_ms: int, now_ms: int, data_latency_ms: int) -> bool:
+    """Whether all that is about a time before its end has arrived, if data keep their promise on latency."""
+    return ends_ms + data_latency_ms <= now_ms
+
+
+class _Judge:
+    """Judges the partitions of one state; RO is complete up to `limit_ms` at most."""
+
+    def __init__(
+        self, policy: Policy, state: TableState, now_ms: int, limit_ms: int | None, proofs: Sequence[Proof]
+    ) -> None:
+        self._policy, self._now_ms, self._zone = policy, now_ms, ZoneInfo(state.timezone)
+        self._clock = policy.partition_time.clock if policy.partition_time else None
+        latest_ms = complete_until_ms(None, now_ms, policy.data_latency_ms)
+        self._limit_ms = latest_ms if limit_ms is None else min(latest_ms, limit_ms)
+        self._proofs, self._wanted = proofs, (policy.done.proof if policy.done else None) or "metadata"
+        self._times_ms: dict[str, int] = {}
+        # what a compaction made was written before its instant, and what a writer made until its commit completed
+        self._written = {
+            one.requested: one.completed
+            for one in state.instants
+            if one.completed is not None and one.action in ("deltacommit", "replacecommit")
+        }
+
+    def of(self, partition: str, slices: Sequence[FileSlice]) -> PartitionFreshness:
+        """The figures of one partition, by its latest slices."""
+        span, last_write_ms = self._clock.span(partition) if self._clock else None, self._last_write_ms(slices)
+        lacking = lacks_before(slices, span.ends_ms) if span else any(one.log_files for one in slices)
+        proof = None if lacking else self._proof(span)
+        found = PartitionFreshness(
+            partition=partition,
+            status=self._status(span, last_write_ms, proof),
+            begins_ms=span.begins_ms if span else None,
+            ends_ms=span.ends_ms if span else None,
+            complete_until_ms=self._limit_ms,
+            last_write_ms=last_write_ms,
+            lacking=lacking,
+            proof=proof,
+        )
+        log_files = [log_file for one in slices for log_file in one.log_files]
+        return replace(found, **self._lacking(slices, log_files)) if log_files else found
+
+    def _lacking(self, slices: Sequence[FileSlice], log_files: Sequence[LogFile]) -> dict[str, Any]:
+        mark = watermark(log_files, self._policy.data_latency_ms, self._zone)
+        holding = (one for one in slices if any(log_file.name == mark.held_back_by for log_file in one.log_files))
+        return {
+            "complete_until_ms": self._limit_ms if mark.value_ms is None else min(mark.value_ms, self._limit_ms),
+            "log_files": len(log_files),
+            "log_bytes": sum(one.size_bytes for one in log_files),
+            "unknown_log_files": sum(one.min_event_time_ms is None for one in log_files),
+            "held_back_by": mark.held_back_by,
+            "held_back_assumed": mark.assumed,
+            "file_id": next(holding).file_id,
+        }
+
+    def _proof(self, span: Span | None) -> VerifyLevel:
+        """The strongest proof that reaches the end of the partition; without log files there is nothing to read in them."""
+        if span is None:
+            return "logs"
+        reaching = (one.level for one in self._proofs if one.until_ms >= span.ends_ms - 1)
+        return max(reaching, key=Level.__getitem__, default="metadata")
+
+    def _status(self, span: Span | None, last_write_ms: int, proof: VerifyLevel | None) -> PartitionStatus | None:
+        idle_ms = self._policy.partition_idle_ms
+        if idle_ms is not None:
+            closed = last_write_ms + idle_ms <= self._now_ms
+        elif span is not None:
+            closed = is_closed(span.ends_ms, self._now_ms, self._policy.data_latency_ms)
+        else:
+            return None
+        is_proven = proof is not None and Level[proof] >= Level[self._wanted]
+        return ("done" if is_proven else "closed") if closed else "open"
+
+    def _last_write_ms(self, slices: Iterable[FileSlice]) -> int:
+        """The last completion of what is in the slices; a base file of which no commit is known counts by its instant."""
+        completed = [self._written.get(one.base_instant, one.base_instant) for one in slices]
+        completed += (log_file.completed for one in slices for log_file in one.log_files)
+        last = max(completed)
+        if last not in self._times_ms:
+            self._times_ms[last] = instant_to_ms(last, self._zone)
+        return self._times_ms[last]
+
+
+def _is_meant(partition: str, globs: Sequence[str]) -> bool:
+    return not globs or any(fnmatchcase(partition, glob) for glob in globs)
+
+
+def _worst_first(one: PartitionFreshness) -> tuple[int, int, str]:
+    return _ORDER[one.status], one.complete_until_ms, one.partition
+
+
+def _same_time(found: Iterable[PartitionFreshness]) -> tuple[str, str] | None:
+    seen: dict[int, str] = {}
+    for one in sorted(found, key=lambda one: one.partition):
+        if one.begins_ms is not None and seen.setdefault(one.begins_ms, one.partition) != one.partition:
+            return seen[one.begins_ms], one.partition
+    return None

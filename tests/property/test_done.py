@@ -1,0 +1,345 @@
+"""What is told of partitions, in modelled histories of writers, compactions and looks, against what was really so.
+
+The oracle keeps every row with its true event time and knows when it was in RO. It knows neither slices nor the record's rules.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.policy.schema import Done, PartitionTime
+from etc_policy.table import done as rules
+from etc_policy.table import partitions as judging
+from etc_policy.table.done import DoneEvent, DoneRecord, after_look, reaches_back
+from etc_policy.table.history import Commit, GroupWrite, TableHistory
+from etc_policy.table.instants import instant_from_ms
+from etc_policy.table.partitions import partitions_freshness
+from etc_policy.table.state import FileSlice, Instant, LogFile, TableState
+from tests.property.day import MINUTE, START, UTC
+
+HISTORIES = int(os.environ.get("ETC_HISTORIES", "1500")) // 3
+LATENCY, HOUR = 20 * MINUTE, 60 * MINUTE
+POLICY = Policy(
+    name="hours",
+    table="/hours",
+    event_time=EventTime(column="ts"),
+    data_latency_ms=LATENCY,
+    partition_time=PartitionTime(pattern="h=%Y-%m-%d %H"),
+    done=Done(success_file="_SUCCESS"),
+)
+ACTIONS = ("success_file", "http")
+
+
+@dataclass
+class Write:
+    """What a commit wrote to one hour: its true smallest event time; `known` says whether its commit recorded that."""
+
+    hour: int
+    group: int
+    requested: int
+    event: int
+    known: bool
+    to_log: bool
+    completed: int | None = None
+    in_ro: bool = False
+
+
+@dataclass
+class World:
+    """A table, its writers, and two runs that look at it and tell; what each action was told."""
+
+    source: random.Random
+    now: int = START
+    writes: list[Write] = field(default_factory=list)
+    bases: dict[tuple[int, int], int] = field(default_factory=dict)
+    commits: list[Commit] = field(default_factory=list)
+    instants: list[Instant] = field(default_factory=list)
+    record: DoneRecord = field(default_factory=DoneRecord)
+    told: dict[str, list[DoneEvent]] = field(default_factory=lambda: {name: [] for name in ACTIONS})
+    lost: list[DoneEvent] = field(default_factory=list)
+    killed: list[DoneEvent] = field(default_factory=list)
+    archived: int = 0
+    noted: int = 0
+    #: By partition, what came late since it was last said to be done.
+    late: dict[str, int] = field(default_factory=dict)
+    old_look: Any = None
+
+    def tick(self, longest: int = 6) -> int:
+        self.now += self.source.randint(1, longest) * MINUTE + 7
+        return self.now
+
+    def step(self) -> None:
+        kind = self.source.randrange(16)
+        if kind < 5:
+            self.begin()
+        elif kind < 9:
+            self.end()
+        elif kind < 11:
+            self.compact()
+        elif kind == 11 and len(self.commits) > 6:
+            self.archived = max(self.archived, len(self.commits) - self.source.randint(2, 6))
+        elif kind == 12:
+            self.old_look = self.seen()  # a run that is slow: it looks now and notes later
+        elif kind == 13 and self.old_look is not None:
+            self.note(*self.old_look)
+            self.old_look = None
+        else:
+            self.look()
+            self.tell()
+
+    def begin(self) -> None:
+        """A write begins, in time or late, into its own hour or, as some writers do, into another one."""
+        late = self.source.choice((0, 5, 19, 100, 200)) * MINUTE
+        event = max(self.now - late, START)
+        hour = (event - START) // HOUR if self.source.random() < 0.8 else self.source.randrange(2)
+        known, to_log = self.source.random() < 0.8, self.source.random() < 0.7
+        self.writes.append(Write(hour, self.source.randrange(2), self.tick(12), event, known, to_log))
+
+    def end(self) -> None:
+        """An open write commits, or fails and leaves nothing."""
+        open_ones = [one for one in self.writes if one.completed is None]
+        if not open_ones:
+            return
+        one = self.source.choice(open_ones)
+        if self.source.random() < 0.15:
+            self.writes.remove(one)
+            return
+        one.completed = self.tick(6)
+        one.in_ro = not one.to_log
+        key = one.hour, one.group
+        if not one.to_log or key not in self.bases:
+            one.in_ro = True
+            self.bases[key] = one.requested
+        self.note_late(one)
+        group = GroupWrite(
+            *(text(one.requested), text(one.completed), name(one.hour), f"f{one.group}"),
+            *(one.event if one.known else None, one.known, 1),
+            log_files=0 if one.in_ro else 1,
+        )
+        self.commits.append(Commit(text(one.requested), text(one.completed), "deltacommit", "UPSERT", (group,)))
+        self.instants.append(Instant(text(one.requested), "deltacommit", "completed", text(one.completed)))
+
+    def note_late(self, one: Write) -> None:
+        may_be_before = not one.known or one.event < START + (one.hour + 1) * HOUR
+        if may_be_before and name(one.hour) in self.late:
+            self.late[name(one.hour)] += 1
+
+    def compact(self) -> None:
+        """All that has committed to some groups comes to RO, by etc or by somebody else."""
+        groups = sorted(self.bases)
+        for key in self.source.sample(groups, self.source.randint(0, len(groups))):
+            waiting = [one for one in self.writes if (one.hour, one.group) == key and one.completed and not one.in_ro]
+            if waiting:
+                at = max(one.completed for one in waiting if one.completed) + 1
+                self.bases[key] = at
+                for one in waiting:
+                    one.in_ro = True
+                done = self.tick(2)
+                self.commits.append(Commit(text(at), text(done), "commit", "COMPACT", ()))
+                self.instants.append(Instant(text(at), "commit", "completed", text(done)))
+
+    def seen(self) -> tuple[TableState, TableHistory, int, frozenset[str]]:
+        """The table as a run reads it now, and which hours really are done now."""
+        slices = []
+        for (hour, group), base in sorted(self.bases.items()):
+            logs = [o for o in self.writes if (o.hour, o.group) == (hour, group) and o.completed and not o.in_ro]
+            files = tuple(
+                LogFile(
+                    f"L{one.requested}",
+                    1,
+                    text(one.requested),
+                    text(one.completed or 0),
+                    one.event if one.known else None,
+                )
+                for one in sorted(logs, key=lambda one: one.completed or 0)
+            )
+            slices.append(FileSlice(name(hour), f"f{group}", text(base), "base", 1, files))
+        state = TableState(
+            base_path="/hours",
+            table_version=9,
+            timezone="UTC",
+            metadata_partitions=(),
+            properties_fingerprint="",
+            event_time_type="long",
+            instants=tuple(sorted(self.instants[self.archived :], key=lambda one: one.requested)),
+            metadata_instants=frozenset(),
+            slices=tuple(slices),
+        )
+        active = TableHistory("/hours", 9, "UTC", tuple(self.commits[self.archived :]))
+        read = active.commits if reaches_back(self.record, active) else self.commits
+        commits = sorted(read, key=lambda one: one.completed)
+        return (
+            state,
+            TableHistory("/hours", 9, "UTC", tuple(commits)),
+            self.now,
+            frozenset(filter(self.really_done, map(name, range(48)))),
+        )
+
+    def look(self) -> None:
+        self.note(*self.seen())
+
+    def note(self, state: TableState, history: TableHistory, now: int, really_done: frozenset[str]) -> None:
+        before = self.record
+        found = partitions_freshness(POLICY, state, now)
+        self.record = after_look(before, POLICY, state, history, found, now)
+        for partition, one in self.record.partitions.items():
+            kept = before.partitions.get(partition)
+            for event in one.events:
+                if event.number > (kept.last.number if kept else 0):
+                    assert now >= self.noted, "a run that has seen less than another had the last word"
+                    self.check_found(event, now, really_done)
+        self.noted = max(self.noted, now)
+
+    def check_found(self, event: DoneEvent, now: int, really_done: frozenset[str]) -> None:
+        """What is found was so when the run looked, and nothing that came late was passed over."""
+        if event.kind == "reopened":
+            assert event.partition in self.late, f"{event.partition} was reopened before it was done"
+            del self.late[event.partition]
+            return
+        assert event.partition not in self.late, (
+            f"{event.partition} is said to be done again, and not that it was reopened"
+        )
+        assert event.partition in really_done, f"FALSE DONE: {event}"
+        self.late[event.partition] = 0
+        for one in self.writes:  # that came after a slow run had looked
+            if (one.completed or 0) > now and name(one.hour) == event.partition:
+                self.note_late(one)
+
+    def really_done(self, partition: str) -> bool:
+        ends = START + (number(partition) + 1) * HOUR
+        rows = [one for one in self.writes if name(one.hour) == partition and one.completed]
+        in_ro = all(one.in_ro or (one.known and one.event >= ends) for one in rows)
+        return in_ro and ends + LATENCY <= self.now
+
+    def tell(self) -> None:
+        """Each action takes what there is, until it fails or the run is killed: before it was told, or before that is noted."""
+        for action in ACTIONS:
+            for event in self.record.to_tell(action):
+                chance = self.source.random()
+                if chance < 0.05:
+                    return
+                self.record = self.record.begun(action, event)
+                if chance < 0.1:
+                    self.killed.append(event)
+                    return
+                self.told[action].append(event)
+                if chance < 0.2:
+                    self.lost.append(event)
+                    return
+                self.record = self.record.told(action, event, ACTIONS)
+
+    def check_told(self) -> None:
+        """By action and partition: done and reopened take turns, in order, each once, unless a run was killed in between."""
+        for action in ACTIONS:
+            assert not self.record.to_tell(action)
+            for partition, one in self.record.partitions.items():
+                told = [event for event in self.told[action] if event.partition == partition]
+                keys = [event.key for event in told]
+                again = [key for key in set(keys) if keys.count(key) > 1]
+                assert all(any(event.key == key for event in self.lost) for key in again), "told twice"
+                once = list({event.key: event for event in told}.values())
+                assert [event.number for event in once] == sorted(event.number for event in once), "out of order"
+                kinds = [event.kind for event in once]
+                pairs = list(pairwise(["reopened", *kinds]))
+                assert ("done", "done") not in pairs, f"{partition}: it is not said that it was reopened: {kinds}"
+                died = any(event.partition == partition for event in self.killed)
+                assert died or ("reopened", "reopened") not in pairs, f"{partition}: {kinds}"
+                last_is_done = one.last.kind == "done"
+                assert bool(kinds and kinds[-1] == "done") == last_is_done, "the last thing that was said is not so"
+
+
+def text(at: int) -> str:
+    return instant_from_ms(at, UTC)
+
+
+def name(hour: int) -> str:
+    return f"h=2026-01-{1 + hour // 24:02} {hour % 24:02}"
+
+
+def number(partition: str) -> int:
+    return (int(partition[10:12]) - 1) * 24 + int(partition[-2:])
+
+
+def live(seed: int) -> World:
+    """A few hours; at the end all is compacted, and all are told."""
+    world = World(random.Random(seed))
+    for _ in range(world.source.randint(20, 110)):
+        world.step()
+    for one in [one for one in world.writes if one.completed is None]:
+        world.writes.remove(one)
+    world.now += 30 * HOUR
+    for _ in range(40):
+        world.compact()
+    world.begin()
+    world.end()
+    world.look()
+    missed = [partition for partition, count in world.late.items() if count]
+    assert not missed, f"late data that nobody heard of: {missed}"
+    for _ in range(200):
+        world.tell()
+    for action in ACTIONS:
+        for event in world.record.to_tell(action):
+            world.told[action].append(event)
+            world.record = world.record.begun(action, event)
+            world.record = world.record.told(action, event, ACTIONS)
+    world.check_told()
+    lacking = {name(h) for h, _ in world.bases} - {e.partition for e in world.told["http"]}
+    assert not [p for p in lacking if world.really_done(p)], f"never told: {lacking}"
+    return world
+
+
+def test_nothing_false_is_told_and_nothing_is_passed_over() -> None:
+    seen = {"done": 0, "reopened": 0}
+    for seed in range(HISTORIES):
+        try:
+            world = live(seed)
+        except AssertionError as broken:
+            broken.add_note(f"seed {seed}")
+            raise
+        for event in world.told["http"]:
+            seen[event.kind] += 1
+    if HISTORIES >= 300:
+        assert seen["reopened"] > HISTORIES // 10, seen
+
+
+real_lacks, real_look = judging.lacks_before, rules.after_look
+
+
+def _without_order(record: DoneRecord, *rest: Any) -> DoneRecord:
+    return real_look(record.model_copy(update={"instant": min(record.instant, rest[1].last_completed or "")}), *rest)
+
+
+BREAKS: dict[str, tuple[object, str, Callable[..., Any]]] = {
+    "unknown times count as late ones": (
+        judging,
+        "lacks_before",
+        lambda slices, ends: real_lacks(
+            [replace(s, log_files=tuple(f for f in s.log_files if f.min_event_time_ms is not None)) for s in slices],
+            ends,
+        ),
+    ),
+    "an event right at the end": (judging, "lacks_before", lambda slices, ends: real_lacks(slices, ends - HOUR)),
+    "closed without the latency": (judging, "is_closed", lambda ends, now, latency: ends <= now),
+    "late data that was compacted is forgotten": (rules, "_may_be_before", lambda write, ends: False),
+    "what a run may have said before it died is forgotten": (DoneRecord, "begun", lambda record, action, event: record),
+    "a slow run overwrites a newer one": (rules, "after_look", _without_order),
+}
+
+
+@pytest.mark.parametrize("rule", BREAKS)
+def test_a_broken_rule_is_noticed(rule: str) -> None:
+    place, attribute, broken = BREAKS[rule]
+    with patch.object(place, attribute, broken), pytest.raises(AssertionError):
+        patched = patch(f"{__name__}.after_look", broken) if attribute == "after_look" else patch.dict({}, {})
+        with patched:
+            for seed in range(400):
+                live(seed)

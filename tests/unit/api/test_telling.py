@@ -1,0 +1,309 @@
+"""Who waits for partitions is told: on the folder of a table, by a real HTTP server, by programs, by runs that are killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from etc_policy.api.project import Project
+from etc_policy.api.telling import tell_partitions
+from etc_policy.errors import RetryableError, TableError
+from etc_policy.run import done_actions
+from etc_policy.run.done_store import RECORD, DoneStore
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
+from tests.unit.plan.plan_cases import epoch_ms
+
+TEN, ELEVEN = "h=2026-01-01-10", "h=2026-01-01-11"
+POLICY = """version: 1
+policies:
+  - name: orders_ro
+    table: lake/orders
+    event_time_column: ts
+    data_latency: 10m
+    partition_time: {{from: "h=%Y-%m-%d-%H"}}
+    done: {done}
+"""
+
+
+class Endpoint(ThreadingHTTPServer):
+    """Keeps what is posted; `answers` are the next statuses, None hangs, and then it takes all."""
+
+    def __init__(self, port=0):
+        super().__init__(("127.0.0.1", port), Handler)
+        self.posted, self.answers, self.headers = [], [], []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_address[1]}/etc"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        answer = self.server.answers.pop(0) if self.server.answers else 204
+        self.server.posted.append((answer, body))
+        self.server.headers.append(dict(self.headers))
+        if answer is None:
+            time.sleep(2)
+        self.send_response(answer or 204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def endpoint():
+    with Endpoint() as server:
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def orders(tmp_path, monkeypatch):
+    """Hour ten is done, and eleven is open; it is noon."""
+    monkeypatch.setattr(done_actions, "PAUSES_SECONDS", (0.05, 0.05))
+    table = TableFolder(tmp_path / "lake" / "orders")
+    table.commit(at("11:00:00"), at("11:00:05"), base("f10", partition=TEN), base("f11", partition=ELEVEN))
+    return table
+
+
+@pytest.fixture
+def run(tmp_path, orders):
+    """A run's telling, as `etc apply` does it after its verification."""
+    (tmp_path / "policies").mkdir()
+
+    def tell(done, now="12:00:00"):
+        (tmp_path / "policies" / "a.yml").write_text(POLICY.format(done=done))
+        with Project(tmp_path) as project:
+            (policy,) = project.policies()
+            told = tell_partitions(project.environment, policy, epoch_ms(now))
+        return told.done, told.reopened
+
+    return tell
+
+
+def be_late(table, clock="11:30:00"):
+    table.commit(
+        at(clock), at(clock.replace(":00", ":05", 1)), log("f10", partition=TEN, min_event=epoch_ms("10:05:00"), rows=3)
+    )
+
+
+def compact(table):
+    table.compaction(at("11:45:00"), at("11:45:05"), base("f10", partition=TEN, merged=1))
+
+
+class TestSuccessFile:
+    DONE = "{success_file: _SUCCESS}"
+
+    def test_it_is_there_while_the_partition_is_done(self, run, orders):
+        marker = orders.base / TEN / "_SUCCESS"
+        assert (run(self.DONE), marker.exists()) == ((1, 0), True)
+        assert not (orders.base / ELEVEN / "_SUCCESS").exists()
+        assert run(self.DONE) == (0, 0)
+        be_late(orders)
+        assert (run(self.DONE), marker.exists()) == ((0, 1), False)
+        compact(orders)
+        assert (run(self.DONE), marker.exists()) == ((1, 0), True)
+
+    def test_late_data_that_was_compacted_between_two_runs_is_told_too(self, run, orders):
+        run(self.DONE)
+        be_late(orders)
+        compact(orders)
+        assert run(self.DONE) == (1, 1)
+        event = DoneStore(str(orders.base)).read().partitions[TEN]
+        assert (event.reopened, event.last.number, event.last.kind) == (1, 3, "done")
+
+    def test_it_may_stay(self, run, orders):
+        keep = "{success_file: _SUCCESS, on_late: report}"
+        run(keep)
+        be_late(orders)
+        assert run(keep) == (0, 1)
+        assert (orders.base / TEN / "_SUCCESS").exists()
+
+    def test_that_of_somebody_else_is_never_touched(self, run, orders):
+        marker = orders.base / TEN / "_SUCCESS"
+        marker.touch()
+        assert run(self.DONE) == (1, 0)
+        be_late(orders)
+        run(self.DONE)
+        assert marker.read_bytes() == b""
+
+    def test_readers_of_metadata_pass_over_it(self, run, orders, tmp_path):
+        def read():
+            with Project(tmp_path) as project:
+                return project.environment.read_state(project.policies()[0])
+
+        run(self.DONE)
+        with_it = read()
+        (orders.base / TEN / "_SUCCESS").unlink()
+        assert read() == with_it
+
+    def test_nothing_is_told_while_nobody_knows(self, run, orders, tmp_path):
+        run(self.DONE)
+        (orders.base / TEN / next(f.name for f in (orders.base / TEN).glob("*.parquet"))).unlink()
+        (tmp_path / "policies" / "a.yml").write_text(POLICY.format(done=self.DONE))
+        with Project(tmp_path) as project:
+            assert tell_partitions(project.environment, project.policies()[0], epoch_ms("14:00:00")) is None
+
+    def test_a_record_that_means_nothing_is_an_error(self, run, orders):
+        run(self.DONE)
+        (orders.base / RECORD).write_text("{")
+        with pytest.raises(TableError, match="cannot be read"):
+            run(self.DONE)
+
+
+class TestHttp:
+    @pytest.fixture
+    def done(self, endpoint):
+        return f"{{http: {{url: '{endpoint.url}', secret_headers: {{Authorization: ETC_TEST_TOKEN}}}}, timeout: 500ms}}"
+
+    @pytest.fixture(autouse=True)
+    def _token(self, monkeypatch):
+        monkeypatch.setenv("ETC_TEST_TOKEN", "Bearer s3cret")
+
+    def test_a_cloud_event_is_posted_once(self, run, done, endpoint, orders):
+        assert run(done) == (1, 0)
+        assert run(done) == (0, 0)
+        ((_, event),) = endpoint.posted
+        assert {key: event[key] for key in ("specversion", "type", "subject")} == {
+            "specversion": "1.0",
+            "type": "etc.partition.done",
+            "subject": TEN,
+        }
+        assert event["data"]["ends_ms"] == epoch_ms("11:00:00")
+        headers = endpoint.headers[0]
+        assert (headers["Authorization"], headers["Idempotency-Key"]) == ("Bearer s3cret", event["id"])
+        assert "s3cret" not in (orders.base / RECORD).read_text()
+
+    def test_late_data_are_counted(self, run, done, endpoint, orders):
+        run(done)
+        be_late(orders)
+        compact(orders)
+        assert run(done) == (1, 1)
+        kinds = [event["type"].rpartition(".")[2] for _, event in endpoint.posted]
+        assert kinds == ["done", "reopened", "done"]
+        data = endpoint.posted[1][1]["data"]
+        assert (data["late_writes"], data["late_rows_at_most"], data["late_event_ms"]) == (1, 3, epoch_ms("10:05:00"))
+
+    @pytest.mark.parametrize("answers", [[503, 429], [None], [503, None]])
+    def test_what_may_pass_is_tried_again_with_the_same_key(self, run, done, endpoint, answers):
+        endpoint.answers = list(answers)
+        assert run(done) == (1, 0)
+        assert len(endpoint.posted) == len(answers) + 1
+        assert len({event["id"] for _, event in endpoint.posted}) == 1
+
+    @pytest.mark.parametrize("status", [400, 401, 302])
+    def test_what_is_refused_is_kept_and_told_by_the_next_run(self, run, done, endpoint, status):
+        endpoint.answers = [status]
+        with pytest.raises(RetryableError, match=f"answered with status {status}") as error:
+            run(done)
+        assert (error.value.exit_code, error.value.code, len(endpoint.posted)) == (4, "ETC424", 1)
+        assert run(done) == (1, 0)
+
+    def test_one_that_is_away_and_comes_back_is_told(self, run, orders):
+        away = Endpoint()
+        done = f"{{http: {{url: '{away.url}'}}, timeout: 500ms}}"
+        port = away.server_address[1]
+        away.shutdown()
+        away.server_close()
+        with pytest.raises(RetryableError, match="does not answer"):
+            run(done)
+        with Endpoint(port) as back:
+            assert run(done) == (1, 0)
+            assert len(back.posted) == 1
+            back.shutdown()
+
+    def test_without_its_secret_nothing_is_posted(self, run, done, endpoint, monkeypatch):
+        monkeypatch.delenv("ETC_TEST_TOKEN")
+        with pytest.raises(RetryableError, match="`ETC_TEST_TOKEN` is not set"):
+            run("{command: ['true'], " + done[1:])
+        assert endpoint.posted == []
+
+    def test_another_action_is_told_all_the_same(self, run, done, endpoint, orders):
+        endpoint.answers = [400]
+        with pytest.raises(RetryableError):
+            run("{success_file: _SUCCESS, " + done[1:])
+        assert (orders.base / TEN / "_SUCCESS").exists()
+
+
+class TestCommand:
+    def test_it_has_the_facts_in_its_environment_and_as_json(self, run, tmp_path):
+        run("{command: [sh, -c, 'echo $ETC_EVENT_KIND $ETC_EVENT_PARTITION >> heard; cat > heard.json']}")
+        assert (tmp_path / "heard").read_text() == f"done {TEN}\n"
+        assert json.loads((tmp_path / "heard.json").read_text())["subject"] == TEN
+
+    @pytest.mark.parametrize(
+        ("command", "says"),
+        [
+            ("[sh, -c, 'echo why >&2; exit 3']", "exit code 3: why"),
+            ("[sleep, '5']", "took longer than 0.5 s"),
+            ("[/nowhere]", "cannot be run"),
+        ],
+    )
+    def test_one_that_fails_is_run_again_by_the_next_run(self, run, command, says, tmp_path):
+        with pytest.raises(RetryableError, match=says):
+            run(f"{{command: {command}, timeout: 500ms}}")
+        assert run("{command: [touch, heard], timeout: 500ms}") == (1, 0)
+        assert (tmp_path / "heard").exists()
+
+
+TELL = """
+import sys
+from etc_policy.api.project import Project
+from etc_policy.api import telling
+from etc_policy.run.done_store import DoneStore
+import os, signal
+step, kills = [0], int(sys.argv[1])
+real = DoneStore.update
+def update(self, change):
+    if step[0] == kills:
+        os.kill(os.getpid(), signal.SIGKILL)
+    step[0] += 1
+    return real(self, change)
+DoneStore.update = update
+with Project(".") as project:
+    telling.tell_partitions(project.environment, project.policies()[0], int(sys.argv[2]))
+"""
+
+
+def tell_in_a_process(folder, kills, now):
+    return subprocess.Popen([sys.executable, "-c", TELL, str(kills), str(epoch_ms(now))], cwd=folder)
+
+
+@pytest.mark.parametrize("kills", [0, 1, 2])
+def test_a_run_that_is_killed_anywhere_is_made_up_for(orders, endpoint, tmp_path, kills):
+    """Before the look is kept, before it is begun to tell, and after it was told and before that is noted."""
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yml").write_text(POLICY.format(done=f"{{http: {{url: '{endpoint.url}'}}}}"))
+    killed = tell_in_a_process(tmp_path, kills, "12:00:00")
+    assert killed.wait(60) == -signal.SIGKILL
+    assert len(endpoint.posted) == (1 if kills == 2 else 0)
+    assert tell_in_a_process(tmp_path, 99, "12:00:00").wait(60) == 0
+    assert len({event["id"] for _, event in endpoint.posted}) == 1
+    before = len(endpoint.posted)
+    assert tell_in_a_process(tmp_path, 99, "12:00:00").wait(60) == 0
+    assert len(endpoint.posted) == before
+
+
+def test_two_runs_at_once_tell_once(orders, tmp_path):
+    (tmp_path / "policies").mkdir()
+    slow = "{command: [sh, -c, 'sleep 0.5; echo $ETC_EVENT_PARTITION >> heard']}"
+    (tmp_path / "policies" / "a.yml").write_text(POLICY.format(done=slow))
+    runs = [tell_in_a_process(tmp_path, 99, "13:00:00") for _ in range(3)]
+    assert [one.wait(60) for one in runs] == [0, 0, 0]
+    assert sorted((tmp_path / "heard").read_text().split()) == [TEN, ELEVEN]
+
+
+def test_a_file_of_locks_by_somebody_else_is_not_followed(orders, run, tmp_path):
+    (orders.base / ".hoodie" / ".etc").mkdir()
+    os.symlink(tmp_path / "elsewhere", orders.base / ".hoodie" / ".etc" / "done.turn")
+    with pytest.raises(OSError, match="symbolic"):
+        run("{command: ['true']}")

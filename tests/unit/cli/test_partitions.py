@@ -1,0 +1,151 @@
+"""`etc freshness --by partition`, its JSON, and the gauges."""
+
+import json
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from etc_policy.report.metrics import WORST_PARTITIONS
+from etc_policy.report.schemas import json_schema
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
+from tests.unit.plan.plan_cases import epoch_ms
+
+POLICY = """version: 1
+policies:
+  - name: orders_ro
+    table: lake/orders
+    event_time_column: ts
+    data_latency: 10m
+    partition_time: {from: "h=%Y-%m-%d-%H"}
+"""
+
+
+def hour(number):
+    return f"h=2026-01-01-{number:02}"
+
+
+@pytest.fixture
+def orders(tmp_path, monkeypatch):
+    """A table of hours, of which nine and ten have a log file with an event; it is noon."""
+    monkeypatch.setattr("etc_policy.wiring.time.time_ns", lambda: epoch_ms("12:00:00") * 1_000_000)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yml").write_text(POLICY)
+    table = TableFolder(tmp_path / "lake" / "orders")
+    table.commit(at("08:00:00"), at("08:00:05"), *(base(f"f{n}", partition=hour(n)) for n in range(8, 12)))
+    table.commit(at("09:20:00"), at("09:20:05"), log("f9", partition=hour(9), min_event=epoch_ms("09:10:00")))
+    table.commit(at("10:20:00"), at("10:20:05"), log("f10", partition=hour(10), min_event=epoch_ms("10:10:00")))
+    return table
+
+
+def test_the_worst_come_first(etc, orders):
+    _, out, _ = etc("freshness", "--by", "partition")
+    lines = out[out.index("partitions") :].splitlines()
+    assert lines[0] == "partitions    4: 1 open, 2 closed, 1 done"
+    assert " ".join(lines[1].split()).startswith(
+        f"closed {hour(9)}: RO complete until 2026-01-01 09:09:59.999 UTC; 1 log file (10 B), held back"
+    )
+    assert [word for line in lines for word in line.split() if word.startswith("h=")] == [
+        f"{hour(n)}:" for n in (9, 10, 11, 8)
+    ]
+
+
+def test_json_has_them_all_by_its_schema(etc, orders):
+    _, out, _ = etc("freshness", "--partition", "h=*-09", "--partition", "h=*-08", "--output", "json")
+    assert not list(Draft202012Validator(json_schema("freshness")).iter_errors(json.loads(out)))
+    nine, eight = json.loads(out)["tables"][0]["partitions"]["partitions"]
+    assert (nine["partition"], nine["status"], nine["log_files"], nine["file_id"]) == (hour(9), "closed", 1, "f9")
+    assert (nine["begins_ms"], nine["last_write_ms"]) == (epoch_ms("09:00:00"), epoch_ms("09:20:05"))
+    assert (eight["status"], eight["complete_until_ms"]) == ("done", epoch_ms("11:50:00"))
+
+
+def test_without_the_flag_none_are_reported(etc, orders):
+    _, out, _ = etc("freshness", "--output", "json")
+    assert json.loads(out)["tables"][0]["partitions"] is None
+
+
+def test_beyond_twenty_they_are_counted(etc, orders):
+    orders.commit(at("08:30:00"), at("08:30:05"), *(base(f"x{n}", partition=f"h=2025-12-01-{n:02}") for n in range(24)))
+    _, out, _ = etc("freshness", "--by", "partition")
+    assert "28: 1 open, 2 closed, 25 done" in out
+    assert "and 8 more; `--output json` has them all" in out
+    assert out.count("h=20") == 20
+
+
+def test_a_partition_without_a_time_is_said_once(etc, orders):
+    orders.commit(at("08:30:00"), at("08:30:05"), *(base(f"x{n}", partition=f"h=x{n}") for n in range(3)))
+    _, out, _ = etc("freshness", "--by", "partition")
+    assert "3 partitions without a time by `partition_time.from`, such as `h=x0`" in out
+
+
+def test_gauges_are_bounded(etc, orders, tmp_path):
+    late = [log(f"y{n}", partition=f"h=2025-12-01-{n:02}", min_event=epoch_ms("08:00:00")) for n in range(20)]
+    orders.commit(at("10:30:00"), at("10:30:05"), *late)
+    assert etc("metrics", "write", "etc.prom")[0] == 0
+    text = (tmp_path / "etc.prom").read_text()
+    assert 'etc_partitions{policy="orders_ro",status="closed"' in text
+    assert text.count("\netc_partition_complete_until_timestamp_seconds{") == WORST_PARTITIONS
+    assert "etc_partitions_unparsed{" in text
+
+
+@pytest.mark.parametrize(
+    ("keys", "code", "at_key"),
+    [
+        ("partition_time: {from: dt=%m-%d}", "ETC112", "no year"),
+        ("partition_time: {from: 'dt=%Y', zone: Mars/Base}", "ETC112", "is not a zone"),
+        ("partition_time: {from: 'dt=%Y-%m-%d', length: 1h}", "ETC151", "the length is less"),
+        ("partition_time: {from: 'dt=%Y-%m', length: 30d}", "ETC151", "no fixed length"),
+        ("partition_time: {from: 'dt=%Y'}\n    partition_idle: 2h", "ETC152", "exclude each other"),
+        ("strategy: {on_close: true}", "ETC152", "needs `partition_time`"),
+        ("done: {success_file: _SUCCESS}", "ETC152", "`done` needs"),
+        ("partition_idle: 2h\n    done: {proof: data, success_file: _S}", "ETC152", "needs `partition_time`"),
+        ("partition_time: {from: 'dt=%Y'}\n    done: {success_file: ../x}", "ETC112", "such as `_SUCCESS`"),
+        ("partition_time: {from: 'dt=%Y'}\n    done: {http: {url: 'ftp://x'}}", "ETC112", "`https://host/path`"),
+    ],
+)
+def test_what_cannot_be_is_an_error_at_its_place(etc, orders, tmp_path, keys, code, at_key):
+    (tmp_path / "policies" / "a.yml").write_text(POLICY[: POLICY.index("partition_time")] + keys + "\n")
+    exit_code, _, err = etc("parse")
+    assert exit_code == 1
+    assert f"error[{code}]" in err
+    assert at_key in " ".join(err.split())
+    assert "policies/a.yml:7:" in err or "policies/a.yml:8:" in err
+
+
+class TestApply:
+    """A run of which nothing is due tells who waits; it starts no Spark."""
+
+    @pytest.fixture
+    def done(self, orders, tmp_path, monkeypatch):
+        def no_spark(_):
+            raise AssertionError("Spark was asked for")
+
+        monkeypatch.setattr("etc_policy.wiring.Environment.spark", property(no_spark))
+        for log_file in (
+            *orders.base.glob("h=*/.f*.log.*"),
+            *orders.timeline.glob("*092000*"),
+            *orders.timeline.glob("*102000*"),
+        ):
+            log_file.unlink()
+
+        def write(done):
+            keys = f"    verify: {{level: metadata}}\n    done: {done}\n"
+            (tmp_path / "policies" / "a.yml").write_text(POLICY + keys)
+
+        return write
+
+    def test_partitions_are_told(self, etc, done, orders):
+        done("{success_file: _SUCCESS}")
+        code, out, err = etc("apply", "--yes")
+        assert (code, "partitions    told: 3 done, 0 reopened" in out) == (0, True), err
+        assert sorted(path.parent.name for path in orders.base.glob("h=*/_SUCCESS")) == [hour(8), hour(9), hour(10)]
+        _, out, _ = etc("apply", "--yes", "--output", "json")
+        assert json.loads(out)["tables"][0]["told"] == {"done": 0, "reopened": 0}
+        assert not list(Draft202012Validator(json_schema("run_results")).iter_errors(json.loads(out)))
+
+    def test_what_was_not_told_is_a_retry_and_not_a_failed_compaction(self, etc, done):
+        done("{command: ['false']}")
+        code, out, err = etc("apply", "--yes")
+        assert (code, "error[ETC424]" in err, "nothing due" in out) == (4, True, True)
+        done("{command: ['true']}")
+        assert etc("apply", "--yes")[0] == 0

@@ -1,0 +1,51 @@
+"""The record of who was told, and the turn to tell, on disk and on a bucket."""
+
+import pytest
+
+from etc_policy.errors import RetryableError
+from etc_policy.policy.project_schema import StorageSettings
+from etc_policy.run import done_store
+from etc_policy.run.done_store import DoneStore
+from etc_policy.storage.open_storage import use_storage_settings
+from etc_policy.table.done import DoneEvent, DoneRecord, PartitionRecord
+
+EVENT = DoneEvent(key="k", kind="done", partition="p", number=1, found_at_ms=1, instant="2")
+RECORD = DoneRecord(instant="2", partitions={"p": PartitionRecord(events=(EVENT,), told={"http": 1})})
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def store(request, tmp_path, monkeypatch):
+    monkeypatch.setattr(done_store, "_WAIT_SECONDS", 0.3)
+    if request.param == "disk":
+        return DoneStore(str(tmp_path))
+    request.getfixturevalue("s3_variables")
+    server = request.getfixturevalue("moto_server")
+    use_storage_settings(StorageSettings(endpoint=server.endpoint))
+    return DoneStore(f"s3a://{server.make_bucket()}/t")
+
+
+def test_what_is_kept_is_read_again(store):
+    assert store.read() == DoneRecord()
+    assert store.update(lambda _: RECORD) == RECORD
+    assert store.read() == RECORD
+    assert store.update(lambda kept: kept.begun("http", EVENT)).partitions["p"].begun == {"http": 1}
+
+
+def test_one_tells_at_a_time(store):
+    with store.turn() as renew:
+        renew()
+        with pytest.raises(RetryableError, match="another process is telling"), store.turn():
+            raise AssertionError("two tell at once")
+        renew()
+    with store.turn():
+        pass
+
+
+def test_a_turn_that_was_left_on_a_bucket_ends(store, monkeypatch):
+    if store.base_path.startswith("/"):
+        return  # the kernel gives it back: test_a_run_that_is_killed_anywhere_is_made_up_for
+    held = store.turn()
+    renew = held.__enter__()
+    monkeypatch.setattr(done_store, "_TURN_SECONDS", -5.0)
+    with store.turn(), pytest.raises(RetryableError):
+        renew()  # it was taken over
