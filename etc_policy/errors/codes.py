@@ -80,6 +80,7 @@ class Code(StrEnum):
     NOT_OF_STRATEGY = "ETC148", "A key that does not go with the type of strategy"
     LOCK_IN_PROCESS = "ETC149", "A lock that no other process sees"
     LIMIT_WITHOUT_EFFECT = "ETC150", "A freshness limit that has no effect"
+    OPEN_QUESTION = "ETC151", "A question in a policy file is open"
     CHANGED_SECRET = "ETC144", "A value of the environment may only be used unchanged"
 
     NO_TABLE = "ETC201", "There is no table at that path"

@@ -34,7 +34,9 @@ _ENDS = {
     "442": "Exit code 3.",
     "470": "Exit code 1.",
     "6": "Exit code 64.",
-    **dict.fromkeys(("150", "220", "471", "611", "612"), "A warning: the exit code is that of what else was found."),
+    **dict.fromkeys(
+        ("150", "151", "220", "471", "611", "612"), "A warning: the exit code is that of what else was found."
+    ),
 }
 
 

@@ -92,6 +92,9 @@ PROJECT_FILES: Mapping[Code, str] = {
     "what Hudi has an option for: `target_io` (`bounded_io`, `log_file_size`, `log_file_num`, `day_based`), `min_log_size`\n"
     "(`log_file_size`), `min_log_files` (`log_file_num`), `latest_partitions` (`day_based`), `regex` (`partition_regex`, which\n"
     "needs it). `unbounded` has none. A key may come from a template or from the defaults of a folder: the place says which.",
+    Code.OPEN_QUESTION: "`etc import` writes what it cannot know about a table as a question: a comment that begins with `# ?`,\n"
+    "above a possible answer. Uncomment the answer, or write another one, and take away the `?`. Until then the\n"
+    "policies of the file take part in no run; those of other files do.",
     Code.CHANGED_SECRET: "What `hudi_options` and locks take from `env_var` may be a secret, so files that etc writes keep the\n"
     "reference `{{ env_var('NAME') }}`, and the engine alone gets the value. There is no reference to a value that a filter\n"
     "(`upper`, `trim`, `replace`, `int`) or a sum has changed. Take the variable as it is, alone or with text round it.",
