@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import yaml
 
 from etc_policy.errors.plain_text import one_line
 from etc_policy.hudi.event_time_values import UNIT_OF_DIGITS, kind_of, time_reader
@@ -247,8 +250,8 @@ def render_proposal(survey: Survey) -> str:
     ]
     if any(line.asks for line in lines):
         head.append(
-            f"A line that begins with `{MARK}` is a question. Answer it in the line below and take away the `?`: until then the policy "
-            "takes part in no run, and `etc parse` lists it."
+            f"A line that begins with `{MARK}` is a question. Answer it in the line below and take away the `?`: until then "
+            "the policy takes part in no run, and `etc parse` lists it."
         )
     parts = [*_comment(head, ""), "version: 1", "policies:", f"  - name: {_text(facts.policy.name)}"]
     parts.append(f"    table: {_text(survey.table)}")
@@ -302,8 +305,8 @@ def _text(value: str) -> str:
     """A text as YAML, which Jinja leaves as it is."""
     if _PLAIN.fullmatch(value):
         return value
-    braced = f"{{{{ {json.dumps(value)} }}}}" if "{" in value else value
-    return json.dumps(braced)
+    braced = f"{{{{ {json.dumps(value, ensure_ascii=False)} }}}}" if "{" in value else value
+    return yaml.safe_dump(braced, default_style='"', width=sys.maxsize).strip()
 
 
 class Drift(NamedTuple):
