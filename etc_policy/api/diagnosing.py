@@ -79,7 +79,7 @@ def diagnose_tables(
 ) -> tuple[Finding, ...]:
     """Every check on every table; a table that cannot be read is one finding. With `spark` the metadata table is read too."""
     outcomes = outcomes_of(
-        policies, partial(_read_facts, environment, spark=spark), _diagnose, environment.jobs, environment.progress
+        policies, partial(read_facts, environment, spark=spark), _diagnose, environment.jobs, environment.progress
     )
     findings, _ = entries_of(outcomes, _unreadable)
     return tuple(chain.from_iterable(findings))
@@ -95,8 +95,9 @@ def _unreadable(policy: Policy, error: EtcError) -> tuple[Finding, ...]:
     return (_finding(policy.name, "table", "error", error.with_cause, hint or (f"see {where}" if where else None)),)
 
 
-def _read_facts(environment: Environment, policy: Policy, *, spark: bool) -> TableFacts:
-    state, history, properties = environment.read_whole(policy)
+def read_facts(environment: Environment, policy: Policy, *, spark: bool = False, read_logs: bool = True) -> TableFacts:
+    """All that the checks look at; log files are not opened without `read_logs`."""
+    state, history, properties = environment.read_whole(policy, read_logs=read_logs)
     has_indexes = set(state.metadata_partitions) - {"files"}
     return TableFacts(
         policy=policy,

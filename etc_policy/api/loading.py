@@ -77,6 +77,11 @@ class ProjectReading:
         return tuple(issues)
 
     @property
+    def questions(self) -> tuple[Issue, ...]:
+        """The open questions of its files."""
+        return tuple(issue for issue in self.issues if issue.code == Code.OPEN_QUESTION)
+
+    @property
     def has_errors(self) -> bool:
         """Whether there is no manifest."""
         return any(issue.level == "error" for issue in self.issues)

@@ -33,7 +33,7 @@ from etc_policy.api.arguments import (
     moment_ms,
     span_ms,
 )
-from etc_policy.api.artifacts import write_named, write_text
+from etc_policy.api.artifacts import create_text, write_named, write_text
 from etc_policy.api.one_table import errors_of, raise_all
 from etc_policy.api.workspace import Workspace
 from etc_policy.errors import Issue, PolicyError, UsageError
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from etc_policy.api.site import WrittenSite
     from etc_policy.report.debug import DebugReport
     from etc_policy.report.history import PolicyHistory
+    from etc_policy.report.imports import ImportReport
     from etc_policy.report.metrics import TableObservation
     from etc_policy.report.results import FinishedService, FreshnessReport, RunResults, SyncReport, VerificationReport
     from etc_policy.wiring import Submission
@@ -61,7 +62,7 @@ class Project(Workspace):
     def parse(self) -> tuple[Issue, ...]:
         """All that is wrong with the project's files and its suites; PolicyError where there is no policy file at all."""
         reading = self._read()
-        for issue in reading.suite_issues:
+        for issue in (*reading.questions, *reading.suite_issues):
             if issue.level == "warning":  # those of other files are said by each verb that goes by their policies
                 self._warn(issue)
         return (*reading.issues, *reading.suite_issues)
@@ -105,6 +106,33 @@ class Project(Workspace):
     def writer_form(self, form: writers.FormName, select: Terms = (), exclude: Terms = ()) -> str:
         """The writers' options of what is selected, in one of the forms that `compile` writes; no value of the environment."""
         return "\n".join(writers.FORMS[form].render(one, self._shape(one)) for one in self.policies(select, exclude))
+
+    def import_tables(
+        self, paths: Terms = (), *, buckets: Terms = (), catalogs: Terms = (), diff: bool = False
+    ) -> ImportReport:
+        """Write a policy for each table that the project has not, with what the table does not show as a question.
+
+        `paths` are tables or patterns, `buckets` folders or buckets to search, `catalogs` are `DB` or `DB.PATTERN`. With `diff`
+        nothing is written, and policies that their tables contradict are in the report; without sources they all are compared.
+
+        Raises:
+            PolicyError: the project has errors, so that it is not known which tables it has.
+            SeveralErrors: some table could not be imported; the others were.
+
+        """
+        from etc_policy.api.importing import Importer, Sources, known_tables
+
+        folder = self.environment.folders.policies
+        importer = Importer(
+            self.environment,
+            known_tables(self._read_if_any(), os.path.realpath(self.project_dir)),
+            folder,
+            moment_ms(None),
+            None if diff else lambda name, text: create_text(self.project_dir, name, text, "--project-dir"),
+        )
+        report = importer.run(Sources(*map(_several, (paths, buckets, catalogs))))
+        raise_all(importer.errors, (), report)
+        return report
 
     def plan(
         self,
@@ -369,6 +397,11 @@ class Project(Workspace):
         withdrawn, errors = undo_tables(self.environment, policies)
         raise_all(errors, (), dict(withdrawn))
         return dict(withdrawn)
+
+
+def _several(given: Terms) -> tuple[str, ...]:
+    """Paths as they are given: blanks and commas are part of them."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def writer_options(name: str, project_dir: File = ".", *, target: str | None = None) -> dict[str, str]:

@@ -35,6 +35,7 @@ from etc_policy.policy.selection import Selection, disabled_policies, require_so
 from etc_policy.policy.settings import read_own_settings
 from etc_policy.policy.targets import Target
 from etc_policy.policy.writers import TableShape
+from etc_policy.table.formats import count_of
 from etc_policy.wiring import Environment
 
 
@@ -202,6 +203,15 @@ class Workspace:
             self._last = read_whole_project(self.project_dir, self.target, self._state, self._variables)
         return self._last
 
+    def _read_if_any(self) -> ProjectReading | None:
+        """The project; None where it has no policy file yet."""
+        try:
+            return self._read()
+        except PolicyError as error:
+            if {issue.code for issue in error.issues} != {Code.NO_POLICIES}:
+                raise
+            return None
+
     def _target_and_folders(self) -> tuple[Target, Folders]:
         if self._last is not None and not self._last.has_errors:
             return self._last.files.target, self._last.files.folders
@@ -213,7 +223,11 @@ class Workspace:
         first = "manifest" not in reading.__dict__
         manifest = reading.manifest
         for issue in reading.issues if first else ():
-            self._warn(issue)
+            if issue.code != Code.OPEN_QUESTION:
+                self._warn(issue)
+        if first and reading.questions:
+            text = count_of(len(reading.questions), "question")
+            self._note(f"open: {text}; the policies of these files take part in no run (`etc parse` lists them)")
         return manifest
 
     def _every_ms(self, reading: ProjectReading, policies: tuple[Policy, ...], every: timedelta | None) -> int | None:

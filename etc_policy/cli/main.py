@@ -32,6 +32,7 @@ P = ParamSpec("P")
 #: Every command: where it is, and its line in `etc --help` (a test holds the two equal).
 COMMANDS = {
     "init": ("etc_policy.cli.init:command", "Start a project with one commented policy"),
+    "import": ("etc_policy.cli.import_:command", "Write policies for tables that exist"),
     "parse": ("etc_policy.cli.parse:command", "Check the project's files"),
     "compile": ("etc_policy.cli.compile:command", "Write the manifest and the writers' options"),
     "ls": ("etc_policy.cli.ls:command", "List policies"),

@@ -236,6 +236,10 @@ class Code(StrEnum):
     NEVER_CLOSES = ("ETC152", _PROJECT, "A key that needs partitions to close",
         "A partition closes `data_latency` after its end, which `partition_time` says; where partitions are about no time, "
         "`partition_idle` says after which quiet one is done. A policy has one of the two, or neither.")
+    OPEN_QUESTION = ("ETC153", _WARNING, "A question in a policy file is open",
+        "`etc import` writes what it cannot know about a table as a question: a comment that begins with `# ?`, above a possible "
+        "answer. Uncomment the answer, or write another one, and take away the `?`. Until then the policies of the file take "
+        "part in no run; those of other files do.")
     CHANGED_SECRET = ("ETC144", _PROJECT, "A value of the environment may only be used unchanged",
         "What `hudi_options` and locks take from `env_var` may be a secret, so files that etc writes keep the\n"
         "reference `{{ env_var('NAME') }}`, and the engine alone gets the value. There is no reference to a value that a "

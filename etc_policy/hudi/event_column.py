@@ -53,22 +53,27 @@ def _is_tracked(event_time: EventTime, column_type: str | None) -> bool:
 
 def column_type_of(event_time: EventTime, commits: Mapping[str, CommitMetadata], base: str) -> str | None:
     """The Avro type of the event-time column in the newest schema; None where no commit carries a schema."""
+    fields = newest_fields(commits, base)
+    if fields is None:
+        return None
     column = event_time.column
+    found = find_column(fields, column)
+    if found is not None:
+        return _time_type(type_name(found[1]), event_time, base)
+    known = [name for name in (text_of(field["name"]) for field in fields) if not name.startswith("_hoodie")]
+    names = ", ".join([*known[:_NAMED], *(["..."] if len(known) > _NAMED else [])])
+    hint = f"its columns are {names}"
+    raise TableError(
+        Code.NO_EVENT_TIME_COLUMN, f"table `{base}` has no column `{column}` to take event times from", hint=hint
+    )
+
+
+def newest_fields(commits: Mapping[str, CommitMetadata], base: str) -> list[Any] | None:
+    """The columns of the newest schema; None where no commit carries one."""
     for requested in sorted(commits, reverse=True):
         schema = commits[requested].extra.get("schema")
-        if not schema or schema == _NO_SCHEMA:
-            continue
-        decoded = decode_metadata(schema.encode(), f"{base}: the schema in {requested}")
-        fields = list_of(decoded.get("fields"))
-        found = find_column(fields, column)
-        if found is not None:
-            return _time_type(_type_name(found[1]), event_time, base)
-        known = [name for name in (text_of(field["name"]) for field in fields) if not name.startswith("_hoodie")]
-        names = ", ".join([*known[:_NAMED], *(["..."] if len(known) > _NAMED else [])])
-        hint = f"its columns are {names}"
-        raise TableError(
-            Code.NO_EVENT_TIME_COLUMN, f"table `{base}` has no column `{column}` to take event times from", hint=hint
-        )
+        if schema and schema != _NO_SCHEMA:
+            return list_of(decode_metadata(schema.encode(), f"{base}: the schema in {requested}").get("fields"))
     return None
 
 
@@ -85,9 +90,10 @@ def _time_type(column_type: str, event_time: EventTime, base: str) -> str:
     return column_type
 
 
-def _type_name(avro_type: Any) -> str:
+def type_name(avro_type: Any) -> str:
+    """The name of a column's Avro type: its logical type where it has one."""
     if isinstance(avro_type, list):
-        return _type_name(next((t for t in avro_type if t != "null"), "null"))
+        return type_name(next((t for t in avro_type if t != "null"), "null"))
     if isinstance(avro_type, dict):
         return str(avro_type.get("logicalType") or avro_type["type"])
     return str(avro_type)

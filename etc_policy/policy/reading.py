@@ -17,6 +17,7 @@ from etc_policy.policy.findings import schema_issues
 from etc_policy.policy.layers import DEFAULT_KEYS, FolderDefaults, Layer, layer_of, merge
 from etc_policy.policy.loading import FOR_EACH, NO_VALUE, Loaded, items_of, load_file
 from etc_policy.policy.project import DeclaredPolicy, FileMarks, Places, ProjectFiles
+from etc_policy.policy.questions import open_questions
 from etc_policy.policy.schema import PolicyDeclaration, PolicyEntry, PolicyFileShape, TemplateFile
 from etc_policy.policy.scope import Scope, Value, require_known
 from etc_policy.policy.secrets import is_secret
@@ -122,7 +123,11 @@ class _ProjectReader:
         }
 
     def policies(self, source: SourceFile) -> Iterator[DeclaredPolicy]:
-        """The file's policies that are right by themselves."""
+        """The file's policies that are right by themselves; none of a file with open questions."""
+        questions = list(open_questions(source))
+        if questions:
+            self.issues += questions
+            return
         loaded = load_file(source, self._scope, _HINT, late="policies")
         items = list(self._items(loaded))
         items = items if loaded.value is not None else []

@@ -16,6 +16,7 @@ from etc_policy.policy.project_schema import ProjectFile
 from etc_policy.policy.schema import PolicyFile
 from etc_policy.report.debug import DEBUG_SCHEMA_VERSION, DebugReport
 from etc_policy.report.history import HISTORY_SCHEMA_VERSION, PolicyHistories, PolicyHistory
+from etc_policy.report.imports import IMPORT_SCHEMA_VERSION, ImportReport
 from etc_policy.report.results import RESULTS_SCHEMA_VERSION, FreshnessReport, RunResults, VerificationReport
 from etc_policy.report.run_files import RUN_FILE_SCHEMA_VERSION, RunFile
 
@@ -44,6 +45,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "history": Document(PolicyHistory, HISTORY_SCHEMA_VERSION, "etc", "`etc history NAME --output json`"),
     "histories": Document(PolicyHistories, HISTORY_SCHEMA_VERSION, "etc", "`etc history --select TERM --output json`"),
     "debug": Document(DebugReport, DEBUG_SCHEMA_VERSION, "etc", "`etc debug --output json`"),
+    "import": Document(ImportReport, IMPORT_SCHEMA_VERSION, "etc", "`etc import --output json`"),
     "verification": Document(VerificationReport, RESULTS_SCHEMA_VERSION, "etc", "`etc verify --output json`"),
 }
 

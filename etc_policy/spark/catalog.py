@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from etc_policy.errors import RetryableError, TableError, first_line
+from etc_policy.errors import EtcError, RetryableError, TableError, first_line
 from etc_policy.errors.codes import Code
 from etc_policy.report.sync import PREFIX, PropertyChanges
 from etc_policy.spark.interrupts import raise_if_interrupted
@@ -88,6 +88,26 @@ def table_location(spark: Any, name: str) -> str:
     if "/" not in location:
         raise TableError(Code.UNKNOWN_CATALOG_TABLE, f"the Spark catalog names no location for `{name}`")
     return location.removeprefix("file:")
+
+
+def tables_in(spark: Any, database: str, pattern: str) -> Iterator[tuple[str, str | EtcError]]:
+    """Each table of a database whose name matches, as `db.table`, with its path or why that is not known; views are left out.
+
+    Raises:
+        RetryableError: the catalog cannot be asked, or has no such database.
+
+    """
+    with catalog_errors(f"{database}.{pattern}"):
+        rows = spark.sql(f"SHOW TABLES IN {_quoted(database)} LIKE {_text(pattern)}").collect()
+        views = {row["viewName"] for row in spark.sql(f"SHOW VIEWS IN {_quoted(database)}").collect()}
+    for row in rows:
+        if row["isTemporary"] or row["tableName"] in views:
+            continue
+        name = f"{database}.{row['tableName']}"
+        try:
+            yield name, table_location(spark, _quoted(name))
+        except EtcError as error:
+            yield name, error
 
 
 @contextmanager

@@ -182,12 +182,16 @@ def foreign_compactions(facts: TableFacts) -> Found:
     return "warn", message, hint
 
 
+def has_buckets(state: TableState) -> bool:
+    """Whether the names of all file groups begin with numbers of buckets; not known of a table without any."""
+    return bool(state.slices) and all(_BUCKET.match(one.file_id) for one in state.slices)
+
+
 def declared_index(facts: TableFacts) -> Found:
     """Whether the table looks as it would under the index that the policy declares."""
     index, partitions = facts.policy.writer.index, facts.state.metadata_partitions
-    ids = [one.file_id for one in facts.state.slices]
-    buckets = bool(ids) and all(_BUCKET.match(file_id) for file_id in ids)
-    if index == "bucket" and ids and not buckets:
+    buckets = has_buckets(facts.state)
+    if index == "bucket" and facts.state.slices and not buckets:
         return "error", "declared `bucket`, but its file groups carry no bucket numbers", "correct `writer.index`"
     if index not in (None, "unknown", "bucket") and buckets:
         return "error", f"declared `{index}`, but its file groups are buckets", "set `writer.index: bucket`"

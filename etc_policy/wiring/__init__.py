@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,8 @@ from etc_policy.wiring.sessions import SparkSessions as SparkSessions
 
 if TYPE_CHECKING:
     from etc_policy.demo.demo import Demo as Demo
+    from etc_policy.errors import EtcError
+    from etc_policy.hudi.survey import Columns, Range
     from etc_policy.policy.writers import TableShape
     from etc_policy.report.checks import Check
     from etc_policy.report.glue_catalog import GlueCatalog
@@ -100,12 +102,39 @@ class Readings(SparkSessions):
         )
         return self._with_log_times(policy, state, all_logs=all_logs), history
 
-    def read_whole(self, policy: Policy) -> WholeTable:
+    def read_whole(self, policy: Policy, *, read_logs: bool = True) -> WholeTable:
         """The state of a policy's table as `read_state` gives it, and all of its past, from one reading."""
         from etc_policy.hudi.table import FileTableReader
 
         whole = FileTableReader(seen=self.note_state).read_whole(self.locate(policy), policy.event_time)
-        return whole._replace(state=self._with_log_times(policy, whole.state))
+        state = self._with_log_times(policy, whole.state) if read_logs else self._with_apply_state(whole.state)
+        return whole._replace(state=state)
+
+    def find_tables(self, location: str) -> Iterator[str | EtcError]:
+        """The paths of the tables below a folder or in a bucket, and an error for each folder that cannot be read."""
+        from etc_policy.hudi.survey import find_tables
+
+        self._reach_storages()
+        return find_tables(location)
+
+    def catalog_tables(self, database: str, pattern: str) -> Iterator[tuple[str, str | EtcError]]:
+        """The tables `db.table` of the catalog whose names match, each with its path or why that is not known."""
+        from etc_policy.spark.catalog import tables_in
+
+        return tables_in(self.catalog_spark, database, pattern)
+
+    def columns(self, location: str) -> Columns:
+        """The columns of a table that has no policy yet, and its properties."""
+        from etc_policy.hudi.survey import read_columns
+
+        self._reach_storages()
+        return read_columns(location)
+
+    def column_ranges(self, state: TableState, names: Sequence[str]) -> dict[str, Range]:
+        """What the newest base file of a table holds of some columns, by its footer."""
+        from etc_policy.hudi.survey import column_ranges
+
+        return column_ranges(state.base_path, newest_base_file(state.slices), names)
 
     def _with_log_times(self, policy: Policy, state: TableState, *, all_logs: bool = False) -> TableState:
         if not self.metadata_only and (all_logs or state.lacks_event_times):

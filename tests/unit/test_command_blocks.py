@@ -164,6 +164,19 @@ def test_a_table_is_looked_at_before_it_is_adopted(tmp_path, blocks):
     assert (tmp_path / "lake" / "orders" / ".hoodie" / "hoodie.properties").read_bytes() == before
 
 
+def test_a_lake_becomes_a_project(tmp_path, blocks):
+    make_table(tmp_path / "lake" / "orders")
+    found, parsed, planned, compared = blocks
+    shell = Shell(tmp_path)
+    assert "1 table: 1 written" in shell.succeeds(found)
+    shell.succeeds(parsed)
+    file = tmp_path / "policies" / "orders.yml"
+    answered = file.read_text().replace("# ? ", "# ").replace("# data_latency: 1h", "data_latency: 1h")
+    file.write_text(answered)
+    assert "1 to compact" in shell.succeeds(planned)
+    assert "1 table: 1 in project" in shell.succeeds(compared)
+
+
 def test_a_part_of_many_tables(tmp_path, blocks):
     """The page's own project; its production lies in the test's folder."""
     defaults, template, extending, loop, targets = yaml_blocks("docs/how-to/many-tables.md")

@@ -304,6 +304,25 @@ def test_submit_saves_the_files_of_the_command(folder, etc_json, saved):
     assert {"submit/etc_job.json", "submit/etc_job.py", "submit/spark.properties"} <= by_command.keys()
 
 
+def test_import_tables(folder, etc_json):
+    shutil.copytree(folder / "lake" / "orders", folder / "lake" / "clicks")
+    found = []
+    for by_command in (True, False):
+        if by_command:
+            report = etc_json("import", "--bucket", "lake")
+        else:
+            report = json.loads(Project(folder).import_tables(buckets="lake").model_dump_json())
+        path = folder / "policies" / "clicks.yml"
+        text = re.sub("at 20.* UTC from", "", path.read_text())
+        path.unlink()
+        found.append((report, text, left_in(folder)))
+    assert found[0] == found[1]
+    assert [(one["policy"], one["status"]) for one in found[0][0]["tables"]] == [
+        ("clicks", "written"),
+        ("orders_ro", "known"),
+    ]
+
+
 def test_histories(folder, etc_json):
     printed, by_command = etc_json("history", "--select", "*_ro"), left_in(folder)
     with pytest.raises(SeveralErrors) as error:
@@ -381,6 +400,7 @@ COMPARED = {
     "policies": test_policies_are_those_that_are_listed,
     "explain": test_explain_is_what_compile_prints_and_leaves_nothing,
     "writer_form": test_a_writer_form_is_what_compile_prints_and_leaves_nothing,
+    "import_tables": test_import_tables,
     "writer_options": test_options_are_those_that_compile_writes,
     "flink_options": test_options_are_those_that_compile_writes,
 }

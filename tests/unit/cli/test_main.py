@@ -81,7 +81,7 @@ def test_an_interruption_is_an_object_too(etc, command):
     ("arguments", "said", "hint"),
     [
         (["pase"], "there is no command `pase`", "did you mean `parse`?"),
-        (["xyz"], "there is no command `xyz`", "the commands are init, parse, compile"),
+        (["xyz"], "there is no command `xyz`", "the commands are init, import, parse, compile"),
         (["--nope"], "no such option", "run `etc --help`"),
         (["parse", "--nope"], "no such option", "run `etc parse --help`"),
         (["parse", "--output", "xml"], "invalid value for `--output`: `xml` is not one of", "run `etc parse --help`"),

@@ -1,0 +1,309 @@
+"""`etc import`: policies for tables that exist, from their metadata and the footers of base files; a project's own stay."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from etc_policy import __version__
+from etc_policy.api.diagnosing import read_facts
+from etc_policy.api.loading import ProjectReading
+from etc_policy.api.one_table import outcomes_of
+from etc_policy.errors import EtcError, PolicyError, TableError, UsageError
+from etc_policy.errors.codes import Code
+from etc_policy.errors.plain_text import one_line
+from etc_policy.policy.locations import location_fault, location_identity, resolve_location
+from etc_policy.policy.manifest import Policy
+from etc_policy.policy.questions import MARK
+from etc_policy.policy.yaml_marks import load_marked
+from etc_policy.report.imports import DriftedKey, ImportedTable, ImportReport
+from etc_policy.table.instants import instant_to_ms
+from etc_policy.verify.diagnosis import TableFacts
+from etc_policy.verify.proposal import Survey, find_drift, proposed_lines, render_proposal, time_columns
+from etc_policy.wiring import Environment
+
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9_-]+")
+_LONGEST_NAME = 100
+#: What a policy says until the table has been looked at.
+_PROVISIONAL_LATENCY_MS = 3_600_000
+#: Why a table that was found, not named, is left out.
+_NO_MATTER = (Code.NOT_MERGE_ON_READ, Code.BOOTSTRAP_TABLE, Code.NOT_HUDI)
+_GLOB = re.compile(r"[*?\[]")
+_DATABASE = re.compile(r"(?P<database>\w+)(?:\.(?P<pattern>[\w*|]+))?")
+
+
+class Sources(NamedTuple):
+    """Where tables are looked for: paths or patterns of them, folders to search, and `DB` or `DB.PATTERN` of the catalog."""
+
+    paths: Sequence[str] = ()
+    buckets: Sequence[str] = ()
+    catalogs: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTables:
+    """What the project has: its policies, tables of files with open questions, names that are taken, and where paths begin."""
+
+    root: str
+    policies: tuple[Policy, ...] = ()
+    open_tables: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+
+    def identity(self, location: str) -> str:
+        """The same for every way of writing one table."""
+        found = location_identity(resolve_location(location, self.root))
+        return os.path.realpath(found) if found.startswith("/") else found
+
+
+class _Found(NamedTuple):
+    """A table's location; `is_named` says that somebody named it, `ro_table` is its read-optimized one in the catalog."""
+
+    location: str
+    is_named: bool = False
+    ro_table: str | None = None
+
+
+@dataclass(frozen=True)
+class Importer:
+    """Looks at tables and writes a policy for each new one by `write`, or says what would be written where it is None."""
+
+    environment: Environment
+    known: KnownTables
+    folder: str
+    clock_ms: int
+    write: Callable[[str, str], None] | None = None
+    errors: list[EtcError] = field(default_factory=list)
+
+    def run(self, sources: Sources) -> ImportReport:
+        """What became of each table; `errors` has what went wrong, table by table."""
+        is_diff = self.write is None
+        found = self._found(sources)
+        if is_diff and not any(sources):
+            found = {self.known.identity(one.table): _Found(one.table, is_named=True) for one in self.known.policies}
+        owners = {self.known.identity(one.table): one for one in self.known.policies}
+        new = {key: one for key, one in found.items() if key not in owners and key not in self.known.open_tables}
+        tables: dict[str, ImportedTable] = {}
+        for key in found.keys() - new.keys():
+            tables[key] = self._known(found[key], owners.get(key))
+        if is_diff:
+            tables |= self._compared({key: owners[key] for key in found if key in owners})
+        tables |= self._new(new)
+        return ImportReport(etc_version=__version__, tables=tuple(tables[key] for key in found))
+
+    def _known(self, found: _Found, owner: Policy | None) -> ImportedTable:
+        if owner is not None:
+            return ImportedTable(table=owner.table, policy=owner.name, status="known", file=owner.source)
+        name = policy_name(found.location, ())
+        return ImportedTable(table=found.location, policy=name, status="known", reason="its file has open questions")
+
+    def _compared(self, owners: Mapping[str, Policy]) -> dict[str, ImportedTable]:
+        def compare(policy: Policy, facts: TableFacts) -> ImportedTable:
+            drift = tuple(DriftedKey(**one._asdict()) for one in find_drift(facts))
+            status = "drifted" if drift else "known"
+            return ImportedTable(table=policy.table, policy=policy.name, status=status, file=policy.source, drift=drift)
+
+        read = self._read_facts
+        outcomes = outcomes_of(owners.values(), read, compare, self.environment.jobs, self.environment.progress)
+        return {
+            key: self._failed(policy, outcome) if isinstance(outcome, EtcError) else outcome
+            for key, (policy, outcome) in zip(owners, outcomes, strict=True)
+        }
+
+    def _new(self, found: Mapping[str, _Found]) -> dict[str, ImportedTable]:
+        """The tables that the project has not; `key` is the identity of each."""
+        names, policies = set(self.known.names), {}
+        for key, one in found.items():
+            name = policy_name(one.location, names)
+            names.add(name)
+            policies[name] = (key, one)
+
+        def read(policy: Policy) -> Survey:
+            return self._survey(policy, policies[policy.name][1])
+
+        chosen = [self._provisional(name, one.location) for name, (_, one) in policies.items()]
+        outcomes = outcomes_of(chosen, read, self._written, self.environment.jobs, self.environment.progress)
+        tables = {}
+        for policy, outcome in outcomes:
+            key, one = policies[policy.name]
+            if isinstance(outcome, EtcError):
+                outcome = self._failed(policy, outcome, is_named=one.is_named)
+            tables[key] = outcome
+        return tables
+
+    def _failed(self, policy: Policy, error: EtcError, *, is_named: bool = True) -> ImportedTable:
+        is_error = is_named or error.code not in _NO_MATTER
+        if is_error:
+            self.errors.append(error)
+        return ImportedTable(
+            table=policy.table,
+            policy=policy.name,
+            status="failed" if is_error else "left_out",
+            reason=error.message,
+            reason_code=str(error.code),
+        )
+
+    def _provisional(self, name: str, location: str) -> Policy:
+        values = {
+            "name": name,
+            "table": location,
+            "event_time": {"column": "_"},
+            "data_latency_ms": _PROVISIONAL_LATENCY_MS,
+        }
+        policy = Policy.model_validate(values)
+        return policy.model_copy(
+            update={"writer": policy.writer.model_copy(update={"lock": dict(self.environment.target.lock)})}
+        )
+
+    def _read_facts(self, policy: Policy) -> TableFacts:
+        return read_facts(self.environment, policy, read_logs=False)
+
+    def _survey(self, policy: Policy, found: _Found) -> Survey:
+        table = self._as_written(found.location)
+        if fault := location_fault(table):
+            raise TableError(Code.BAD_TABLE, f"`{table}` cannot be the table of a policy: it {fault[0]}", hint=fault[1])
+        try:
+            columns = self.environment.columns(found.location)
+        except TableError as error:
+            if error.code == Code.NO_TABLE:
+                error.hint = None  # it is about a policy
+            raise
+        names = time_columns(columns.types, columns.properties)
+        if not names:
+            shown = ", ".join(columns.types) or "not known, as no commit carries a schema"
+            message = (
+                f"`{found.location}` has no column that can hold event times; its columns are {one_line(shown)[:300]}"
+            )
+            raise TableError(
+                Code.NO_EVENT_TIME_COLUMN, message, hint="write the policy by hand: docs/how-to/existing-table.md"
+            )
+        is_old = int(columns.properties["hoodie.table.version"]) < 8
+        strategy = policy.strategy.model_copy(update={"granularity": "file_slice"}) if is_old else policy.strategy
+        event_time = policy.event_time.model_copy(update={"column": names[0]})
+        facts = self._read_facts(policy.model_copy(update={"event_time": event_time, "strategy": strategy}))
+        ranges = self.environment.column_ranges(facts.state, names)
+        written = max((one.base_instant for one in facts.state.slices if one.base_file), default=None)
+        written_ms = None if written is None else instant_to_ms(written, ZoneInfo(facts.state.timezone))
+        return Survey(table, facts, columns.types, ranges, written_ms, found.ro_table)
+
+    def _written(self, policy: Policy, survey: Survey) -> ImportedTable:
+        asked = tuple(line.key for line in proposed_lines(survey) if line.asks)
+        if self.write is None:
+            return ImportedTable(table=policy.table, policy=policy.name, status="new", questions=asked)
+        file = f"{self.folder}/{policy.name}.yml"
+        self.write(file, render_proposal(survey))
+        return ImportedTable(table=policy.table, policy=policy.name, status="written", file=file, questions=asked)
+
+    def _as_written(self, location: str) -> str:
+        """The location as the policy names it: from the target's `table_root`, where it lies below that."""
+        root = f"{self.known.root.rstrip('/')}/"
+        below = location.removeprefix(root)
+        return location if below == location else f"./{below}" if "/" not in below and "." in below else below
+
+    def _found(self, sources: Sources) -> dict[str, _Found]:
+        """Each table once, by its identity; what cannot be searched is an error."""
+        found: dict[str, _Found] = {}
+        for one in _locations(self.environment, sources):
+            if isinstance(one, EtcError):
+                self.errors.append(one)
+                continue
+            key = self.known.identity(one.location)
+            before = found.get(key)
+            found[key] = one if before is None else before._replace(ro_table=before.ro_table or one.ro_table)
+        return found
+
+
+def _locations(environment: Environment, sources: Sources) -> Iterator[_Found | EtcError]:
+    for path in sources.paths:
+        yield from _of_path(path)
+    for bucket in sources.buckets:
+        yield from _searched(partial(environment.find_tables, _absolute(bucket)))
+    for text in sources.catalogs:
+        yield from _of_catalog(environment, text)
+
+
+def _of_path(path: str) -> Iterator[_Found | EtcError]:
+    if ":/" in path or not _GLOB.search(path) or Path(path).exists():
+        yield _Found(_absolute(path), is_named=True)
+        return
+    matches = sorted(one for one in glob.glob(path) if Path(one).is_dir())  # noqa: PTH207 - a pattern from the root too
+    if not matches:
+        yield TableError(Code.NO_TABLE, f"no folder matches `{path}`", hint="`--bucket` searches a folder at any depth")
+    yield from (_Found(_absolute(one), is_named=True) for one in matches)
+
+
+def _searched(search: Callable[[], Iterable[str | EtcError]]) -> Iterator[_Found | EtcError]:
+    try:
+        for one in search():
+            yield one if isinstance(one, EtcError) else _Found(one)
+    except EtcError as error:
+        yield error
+
+
+def _of_catalog(environment: Environment, text: str) -> Iterator[_Found | EtcError]:
+    named = _DATABASE.fullmatch(text)
+    if named is None:
+        yield UsageError(
+            Code.USAGE, f"`{text[:60]}` is not a database, or `DB.PATTERN`", hint="such as `--catalog 'sales.*_mor'`"
+        )
+        return
+    count = 0
+    try:
+        for name, location in environment.catalog_tables(named["database"], named["pattern"] or "*"):
+            count += 1
+            ro_table = name if name.endswith("_ro") else None
+            yield location if isinstance(location, EtcError) else _Found(location.rstrip("/"), ro_table=ro_table)
+    except EtcError as error:
+        yield error
+        return
+    if not count:
+        yield TableError(Code.UNKNOWN_CATALOG_TABLE, f"no table of the catalog matches `{text}`")
+
+
+def _absolute(path: str) -> str:
+    return path.rstrip("/") if ":/" in path else os.path.abspath(path)  # noqa: PTH100 - links are kept as they are named
+
+
+def policy_name(location: str, taken: Iterable[str]) -> str:
+    """A name for the policy of a table: its folder's, with that of the folder above where it is taken."""
+    parts = [part for part in PurePosixPath(location.partition(":/")[2] or location).parts if part != "/"]
+    last = _name_of(parts[-1:])
+    names = (last, _name_of(parts[-2:]), *(f"{last[: _LONGEST_NAME - 8]}_{number}" for number in range(2, 1_000_000)))
+    return next(name for name in names if name not in taken)
+
+
+def _name_of(parts: Sequence[str]) -> str:
+    plain = _NOT_IN_NAMES.sub("_", "_".join(parts).lower()).strip("_-") or "table"
+    return (plain if plain[0].isalpha() else f"table_{plain}")[:_LONGEST_NAME]
+
+
+def known_tables(reading: ProjectReading | None, root: str) -> KnownTables:
+    """What a project has already; without files nothing."""
+    if reading is None:
+        return KnownTables(root)
+    policies = reading.manifest.policies
+    known = KnownTables(reading.manifest.table_root or root, policies)
+    texts = {path: text for path, text in reading.files.texts.items() if MARK in text}
+    asked = [item for path, text in texts.items() for item in _items(path, text)]
+    stems = (Path(path).stem for path in reading.files.texts)
+    return replace(
+        known,
+        open_tables=frozenset(known.identity(str(item.get("table"))) for item in asked),
+        names=frozenset([*(one.name for one in policies), *(str(item.get("name")) for item in asked), *stems]),
+    )
+
+
+def _items(path: str, text: str) -> list[dict[str, object]]:
+    """The policies in a file with open questions, as they are written."""
+    try:
+        value = load_marked(text, path).value
+    except PolicyError:
+        return []
+    listed = value.get("policies") if isinstance(value, dict) else None
+    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []

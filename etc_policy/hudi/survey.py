@@ -1,0 +1,137 @@
+"""What `etc import` looks at before there is a policy: where tables are, their columns, and what base files hold of these."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from etc_policy.errors import EtcError, TableError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.avro_columns import find_column, leaf_names
+from etc_policy.hudi.event_column import newest_fields, type_name
+from etc_policy.hudi.properties import read_properties
+from etc_policy.hudi.stable_reading import read_until_stable
+from etc_policy.hudi.table_commits import is_write
+from etc_policy.hudi.timeline import read_timeline
+from etc_policy.storage.open_storage import open_reader
+from etc_policy.storage.port import OWN_FOLDER, TableReader
+
+#: So deep tables are looked for, and in so many folders at most.
+MAX_DEPTH, MAX_FOLDERS = 6, 20_000
+_FILES = (".parquet", ".orc", ".avro", ".json", ".csv", ".gz", ".log", ".txt", ".crc", ".jar")
+
+
+class Columns(NamedTuple):
+    """The Avro type of each column by its name, as the last commit with a schema has them, and the table's properties."""
+
+    types: Mapping[str, str]
+    properties: Mapping[str, str]
+
+
+class Range(NamedTuple):
+    """The smallest and the largest value of a column in one base file, as they are stored."""
+
+    first: int | str
+    last: int | str
+
+
+def read_columns(base_path: str) -> Columns:
+    """The columns of a merge-on-read table, but for Hudi's own; none where no commit has a schema.
+
+    Raises:
+        TableError: no table there, or one that cannot be handled.
+        RetryableError: the timeline kept changing while it was read.
+
+    """
+    storage = open_reader(base_path)
+    properties = read_properties(storage)
+    return read_until_stable(storage.location, lambda: Columns(_types(storage, properties), properties))
+
+
+def _types(storage: TableReader, properties: Mapping[str, str]) -> dict[str, str]:
+    timeline = read_timeline(storage, properties)
+    written = sorted((f.requested for f in map(timeline.latest, timeline.files) if is_write(f)), reverse=True)
+    for requested in written:
+        fields = newest_fields({requested: timeline.commit(requested)}, storage.location)
+        if fields is not None:
+            names = (name for name in leaf_names(fields) if not name.startswith("_hoodie"))
+            found = ((name, find_column(fields, name)) for name in names)
+            return {name: type_name(column[1]) for name, column in found if column is not None}
+    return {}
+
+
+def column_ranges(base_path: str, base_file: str | None, names: Sequence[str]) -> dict[str, Range]:
+    """What the footer of a base file says of the columns; nothing without pyarrow, or where it cannot be read."""
+    if base_file is None or not base_file.endswith(".parquet") or importlib.util.find_spec("pyarrow") is None:
+        return {}
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with open_reader(base_path).open(base_file) as opened:
+            footer = parquet.ParquetFile(opened).metadata
+            found = [(part, footer.row_group(n).column(part)) for n, part in _parts(footer)]
+    except (pyarrow.ArrowException, OSError):
+        return {}
+    ends: dict[str, list[Any]] = {}
+    for _, column in found:
+        statistics = column.statistics
+        if column.path_in_schema in names and statistics is not None and statistics.has_min_max:
+            ends.setdefault(column.path_in_schema, []).extend(_ends(statistics))
+    return {name: Range(min(values), max(values)) for name, values in ends.items()}
+
+
+def _parts(footer: Any) -> Iterator[tuple[int, int]]:
+    return ((n, part) for n in range(footer.num_row_groups) for part in range(footer.num_columns))
+
+
+def _ends(statistics: Any) -> tuple[Any, Any]:
+    if statistics.physical_type == "BYTE_ARRAY":
+        return str(statistics.min), str(statistics.max)
+    return statistics.min_raw, statistics.max_raw
+
+
+def find_tables(location: str) -> Iterator[str | EtcError]:
+    """The paths of the tables in a folder, at any depth up to `MAX_DEPTH`, and an error for each folder that is not read.
+
+    Nothing is looked for in tables, in partitions (`day=1`), and in folders that begin with `.` or `_`.
+    """
+    storage, waiting, seen = open_reader(location), [("", 0)], 0
+    while waiting:
+        folder, depth = waiting.pop()
+        seen += 1
+        if seen > MAX_FOLDERS:
+            hint = "name a folder further down"
+            message = f"`{location}` has more than {MAX_FOLDERS:,} folders; the rest was not searched"
+            yield TableError(Code.TOO_LARGE, message, hint=hint)
+            return
+        try:
+            names = _names(storage, folder)
+        except EtcError as error:
+            yield error
+            continue
+        if OWN_FOLDER in names:
+            yield f"{location.rstrip('/')}/{folder}".rstrip("/")
+        elif depth < MAX_DEPTH:
+            below = sorted((f"{folder}/{name}".lstrip("/") for name in names if _may_hold_tables(name)), reverse=True)
+            waiting += [(one, depth + 1) for one in below]
+
+
+def _names(storage: TableReader, folder: str) -> Sequence[str]:
+    """What is in a folder; nothing in a file, and in what leads out of the searched folder."""
+    place = f"{storage.location}/{folder}".rstrip("/")
+    try:
+        return storage.names(folder)
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+        if folder:
+            return ()
+        message = f"`{place}` cannot be searched for tables: there is no such folder"
+        raise TableError(Code.NO_TABLE, message) from error
+    except OSError as error:
+        message = f"`{place}` cannot be searched for tables"
+        raise TableError(Code.CANNOT_READ_TABLE, message, cause=str(error)) from error
+
+
+def _may_hold_tables(name: str) -> bool:
+    return not name.startswith((".", "_")) and "=" not in name and not name.endswith(_FILES)

@@ -1,0 +1,76 @@
+"""The report of `etc import`, as data and in words."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from etc_policy.errors.plain_text import one_line
+from etc_policy.policy.manifest import Frozen
+from etc_policy.table.formats import TEXT_WIDTH, count_of, rows_of
+
+IMPORT_SCHEMA_VERSION = 1
+
+ImportStatus = Literal["written", "new", "known", "drifted", "left_out", "failed"]
+_WORDS: dict[ImportStatus, str] = {"known": "in project", "left_out": "left out"}
+
+
+class DriftedKey(Frozen):
+    """A key of a policy, what it says, and what the table shows now."""
+
+    key: str
+    declared: str
+    reason: str
+
+
+class ImportedTable(Frozen):
+    """A table that was looked at. `written`: it has a policy now, in `file`, with open `questions` by their keys. `new`: it would
+    get one (`--diff`). `known`: the project had it before, and it was left alone. `drifted`: it is no longer as its policy says.
+    `left_out`: no policy fits it, and nobody named it. `failed`: it could not be read, or no policy fits it.
+    """
+
+    table: str
+    policy: str
+    status: ImportStatus
+    file: str | None = None
+    questions: tuple[str, ...] = ()
+    drift: tuple[DriftedKey, ...] = ()
+    reason: str | None = None
+    reason_code: str | None = None
+
+
+class ImportReport(Frozen):
+    """All tables that were found, in the order of finding."""
+
+    schema_version: int = IMPORT_SCHEMA_VERSION
+    etc_version: str
+    tables: tuple[ImportedTable, ...]
+
+    @property
+    def has_drift(self) -> bool:
+        """Whether a table is not as the project says, or not in it."""
+        return any(table.status in ("new", "drifted") for table in self.tables)
+
+
+def render_import(report: ImportReport, width: int = TEXT_WIDTH) -> str:
+    """A line for each table but those that failed, which are errors; then how many there are of each kind."""
+    shown = [table for table in report.tables if table.status != "failed"]
+    rows = [(one_line(table.policy), _WORDS.get(table.status, table.status), _text(table)) for table in shown]
+    counts = {status: sum(table.status == status for table in report.tables) for status in _STATUSES}
+    asked = sum(bool(table.questions) for table in shown)
+    said = [f"{count} {_WORDS.get(status, status)}" for status, count in counts.items() if count]
+    asks = f" {count_of(asked, 'file')} with open questions: `etc parse` lists them." if asked else ""
+    return "\n".join(
+        part
+        for part in (rows_of(rows, width), f"{count_of(len(report.tables), 'table')}: {', '.join(said)}.{asks}")
+        if part
+    )
+
+
+def _text(table: ImportedTable) -> str:
+    if table.status == "drifted":
+        return "; ".join(one_line(f"{one.key} ({one.declared}): {one.reason}") for one in table.drift)
+    asks = f", open: {', '.join(table.questions)}" if table.questions else ""
+    return one_line(f"{table.file or table.table}{asks}{f': {table.reason}' if table.reason else ''}")
+
+
+_STATUSES: tuple[ImportStatus, ...] = ("written", "new", "known", "drifted", "left_out", "failed")

@@ -1,0 +1,340 @@
+"""A policy for a table that exists: what the table shows with the reason, and what it does not show as a question.
+
+A question is a comment line that begins with `# ?` (`policy/questions.py`); the line below it is an answer to be uncommented.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import yaml
+
+from etc_policy.errors.plain_text import one_line
+from etc_policy.hudi.event_time_values import UNIT_OF_DIGITS, kind_of, time_reader
+from etc_policy.hudi.properties import ordering_fields
+from etc_policy.hudi.survey import Range
+from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.policy.questions import MARK
+from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
+from etc_policy.verify.diagnosis import (
+    TableFacts,
+    declared_index,
+    declared_lock,
+    diagnose_table,
+    foreign_compactions,
+    has_buckets,
+)
+from etc_policy.verify.latency import ObservedLatency, judge_latency
+
+_WIDTH = 118
+#: Checks that have a question, or a value, of their own.
+_ASKED = ("lock", "compactions", "index", "event times")
+_DAY_MS = 86_400_000
+#: A policy may not be older: what is earlier is taken for another thing than the time of an event.
+_EARLIEST_MS = 315_532_800_000
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_TIME_WORDS = frozenset(_WORD.findall("at date datetime day dt epoch micros millis ms time timestamp ts tstamp when"))
+_EVENT_WORDS = frozenset(_WORD.findall("event happened measured observed occurred placed"))
+_OTHER_WORDS = frozenset(
+    _WORD.findall(
+        "birth born changed deadline deleted due expiration expires expiry ingest ingested ingestion "
+        "inserted kafka load loaded modified processed processing received until update updated"
+    )
+)
+#: A column is taken without a question when it has this rank, and leads by so much where there are others.
+_RANK, _LEAD = 2, 3
+_NAMED = 8
+_PLAIN = re.compile(r"(?!(?:true|false|null|yes|no|on|off)$)[A-Za-z_/][\w./=-]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What is known of a table; `facts` are those of a provisional policy, `table` is how the policy is to name it.
+
+    `columns` are the Avro types by name, `ranges` what the newest base file holds of some, `written_ms` when that was written.
+    """
+
+    table: str
+    facts: TableFacts
+    columns: Mapping[str, str]
+    ranges: Mapping[str, Range]
+    written_ms: int | None = None
+    ro_table: str | None = None
+
+
+class Line(NamedTuple):
+    """A key of the policy with its value as YAML, and why; a question where `asks`, whose value is a possible answer."""
+
+    key: str
+    value: str
+    reason: str
+    asks: bool = False
+
+
+class _Candidate(NamedTuple):
+    """A column that may hold event times; `fault` says why what it holds is no such time, `seen` what it holds."""
+
+    name: str
+    type_name: str
+    rank: int
+    unit: str | None = None
+    seen: str = ""
+    fault: str | None = None
+
+    @property
+    def text(self) -> str:
+        shown = f"{one_line(self.name)} ({self.type_name})"
+        return f"{shown}: {self.fault or self.seen}" if self.fault or self.seen else shown
+
+
+def time_columns(columns: Mapping[str, str], properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns that may hold event times by name and type, the likeliest first."""
+    return tuple(one.name for one in _candidates(columns, properties, {}, None))
+
+
+def proposed_lines(survey: Survey) -> tuple[Line, ...]:
+    """What the table says of its policy, and what it leaves open."""
+    return tuple(
+        line
+        for lines in (
+            _event_time(survey),
+            _latency(survey),
+            _strategy(survey),
+            _writer(survey),
+            _verify(survey),
+            _sync(survey),
+        )
+        for line in lines
+    )
+
+
+def _candidates(
+    columns: Mapping[str, str], properties: Mapping[str, str], ranges: Mapping[str, Range], written_ms: int | None
+) -> list[_Candidate]:
+    ordering = ordering_fields(properties)
+    found = [
+        _read(_Candidate(name, kind, _rank(name, kind, ordering)), ranges.get(name), written_ms)
+        for name, kind in columns.items()
+        if _may_be_time(name, kind, ordering)
+    ]
+    return sorted(found, key=lambda one: (-one.rank, one.name))
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(name.rpartition(".")[2])}
+
+
+def _may_be_time(name: str, kind: str, ordering: tuple[str, ...]) -> bool:
+    held = kind_of(kind)
+    if held in ("number", "text"):
+        return bool(_words(name) & _TIME_WORDS) or (held == "number" and name in ordering)
+    return held is not None
+
+
+def _rank(name: str, kind: str, ordering: tuple[str, ...]) -> int:
+    words, held = _words(name), kind_of(kind)
+    rank = 4 * bool(words & _EVENT_WORDS) + 2 * bool(words & _TIME_WORDS) + 2 * (name in ordering)
+    return rank - 5 * bool(words & _OTHER_WORDS) + {"text": -1, "date": -1, "number": 0}.get(held or "", 1)
+
+
+def _read(one: _Candidate, found: Range | None, written_ms: int | None) -> _Candidate:
+    """The candidate with what its values in a base file say of it."""
+    if found is None:
+        return one
+    unit = _unit(found) if kind_of(one.type_name) == "number" else None
+    read = time_reader(kind_of(one.type_name) or "", EventTime.model_validate({"column": one.name, "unit": unit}))
+    first, last = read(found.first), read(found.last)
+    shown = f"`{one_line(str(found.first))[:30]}` to `{one_line(str(found.last))[:30]}`"
+    if first is None or last is None:
+        return one._replace(fault=f"its values, {shown}, cannot be read as times without more being known")
+    seen = f"{format_time(first)} to {format_time(last)} in the newest base file"
+    if last < _EARLIEST_MS or (written_ms is not None and last > written_ms + _DAY_MS):
+        return one._replace(fault=f"{seen}, which are no times of events that had happened")
+    return one._replace(unit=unit, seen=seen)
+
+
+def _unit(found: Range) -> str | None:
+    first, last = (UNIT_OF_DIGITS.get(len(str(value))) for value in found)
+    return last if first == last else None
+
+
+def _event_time(survey: Survey) -> Iterator[Line]:
+    candidates = _candidates(survey.columns, survey.facts.properties, survey.ranges, survey.written_ms)
+    ordering = ordering_fields(survey.facts.properties)
+    usable = [one for one in candidates if one.fault is None]
+    best = next(iter(usable or candidates))
+    value = _text(best.name) if best.unit is None else f"{{column: {_text(best.name)}, unit: {best.unit}}}"
+    is_text = kind_of(best.type_name) == "text" and not best.seen
+    is_alone = len(usable) == 1 or (len(usable) > 1 and best.rank >= usable[1].rank + _LEAD)
+    if usable and is_alone and best.rank >= _RANK and not is_text:
+        why = ", the ordering field" if best.name in ordering else ""
+        others = [one for one in candidates if one is not best]
+        less = f"less likely by name, type and values: {_listed(others)}" if others else "the only column of times"
+        yield Line("event_time_column", value, f"{best.text}{why}; {less}")
+        return
+    text = f"which column says when an event happened? By name and type these may: {_listed(candidates)}"
+    yield Line("event_time_column", value, text, asks=True)
+
+
+def _listed(candidates: list[_Candidate]) -> str:
+    more = f"; and {len(candidates) - _NAMED} more" if len(candidates) > _NAMED else ""
+    return "; ".join(one.text for one in candidates[:_NAMED]) + more
+
+
+def _latency(survey: Survey) -> Iterator[Line]:
+    facts = survey.facts
+    verdict = judge_latency(facts.history, facts.policy.data_latency_ms, facts.clock_ms)
+    if verdict.suggested_ms is not None and verdict.observed is not None:
+        yield Line(
+            "data_latency",
+            format_duration(verdict.suggested_ms),
+            f"{_seen(verdict.observed)}; this covers 99 % of them",
+        )
+        return
+    seen = f" The few that do: {_seen(verdict.observed)}." if verdict.observed else ""
+    text = f"how late may an event arrive? The table does not show it: {verdict.reason}.{seen}"
+    yield Line("data_latency", "1h", text, asks=True)
+
+
+def _seen(observed: ObservedLatency) -> str:
+    half, most, worst = map(format_duration, (observed.p50_ms, observed.p99_ms, observed.max_ms))
+    writes = count_of(observed.writes, "write")
+    return f"of {writes} half came {half} after their earliest event or sooner, 99 % {most}, all {worst}"
+
+
+def _strategy(survey: Survey) -> Iterator[Line]:
+    if survey.facts.state.table_version < 8:
+        reason = f"table version {survey.facts.state.table_version}: whole slices are compacted; docs/how-to/table-version-6.md"
+        yield Line("strategy.granularity", "file_slice", f"{reason} says what `log_file` needs there")
+
+
+def _writer(survey: Survey) -> Iterator[Line]:
+    facts = survey.facts
+    if has_buckets(facts.state):
+        yield Line("writer.index", "bucket", "the names of all file groups begin with the numbers of buckets")
+    else:
+        has = " has a record index, but" if "record_index" in facts.state.metadata_partitions else ""
+        yield Line("writer.index", "unknown", f"the table{has} does not say by which index its writers find keys")
+    if facts.foreign_compactions and facts.policy.writer.compaction == "none":
+        count, last = count_of(len(facts.foreign_compactions), "compaction"), facts.foreign_compactions[-1].requested
+        text = f"who compacts? The history has {count} by others, the last at {last}. Turn these off (`etc compile`), or say so:"
+        yield Line("writer.compaction", "async", text, asks=True)
+    status, message, hint = declared_lock(facts)
+    if status == "warn":
+        text = f"which lock do the writers take? {one_line(message)}: {one_line(hint or '')}"
+        yield Line("writer.lock", "{hoodie.write.lock.provider: CLASS}", text, asks=True)
+
+
+def _verify(survey: Survey) -> Iterator[Line]:
+    if survey.facts.state.lacks_meta_columns:
+        yield Line("verify.level", "logs", "its rows carry no keys by which they could be compared")
+
+
+def _sync(survey: Survey) -> Iterator[Line]:
+    if survey.ro_table is not None:
+        yield Line("sync.ro_table", _text(survey.ro_table), "the catalog has this table of the same folder")
+
+
+def render_proposal(survey: Survey) -> str:
+    """The policy file: what was seen of the table, its values with their reasons, and its open questions."""
+    facts, lines = survey.facts, proposed_lines(survey)
+    head = [
+        f"Made by `etc import` at {format_time(facts.clock_ms // 1000 * 1000)} from the table's metadata and footers.",
+        *_shown(facts),
+    ]
+    if any(line.asks for line in lines):
+        head.append(
+            f"A line that begins with `{MARK}` is a question. Answer it in the line below and take away the `?`: until then "
+            "the policy takes part in no run, and `etc parse` lists it."
+        )
+    parts = [*_comment(head, ""), "version: 1", "policies:", f"  - name: {_text(facts.policy.name)}"]
+    parts.append(f"    table: {_text(survey.table)}")
+    groups = dict.fromkeys(line.key.partition(".")[0] for line in lines)
+    for group in groups:
+        parts += _group(group, [line for line in lines if line.key.partition(".")[0] == group])
+    return "\n".join(parts) + "\n"
+
+
+def _group(group: str, lines: list[Line]) -> Iterator[str]:
+    indent = "    "
+    if "." in lines[0].key:
+        yield f"{indent}{group}:"
+        indent += "  "
+    for line in lines:
+        yield from _comment([f"? {line.key}: {line.reason}" if line.asks else line.reason], indent)
+        yield f"{indent}{'# ' if line.asks else ''}{line.key.rpartition('.')[2]}: {line.value}"
+
+
+def _comment(texts: list[str], indent: str) -> Iterator[str]:
+    for text in texts:
+        for folded in textwrap.wrap(
+            one_line(text), _WIDTH - len(indent), break_long_words=False, break_on_hyphens=False
+        ):
+            yield f"{indent}# {folded}"
+
+
+def _shown(facts: TableFacts) -> Iterator[str]:
+    """What else was seen: how the table is kept and written, and what `etc debug` has against it."""
+    state, properties = facts.state, facts.properties
+    keys = properties.get("hoodie.table.recordkey.fields") or "not named"
+    by = f"partitioned by {', '.join(state.partition_fields)}" if state.partition_fields else "without partitions"
+    sizes = [log_file.size_bytes for _, log_file in state.log_files]
+    logs = f", the largest of {format_bytes(max(sizes))}" if sizes else ""
+    ordering = ", ".join(ordering_fields(properties)) or "none"
+    done: dict[str, int] = {}
+    for commit in facts.history.commits:
+        kind = (commit.operation or commit.action).lower()
+        done[kind] = done.get(kind, 0) + 1
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(done.items()))
+    slices, files = count_of(len(state.slices), "file slice"), count_of(len(sizes), "log file")
+    yield f"{state.merging[:1].upper()}{state.merging[1:]} ({ordering}); keys: {keys}; {by}."
+    yield f"{slices}, {files}{logs}; writes: {kinds or 'none'}."
+    for finding in diagnose_table(facts):
+        if finding.status in ("warn", "error") and finding.check not in _ASKED:
+            hint = f"; {finding.hint}" if finding.hint else ""
+            yield f"`etc debug`, {finding.check}: {finding.message}{hint}"
+
+
+def _text(value: str) -> str:
+    """A text as YAML, which Jinja leaves as it is."""
+    if _PLAIN.fullmatch(value):
+        return value
+    braced = f"{{{{ {json.dumps(value, ensure_ascii=False)} }}}}" if "{" in value else value
+    return yaml.safe_dump(braced, default_style='"', width=sys.maxsize).strip()
+
+
+class Drift(NamedTuple):
+    """A key of a policy whose value is not what the table shows now."""
+
+    key: str
+    declared: str
+    reason: str
+
+
+def find_drift(facts: TableFacts) -> Iterator[Drift]:
+    """Where the table is not, or no longer, what its policy says of it and its writers; not what only the policy decides."""
+    policy = facts.policy
+    verdict = judge_latency(facts.history, policy.data_latency_ms, facts.clock_ms)
+    if verdict.status == "too_short" and verdict.observed is not None and verdict.suggested_ms is not None:
+        enough = format_duration(verdict.suggested_ms)
+        yield Drift(
+            "data_latency", format_duration(policy.data_latency_ms), f"{_seen(verdict.observed)}; {enough} would do"
+        )
+    for key, check in _CHECKS.items():
+        status, message, _ = check(facts)
+        if status != "ok":
+            yield Drift(key, _declared(policy, key), one_line(message))
+
+
+def _declared(policy: Policy, key: str) -> str:
+    return str(getattr(policy.writer, key.rpartition(".")[2]) or "nothing")
+
+
+#: What is declared of the writers -> the check that compares it with the table.
+_CHECKS = {"writer.index": declared_index, "writer.compaction": foreign_compactions, "writer.lock": declared_lock}

@@ -1,0 +1,170 @@
+"""What `etc import` writes of a table: golden cases of facts, and that every file parses, whatever names a table has."""
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from etc_policy.hudi.survey import Range
+from etc_policy.policy.manifest import Policy
+from etc_policy.policy.questions import MARK
+from etc_policy.policy.reading import read_project
+from etc_policy.policy.resolve import check_project, compile_project
+from etc_policy.table.history import Commit, GroupWrite, TableHistory
+from etc_policy.table.instants import add_ms
+from etc_policy.verify.diagnosis import TableFacts
+from etc_policy.verify.proposal import Survey, find_drift, proposed_lines, render_proposal, time_columns
+from tests.unit.plan.plan_cases import epoch_ms
+from tests.unit.plan.states import STATE
+
+FILES = Path(__file__).parents[2] / "golden" / "imports"
+NOON = epoch_ms("12:00:00")
+MS = 1_767_225_600_000  # 2026-01-01
+PROPERTIES = {"hoodie.table.version": "9", "hoodie.table.ordering.fields": "ts", "hoodie.table.recordkey.fields": "id"}
+POLICY = Policy.model_validate(
+    {"name": "orders", "table": "/lake/orders", "event_time": {"column": "ts"}, "data_latency_ms": 3_600_000}
+)
+
+
+def write(number, late_ms, **rest):
+    completed = add_ms("20260101080000000", number * 60_000)
+    event_ms = epoch_ms("08:00:00") + number * 60_000 - late_ms
+    group = GroupWrite(completed, completed, "p", "f", event_ms, certain=True, rows=1)
+    return Commit(completed, completed, "deltacommit", "UPSERT", (group,), **rest)
+
+
+def history(*commits):
+    return TableHistory("/lake/orders", 9, "UTC", commits, complete=True)
+
+
+OFTEN = history(*(write(number, 1_000 * number) for number in range(1, 31)))
+
+
+def survey(columns, ranges=None, past=None, properties=None, state=STATE, policy=POLICY, **rest):
+    facts = TableFacts(policy, state, past or history(), {**PROPERTIES, **(properties or {})}, NOON)
+    return Survey("lake/orders", facts, columns, ranges or {}, NOON, **rest)
+
+
+def lines(found):
+    return {line.key: line for line in proposed_lines(found)}
+
+
+LONG = {"ts": Range(MS, MS + 3_600_000)}
+BUCKETS = replace(STATE, slices=tuple(replace(one, file_id="00000001-a") for one in STATE.slices))
+MERGED = Commit("20260101090000000", "20260101090005000", "commit", "COMPACT", ())
+GOLDEN = {
+    "all_is_known": survey({"id": "long", "ts": "long"}, LONG, OFTEN, ro_table="lake.orders_ro", state=BUCKETS),
+    "nothing_is_known": survey({"created_at": "timestamp-micros", "updated_at": "timestamp-micros"}),
+    "writers_compact": survey({"ts": "long"}, LONG, history(*OFTEN.commits, MERGED)),
+    "table_version_6": survey({"ts": "long"}, LONG, state=replace(STATE, table_version=6)),
+}
+
+
+@pytest.mark.parametrize("case", GOLDEN)
+def test_the_file_of_a_table(case):
+    """`ETC_REWRITE_GOLDEN=1` rewrites them."""
+    path, text = FILES / f"{case}.yml", render_proposal(GOLDEN[case])
+    if os.environ.get("ETC_REWRITE_GOLDEN") == "1":
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("columns", "ranges", "value", "asks"),
+    [
+        ({"ts": "long"}, LONG, "{column: ts, unit: ms}", False),
+        ({"ts": "long"}, {}, "ts", False),
+        ({"ts": "long"}, {"ts": Range(MS // 1000, MS // 1000 + 9)}, "{column: ts, unit: s}", False),
+        ({"ts": "long"}, {"ts": Range(1, 9)}, "ts", True),
+        ({"event_time": "timestamp-micros", "updated_at": "timestamp-micros"}, {}, "event_time", False),
+        ({"ts": "long", "created_at": "timestamp-millis"}, {}, "ts", True),
+        ({"updated_at": "timestamp-millis"}, {}, "updated_at", True),
+        ({"birth_date": "date"}, {}, "birth_date", True),
+        ({"event_time": "string"}, {}, "event_time", True),
+        ({"event_time": "string"}, {"event_time": Range("2026-01-01", "2026-01-01 09:00:00")}, "event_time", False),
+        ({"event_time": "string"}, {"event_time": Range("01/02/2025", "12/31/2025")}, "event_time", True),
+        ({"eventTs": "long", "due_at": "timestamp-millis"}, {}, "eventTs", False),
+        ({"e.placed_at": "timestamp-millis"}, {}, "e.placed_at", False),
+        ({"placed_at": "timestamp-millis"}, {"placed_at": Range(MS, MS * 2)}, "placed_at", True),
+    ],
+)
+def test_the_column_is_taken_where_the_table_shows_it_and_asked_for_elsewhere(columns, ranges, value, asks):
+    line = lines(survey(columns, ranges))["event_time_column"]
+    assert (line.value, line.asks) == (value, asks)
+
+
+def test_columns_that_hold_no_times_are_no_candidates():
+    columns = {"id": "long", "name": "string", "amount": "double", "flag": "boolean", "at": "bytes"}
+    assert time_columns(columns, {"hoodie.table.ordering.fields": "name"}) == ()
+
+
+def test_a_latency_is_what_nearly_all_writes_kept_to():
+    line = lines(survey({"ts": "long"}, LONG, OFTEN))["data_latency"]
+    assert (line.value, line.asks) == ("30s", False)
+    few = lines(survey({"ts": "long"}, LONG, history(*OFTEN.commits[:19])))["data_latency"]
+    assert few.asks
+    assert "19 of 19 writes" in few.reason
+
+
+def test_drift_is_what_the_table_contradicts():
+    def drift(past=OFTEN, state=STATE, **changes):
+        found = survey({"ts": "long"}, LONG, past, state=state, policy=POLICY.model_copy(update=changes))
+        return {one.key: one.declared for one in find_drift(found.facts)}
+
+    assert drift() == {}
+    assert drift(data_latency_ms=10_000) == {"data_latency": "10s"}
+    assert drift(history(*OFTEN.commits, MERGED)) == {"writer.compaction": "none"}
+    bloom = POLICY.writer.model_copy(update={"index": "bloom"})
+    assert drift(state=BUCKETS, writer=bloom) == {"writer.index": "bloom"}
+
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=30)
+TYPES = st.sampled_from(["long", "int", "string", "date", "timestamp-micros", "local-timestamp-millis"])
+VALUES = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(MS, MS + 10**7), st.text(max_size=20))
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.dictionaries(NAMES.map(lambda name: f"{name}_at"), TYPES, min_size=1, max_size=4),
+    st.lists(VALUES, min_size=2, max_size=2),
+    NAMES.map(lambda name: f"lake/{name.strip() or 'x'}"),
+    st.sampled_from([None, OFTEN, history(*OFTEN.commits, MERGED)]),
+)
+def test_every_file_parses_and_once_its_questions_are_answered_is_a_policy(
+    tmp_path_factory, columns, ends, table, past
+):
+    kinds = {int: ("long", "int", "date", "timestamp-micros", "local-timestamp-millis"), str: ("string",)}
+    ranges = {
+        name: Range(min(ends), max(ends))
+        for name, kind in columns.items()
+        if type(ends[0]) is type(ends[1]) and kind in kinds[type(ends[0])]
+    }
+    found = replace(survey(columns, ranges, past), table=table)
+    text = render_proposal(found)
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "policies").mkdir()
+    policies, asked = read_policies(folder, text)
+    assert asked == [line.key for line in proposed_lines(found) if line.asks]
+    assert len(policies) == (not asked)
+    answered = re.sub(r"^( *)# \? (.*\n(?: *# .*\n)*?) *# (\w+: )", r"\1# \2\1\3", text, flags=re.MULTILINE)
+    assert MARK + " " not in re.sub(r"^#.*", "", answered, flags=re.MULTILINE)
+    (policy,), asked = read_policies(folder, answered)
+    assert (asked, policy.table) == ([], table)
+    assert policy.event_time.column in columns
+
+
+def read_policies(folder, text):
+    """The policies of a project of this file, and the keys that are asked for."""
+    (folder / "policies" / "orders.yml").write_text(text, encoding="utf-8")
+    issues = check_project(read_project(str(folder), {}), ("ro_complete",))
+    files = read_project(str(folder), {})
+    errors = [str(issue) for issue in issues if issue.level == "error"]
+    assert errors == []
+    compile_project(files, ("ro_complete",))
+    asked = [issue.message.split(":")[1].strip() for issue in issues if issue.code == "ETC153"]
+    return [policy.declaration for policy in files.policies], asked
