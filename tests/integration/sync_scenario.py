@@ -34,6 +34,7 @@ policies:
     table: {table}
     event_time_column: {{column: ts, unit: ms}}
     data_latency: 10s
+    strategy: {{granularity: log_file}}
     verify: {{level: data}}
     sync: {{ro_table: lake.orders_ro}}
     hudi_options: {{{options}}}

@@ -81,5 +81,5 @@ def test_what_cannot_have_happened_is_no_warning(spark, tmp_path):
     table.compact()
     table.write([row(1, "again", at_ms=3)])
     metadata, debug = looked_at(table)
-    assert (metadata.status, debug.status) == ("pass", "ok")
+    assert (metadata.status, debug.status) == ("pass", "skipped")  # the metadata show no copies that inserts keep
     assert check(table)[1][TWICE].status == "pass"

@@ -28,10 +28,20 @@ _MOMENTS = (
     *(1767240000, 20260101, 1.5, True, "2026-01-01T00:00:00Z", timedelta(0)),
     *(10**15, datetime(9999, 1, 1, tzinfo=UTC)),
 )
-_FLAGS = ("read_stats", "check", "archived", "remove", "spark", "metadata_only", "read_once", "ends_java_on_interrupt")
+_FLAGS = (
+    "read_stats",
+    "check",
+    "archived",
+    "diff",
+    "remove",
+    "spark",
+    "metadata_only",
+    "read_once",
+    "ends_java_on_interrupt",
+)
 #: What no argument of that name takes.
 WRONG = {
-    **dict.fromkeys(("select", "exclude"), (None, 3, [1], {"a": 1}, b"a")),
+    **dict.fromkeys(("select", "exclude", "paths", "buckets", "catalogs"), (None, 3, [1], {"a": 1}, b"a")),
     "name": (3, ["a"]),
     "target": (3, ["a"], ""),
     **dict.fromkeys(("project_dir", "target_dir", "state", "spark_log", "out"), (3, "", b"a")),
