@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import click
 
-from etc_policy import __version__
 from etc_policy.cli.messages import SETTINGS, configure, message_options, show_issues, show_note, show_text
 from etc_policy.cli.terminal import is_lost_output, prepare_streams
 from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, UsageError
@@ -154,6 +153,15 @@ class LazyGroup(click.Group):
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
 
+def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Print release and commit, and end."""
+    if wanted and not context.resilient_parsing:
+        from etc_policy.cli.version import version_line
+
+        click.echo(version_line())
+        context.exit()
+
+
 @click.group(
     cls=LazyGroup,
     invoke_without_command=True,
@@ -161,7 +169,14 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=_EXIT_CODES,
 )
-@click.version_option(__version__, prog_name="etc", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 @message_options
 @click.pass_context
 def cli(context: click.Context) -> int | None:

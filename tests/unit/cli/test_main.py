@@ -1,4 +1,6 @@
 import json
+import re
+import subprocess
 import sys
 import types
 
@@ -9,6 +11,7 @@ from click.testing import CliRunner
 from etc_policy import __version__
 from etc_policy.cli import main as module
 from etc_policy.cli.messages import message_options
+from etc_policy.cli.version import version_line
 from etc_policy.errors import (
     EngineError,
     ExitCode,
@@ -47,7 +50,23 @@ def test_help_and_version_are_data(etc):
     assert (code, err) == (0, "")
     listed = out[out.index("Commands:") :].splitlines()[1 : 1 + len(module.COMMANDS)]
     assert [line.split()[0] for line in listed] == list(module.COMMANDS)
-    assert etc("--version") == (0, f"etc {__version__}\n", "")
+    code, out, err = etc("--version")
+    assert (code, err) == (0, "")
+    assert re.fullmatch(rf"etc {re.escape(__version__)}( \([0-9a-f]{{12}}\))?\n", out)
+
+
+def test_the_version_has_the_commit_of_the_build_or_of_the_clone(tmp_path):
+    package = tmp_path / "etc_policy"
+    package.mkdir()
+    assert version_line(package) == f"etc {__version__}"
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=n@example.com"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    assert version_line(package) == f"etc {__version__}"  # no commit yet
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "n"], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout
+    assert version_line(package) == f"etc {__version__} ({head[:12]})"
+    (package / "commit.txt").write_text("0123456789abcdef\n")
+    assert version_line(package) == f"etc {__version__} (0123456789ab)"
 
 
 def test_without_a_command_the_help_is_an_error(etc):
