@@ -33,6 +33,7 @@ def etc(project: Path, *arguments: str, **variables: str) -> subprocess.Complete
     return subprocess.run(command, capture_output=True, text=True, timeout=600, env={**environment, **variables})
 
 
+@pytest.mark.extended
 def test_a_value_of_postgres_that_did_not_change_is_never_lost(no_spark, tmp_path):
     """Bundle 1.2.0 writes Debezium's placeholder over it for good, and shows it in both views alike."""
     (cell,) = cells(["0.15.0"], [KIND])

@@ -89,6 +89,7 @@ def test_a_local_repository_with_the_pom_alone_is_passed_over(repository, start,
     assert start(repository) == "session\n"
 
 
+@pytest.mark.extended
 def test_so_is_what_ivy_remembers_of_one_that_is_gone(repository, start, pom_alone, tmp_path):
     nobody = "http://127.0.0.1:9/"
     said = start(nobody)
@@ -97,6 +98,7 @@ def test_so_is_what_ivy_remembers_of_one_that_is_gone(repository, start, pom_alo
     assert start(repository).splitlines()[-1] == "session"
 
 
+@pytest.mark.extended
 def test_who_has_ivy_settings_is_told_what_to_remove(repository, start, pom_alone, tmp_path):
     settings = tmp_path / "ivy.xml"
     settings.write_text(
