@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import click
 
 from etc_policy.cli.messages import SETTINGS, configure, message_options, show_issues, show_note, show_text
-from etc_policy.cli.terminal import is_lost_output, prepare_streams
+from etc_policy.cli.terminal import is_lost_output, prepare_streams, print_data
 from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, UsageError
 from etc_policy.errors.codes import Code
 
@@ -158,7 +158,7 @@ def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> N
     if wanted and not context.resilient_parsing:
         from etc_policy.cli.version import version_line
 
-        click.echo(version_line())
+        print_data(f"{version_line()}\n")
         context.exit()
 
 

@@ -94,6 +94,7 @@ def test_a_copy_that_ro_lacks_is_missing_also_if_another_is_equal_to_it(spark, t
     assert counts(found_by(table, late_commits=late)) == wrong()
 
 
+@pytest.mark.extended
 def test_a_copy_that_has_changed_is_one_row_that_differs(spark, tmp_path):
     table = StockTable(spark, str(tmp_path / "t"), ROWS, options=MANY_GROUPS)
     table.write([row(1, "first"), row(2)], "insert")
