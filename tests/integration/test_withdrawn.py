@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -34,11 +35,11 @@ def publish_and_die(bench, *, begun):
         lease.mark(instant)
         job = bench.runner.files.pending_job(bench.policy, bench.state())
 
-        def dies(locked):
+        def dies():
             raise EngineError("ETC304", "killed")
 
         with pytest.raises(EngineError, match="killed"):
-            HudiCompactor(bench.spark).run(job, lambda: lease.begun(instant), dies)
+            HudiCompactor(bench.spark).run(job, lambda: lease.begun(instant), SimpleNamespace(before_lock=dies))
     assert list(bench.base.glob(f"*/*_{instant}.parquet"))
     return plan
 

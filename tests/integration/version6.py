@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
@@ -160,7 +161,11 @@ class Table6(Bench):
     def _commit_with_markers(self, job: Job, begun: Callable[[], None]) -> None:
         """The job is done, and its markers are still there: Hudi removes them after its commit."""
         markers, kept = self.base / ".hoodie/.temp" / job.instant, self.base / ".hoodie/.temp/kept"
-        HudiCompactor(self.spark).run(job, begun, lambda _: shutil.copytree(markers, kept, dirs_exist_ok=True))
+
+        def keep() -> None:
+            shutil.copytree(markers, kept, dirs_exist_ok=True)
+
+        HudiCompactor(self.spark).run(job, begun, SimpleNamespace(before_lock=keep, under_lock=keep))
         kept.rename(markers)
 
     def compact_by_stock(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from etc_policy.hudi.properties import read_properties
@@ -34,6 +35,9 @@ WRITTEN = "written"
 FAILED, SEEN = "failed", "seen.json"
 VIEWS = {"RT": {"hoodie.datasource.query.type": "snapshot"}, "RO": {"hoodie.datasource.query.type": "read_optimized"}}
 _AT_ONCE = {"hoodie.compact.inline.max.delta.commits": "1"}
+
+#: Nothing is asked between the work and the commit.
+_OPEN = SimpleNamespace(before_lock=lambda: None, under_lock=lambda: None)
 
 
 class Cell(NamedTuple):
@@ -108,7 +112,7 @@ def _compact(spark: Any, cell: Cell, base: Path) -> None:
     job = Job(policy, str(base), cell.version, (), "")
     with compactor._client(job) as client:
         instant = client.scheduleCompaction(spark._jvm.org.apache.hudi.common.util.Option.empty()).get()
-    compactor._run(job.__class__(policy, str(base), cell.version, (), instant), lambda: None, lambda _: None)
+    compactor._run(job.__class__(policy, str(base), cell.version, (), instant), lambda: None, _OPEN)
 
 
 def read(spark: Any, root: Path, bundle: str, chosen: Sequence[Cell]) -> None:
