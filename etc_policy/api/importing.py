@@ -183,10 +183,8 @@ class Importer:
             raise TableError(
                 Code.NO_EVENT_TIME_COLUMN, message, hint="write the policy by hand: docs/how-to/existing-table.md"
             )
-        is_old = int(columns.properties["hoodie.table.version"]) < 8
-        strategy = policy.strategy.model_copy(update={"granularity": "file_slice"}) if is_old else policy.strategy
         event_time = policy.event_time.model_copy(update={"column": names[0]})
-        facts = self._read_facts(policy.model_copy(update={"event_time": event_time, "strategy": strategy}))
+        facts = self._read_facts(policy.model_copy(update={"event_time": event_time}))
         ranges = self.environment.column_ranges(facts.state, names)
         written = max((one.base_instant for one in facts.state.slices if one.base_file), default=None)
         written_ms = None if written is None else instant_to_ms(written, ZoneInfo(facts.state.timezone))

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from etc_policy.hudi.properties import ordering_fields
+from etc_policy.hudi.properties import (
+    COMMIT_TIME_STRATEGY,
+    EVENT_TIME_STRATEGY,
+    MERGE_STRATEGY,
+    PAYLOAD,
+    STRATEGY_OF_HUDI_0,
+    ordering_fields,
+)
 from etc_policy.plan.bundles import OF_HUDI_0
 
-_PAYLOAD = "hoodie.compaction.payload.class"
 _MODE, _PARTIAL = "hoodie.record.merge.mode", "hoodie.table.partial.update.mode"
-_STRATEGY, _STRATEGY_OF_HUDI_0 = "hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy"
 _ORDERING_OF_HUDI_1_0, _FIRST_OF_HUDI_1 = "hoodie.table.precombine.field", 8
 _RULE = "hoodie.record.merge.property."
-_EVENT_TIME, _COMMIT_TIME = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"
 _BY_PAYLOAD = "00000000-0000-0000-0000-000000000000"
-_KNOWN_STRATEGIES = (_EVENT_TIME, _COMMIT_TIME, _BY_PAYLOAD)
+_KNOWN_STRATEGIES = (EVENT_TIME_STRATEGY, COMMIT_TIME_STRATEGY, _BY_PAYLOAD)
 #: What Hudi itself takes for a mode, so that it says nothing more.
 _USUAL = {
     "EVENT_TIME_ORDERING": "DefaultHoodieRecordPayload",
@@ -42,20 +46,20 @@ def _parts(properties: Mapping[str, str]) -> Iterator[str]:
 
 def _makers(properties: Mapping[str, str], version: int) -> str:
     """Which releases make tables with such properties, as far as these tell it; empty for later ones, or where they do not."""
-    if version < _FIRST_OF_HUDI_1 and _STRATEGY not in properties:
+    if version < _FIRST_OF_HUDI_1 and MERGE_STRATEGY not in properties:
         return f" {OF_HUDI_0}"
     return " of Hudi 1.0" if _ORDERING_OF_HUDI_1_0 in properties else ""
 
 
 def _ways(properties: Mapping[str, str], version: int) -> Iterator[str]:
-    mode, strategy = properties.get(_MODE), properties.get(_STRATEGY) or properties.get(_STRATEGY_OF_HUDI_0)
+    mode, strategy = properties.get(_MODE), properties.get(MERGE_STRATEGY) or properties.get(STRATEGY_OF_HUDI_0)
     if mode is not None and mode in _USUAL:
         yield mode
     if properties.get(_PARTIAL):
         yield properties[_PARTIAL]
     if strategy and strategy not in _KNOWN_STRATEGIES:
         yield f"merge strategy {strategy}"
-    payload = _short(properties.get(_PAYLOAD) or "")
+    payload = _short(properties.get(PAYLOAD) or "")
     if version >= _MODES_ALONE and mode in _USUAL:
         return
     if payload and payload != _USUAL.get(mode or ""):

@@ -36,15 +36,18 @@ _WHOLE_ROW_PAYLOADS = frozenset(
     | {"AWSDmsAvroPayload", "MySqlDebeziumAvroPayload"}
 )
 #: What writers of Hudi 1.x record on table version 6 where rows are merged by event time; 0.x has no such property.
-_MERGE_STRATEGY = "hoodie.record.merge.strategy.id"
-_EVENT_TIME, _COMMIT_TIME = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"
+MERGE_STRATEGY = "hoodie.record.merge.strategy.id"
+EVENT_TIME_STRATEGY, COMMIT_TIME_STRATEGY = (
+    "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
+    "ce9acb64-bde0-424c-9b91-f6ebba25356d",
+)
 #: What tables of Hudi 0.x name instead: a payload, and from 0.13 on a strategy that may go another way.
-_PAYLOAD = "hoodie.compaction.payload.class"
+PAYLOAD = "hoodie.compaction.payload.class"
 #: Payloads of 0.x by which rows are merged by event time alone; the second is Flink's default.
 _BY_EVENT_TIME = tuple(
     f"org.apache.hudi.common.model.{payload}" for payload in ("DefaultHoodieRecordPayload", "EventTimeAvroPayload")
 )
-_STRATEGY_OF_HUDI_0 = "hoodie.compaction.record.merger.strategy"
+STRATEGY_OF_HUDI_0 = "hoodie.compaction.record.merger.strategy"
 
 
 def read_properties(storage: TableReader) -> dict[str, str]:
@@ -185,10 +188,10 @@ def merges_in_any_order(properties: Mapping[str, str]) -> bool:
     By the payload that Hudi 0.x takes if nothing is said, it does: log records are merged with each other by ordering value,
     and the result wins over the base file whatever that holds (FACTS 8).
     """
-    if _MERGE_STRATEGY in properties:
-        return properties[_MERGE_STRATEGY] in (_EVENT_TIME, _COMMIT_TIME)
-    strategy = properties.get(_STRATEGY_OF_HUDI_0, _EVENT_TIME)
-    return properties.get(_PAYLOAD) in _BY_EVENT_TIME and strategy == _EVENT_TIME
+    if MERGE_STRATEGY in properties:
+        return properties[MERGE_STRATEGY] in (EVENT_TIME_STRATEGY, COMMIT_TIME_STRATEGY)
+    strategy = properties.get(STRATEGY_OF_HUDI_0, EVENT_TIME_STRATEGY)
+    return properties.get(PAYLOAD) in _BY_EVENT_TIME and strategy == EVENT_TIME_STRATEGY
 
 
 def updates_in_part(properties: Mapping[str, str]) -> bool:
@@ -198,10 +201,12 @@ def updates_in_part(properties: Mapping[str, str]) -> bool:
     """
     if properties.get("hoodie.table.partial.update.mode"):
         return True
-    mode, strategy = properties.get("hoodie.record.merge.mode"), properties.get(_MERGE_STRATEGY)
-    if mode in _WHOLE_ROWS or strategy in (_EVENT_TIME, _COMMIT_TIME):
+    mode, strategy = properties.get("hoodie.record.merge.mode"), properties.get(MERGE_STRATEGY)
+    if mode in _WHOLE_ROWS or strategy in (EVENT_TIME_STRATEGY, COMMIT_TIME_STRATEGY):
         return False
-    payload = properties.get(_PAYLOAD)
+    payload = properties.get(PAYLOAD)
     if payload:
         return payload.rpartition(".")[2] not in _WHOLE_ROW_PAYLOADS
-    return mode == "CUSTOM" or (strategy or properties.get(_STRATEGY_OF_HUDI_0, _EVENT_TIME)) != _EVENT_TIME
+    return (
+        mode == "CUSTOM" or (strategy or properties.get(STRATEGY_OF_HUDI_0, EVENT_TIME_STRATEGY)) != EVENT_TIME_STRATEGY
+    )

@@ -250,7 +250,6 @@ def _idle(context: PlanningContext, action: Action, why: Reason | None, place: P
     before = context.watermark(files)
     unknown = sum(f.min_event_time_ms is None for f in files)
     moves = place.moves if place else ()
-    impossible = impossible_warning(policy.event_time, state)
     return TablePlan(
         policy=policy.name,
         policy_fingerprint=policy.fingerprint,
@@ -285,14 +284,20 @@ def _idle(context: PlanningContext, action: Action, why: Reason | None, place: P
             refused=action == "refused",
         ),
         notes=tuple(f"C moved from {move.before} to {move.after}: {move.why}" for move in moves),
-        warnings=(
-            *unseen_warning(state),
-            *unknown_warning(context),
-            *impossible,
-            *pace_warning(context.pace, policy.data_latency_ms),
-            *(before_first_warning(context) if action == "nothing_due" else ()),
-        ),
+        warnings=_warnings(context, action),
         hints=(why.hint,) if why and why.hint else (),
+    )
+
+
+def _warnings(context: PlanningContext, action: Action) -> tuple[str, ...]:
+    """What a user should know of the table, whatever its plan does."""
+    policy = context.policy
+    return (
+        *unseen_warning(context.state),
+        *unknown_warning(context),
+        *impossible_warning(policy.event_time, context.state),
+        *pace_warning(context.pace, policy.data_latency_ms),
+        *(before_first_warning(context) if action == "nothing_due" else ()),
     )
 
 

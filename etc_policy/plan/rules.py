@@ -165,9 +165,8 @@ RULES: tuple[Rule, ...] = (
         hint="nothing was committed; plan again: the next plan goes by the table as it is now",
     ),
     _spoils("changed_since_carried", _changed_since_carried, Moment.COMMIT, hint=_AT_REST),
-    _spoils(
-        "changed_or_overtaken", _changed_or_overtaken, Moment.PENDING
-    ),  # at the commit `Fence` waits for writers first
+    # at the commit `Fence` waits for writers first
+    _spoils("changed_or_overtaken", _changed_or_overtaken, Moment.PENDING),
 )
 _BY_CODE = {rule.code: rule for rule in RULES}
 

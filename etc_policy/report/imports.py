@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.manifest import Frozen
@@ -11,6 +11,7 @@ from etc_policy.table.formats import TEXT_WIDTH, count_of, rows_of
 IMPORT_SCHEMA_VERSION = 1
 
 ImportStatus = Literal["written", "new", "known", "drifted", "left_out", "failed"]
+_STATUSES: tuple[ImportStatus, ...] = get_args(ImportStatus)
 _WORDS: dict[ImportStatus, str] = {"known": "in project", "left_out": "left out"}
 
 
@@ -71,6 +72,3 @@ def _text(table: ImportedTable) -> str:
         return "; ".join(one_line(f"{one.key} ({one.declared}): {one.reason}") for one in table.drift)
     asks = f", open: {', '.join(table.questions)}" if table.questions else ""
     return one_line(f"{table.file or table.table}{asks}{f': {table.reason}' if table.reason else ''}")
-
-
-_STATUSES: tuple[ImportStatus, ...] = ("written", "new", "known", "drifted", "left_out", "failed")
