@@ -366,10 +366,28 @@ def test_partitions_named_by_a_key_generator_are_not_chosen_by_their_times(spark
     table = StockTable(spark, str(tmp_path / "t"), ROWS, options=by_day)
     table.write([row(1), row(2, "b", 500)], "insert")
     fields = FileTableReader().read(table.base, EventTime(column="ts")).time_partition_fields
-    suite = ({"type": "expect_table_row_count_to_equal", "kwargs": {"value": 2}, "on": "rt"},)
     changes = {"partition_fields": ("ts",), "time_partition_fields": fields}
-    counted = check(table, since_ms=EPOCH_MS + 499, suite=suite, **changes)[1]
-    assert counted["expect_table_row_count_to_equal"].status == "pass"
+    between = {"column": "ts", "max_value": EPOCH_MS + 499}
+    later = f"{EPOCH_MS + 499} < ts"
+    suite = (
+        {"type": "expect_table_row_count_to_equal", "kwargs": {"value": 1}, "on": "rt"},
+        {"type": "expect_column_values_to_be_between", "kwargs": between, "on": "rt"},
+        {
+            "type": "expect_column_values_to_be_in_set",
+            "kwargs": {"column": "v", "value_set": ["a"], "row_condition": later, "condition_parser": "spark"},
+        },
+        {
+            "type": "unexpected_rows_expectation",
+            "kwargs": {"unexpected_rows_query": f"SELECT * FROM {{batch}} WHERE {later}"},
+        },
+    )
+    found = check(table, since_ms=EPOCH_MS + 499, suite=suite, **changes)[1]
+    assert {name: one.status for name, one in found.items()} == {
+        "expect_table_row_count_to_equal": "pass",
+        "expect_column_values_to_be_between": "fail",
+        "expect_column_values_to_be_in_set": "fail",
+        "unexpected_rows_expectation": "fail",
+    }
     with pytest.raises(PolicyError) as raised:
         check(table, where=f"ts >= {EPOCH_MS}", **changes)
     assert "Hudi may find no row" in raised.value.issues[0].hint
