@@ -30,6 +30,15 @@ for _power, _letter in enumerate("KMGT", start=1):
     _BYTES[f"{_letter}iB"] = 1024**_power
 _SIZE = re.compile(r"\s*([0-9]{1,19}(?:\.[0-9]{1,9})?)\s*([A-Za-z]*)\s*")
 
+#: What editors accept of durations and sizes; how large one may be is said by the parsers.
+DURATION_PATTERN = (
+    r"^\s*(?:P(?=[0-9]|T[0-9])(?:[0-9]{1,9}W)?(?:[0-9]{1,9}D)?"
+    r"(?:T(?=[0-9])(?:[0-9]{1,9}H)?(?:[0-9]{1,9}M)?(?:[0-9]{1,9}(?:\.[0-9]{1,3})?S)?)?|(?=[0-9])"
+    + "".join(rf"(?:[0-9]{{1,15}}\s*{unit}(?![A-Za-z])\s*)?" for unit in _MS)
+    + r")\s*$"
+)
+SIZE_PATTERN = rf"^\s*[0-9]{{1,19}}(?:\.[0-9]{{1,9}})?\s*(?:{'|'.join(_BYTES)})?\s*$"
+
 DURATION_HINT = "write a number with a unit: `45s`, `30m`, `1h30m`, `2d` or ISO 8601 `PT30M`"
 SIZE_HINT = "write a number with a unit: `128 MiB` (1024-based) or `128 MB` (1000-based), or whole bytes"
 

@@ -23,7 +23,14 @@ from pydantic.json_schema import WithJsonSchema
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from etc_policy.policy.partition_time import pattern_fault
-from etc_policy.policy.quantities import MAX_MS, QuantityError, parse_duration_ms, parse_size_bytes
+from etc_policy.policy.quantities import (
+    DURATION_PATTERN,
+    MAX_MS,
+    SIZE_PATTERN,
+    QuantityError,
+    parse_duration_ms,
+    parse_size_bytes,
+)
 
 _MAX_LENGTH = 500
 _ESCAPE = r"\\[dDwWsS]|\\[^A-Za-z0-9\s]"
@@ -82,14 +89,19 @@ NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,99}$"
 DurationMs: TypeAlias = Annotated[
     int,
     BeforeValidator(lambda value, info: _duration_ms(value, info)),
-    WithJsonSchema({"type": "string", "examples": ["30m", "1h30m", "2d", "PT30M"]}, mode="validation"),
+    WithJsonSchema(
+        {"type": "string", "pattern": DURATION_PATTERN, "examples": ["30m", "1h30m", "2d", "PT30M"]}, mode="validation"
+    ),
 ]
 #: A time that has something in it.
 IntervalMs: TypeAlias = Annotated[DurationMs, _at_least(1, "an interval is longer than nothing")]
 SizeBytes: TypeAlias = Annotated[
     int,
     BeforeValidator(parse_size_bytes),
-    WithJsonSchema({"type": ["string", "integer"], "examples": ["128 MiB", "1GB", 134217728]}, mode="validation"),
+    WithJsonSchema(
+        {"type": ["string", "integer"], "pattern": SIZE_PATTERN, "examples": ["128 MiB", "1GB", 134217728]},
+        mode="validation",
+    ),
 ]
 Count: TypeAlias = Annotated[StrictInt, _at_least(1, "a count is 1 at least, not {}"), Field(ge=1, le=1_000_000_000)]
 Text: TypeAlias = Annotated[StrictStr, Field(min_length=1)]

@@ -1,10 +1,19 @@
+import re
 from datetime import timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from etc_policy.policy.quantities import MAX_BYTES, MAX_MS, QuantityError, parse_duration_ms, parse_size_bytes
+from etc_policy.policy.quantities import (
+    DURATION_PATTERN,
+    MAX_BYTES,
+    MAX_MS,
+    SIZE_PATTERN,
+    QuantityError,
+    parse_duration_ms,
+    parse_size_bytes,
+)
 
 STEADY = settings(suppress_health_check=[HealthCheck.too_slow])
 
@@ -159,3 +168,27 @@ def test_any_text_is_a_quantity_or_a_quantity_error(text):
             assert 0 <= parse(text) <= highest
         except QuantityError as error:
             assert error.hint
+
+
+def fault_of(parse, text):
+    try:
+        parse(text)
+    except QuantityError as error:
+        return error.message
+    return None
+
+
+_PARTS = st.tuples(
+    st.sampled_from(["", "0", "7", "30", "1.5", "٣"]), st.sampled_from([*"wdhmsWDHMSPTKB ", "ms", "MiB", "hours"])
+)
+
+
+@given(st.lists(_PARTS, min_size=1, max_size=5).map(lambda parts: "".join(n + unit for n, unit in parts)))
+@STEADY
+def test_editors_accept_what_is_read(text):
+    said = fault_of(parse_duration_ms, text)
+    assert bool(re.search(DURATION_PATTERN, text)) == (said is None or "ten years" in said)
+    said = fault_of(parse_size_bytes, text)
+    assert bool(re.search(SIZE_PATTERN, text)) == (
+        said is None or "a size is between" in said or "whole number" in said
+    )

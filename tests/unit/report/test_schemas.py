@@ -70,6 +70,8 @@ def test_our_own_policies_fit(file):
         ({"event_time_column": {"column": "ts", "unit": "ms"}}, True),
         ({"strategy": {"granularity": "logfile"}}, False),
         ({"enabled": "yes"}, False),
+        ({"data_latency": "5 hours"}, False),
+        ({"log_file_max_size": "120 megs"}, False),
         ({"freshnes": {}}, False),
         ({"name": "Orders"}, False),
         ({"event_time_column": {"colum": "ts"}}, False),
