@@ -72,13 +72,17 @@ class _Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Importer:
-    """Looks at tables and writes a policy for each new one by `write`, or says what would be written where it is None."""
+    """Looks at tables and writes a policy for each new one by `write`, or says what would be written where it is None.
+
+    With `guesses` what the table does not show is no question in it, but what is likely.
+    """
 
     environment: Environment
     known: KnownTables
     folder: str
     clock_ms: int
     write: Callable[[str, str], None] | None = None
+    guesses: bool = False
     errors: list[EtcError] = field(default_factory=list)
 
     def run(self, sources: Sources) -> ImportReport:
@@ -195,7 +199,7 @@ class Importer:
         if self.write is None:
             return ImportedTable(table=policy.table, policy=policy.name, status="new", questions=asked)
         file = f"{self.folder}/{policy.name}.yml"
-        self.write(file, render_proposal(survey))
+        self.write(file, render_proposal(survey, guesses=self.guesses))
         return ImportedTable(table=policy.table, policy=policy.name, status="written", file=file, questions=asked)
 
     def _as_written(self, location: str) -> str:

@@ -108,12 +108,19 @@ class Project(Workspace):
         return "\n".join(writers.FORMS[form].render(one, self._shape(one)) for one in self.policies(select, exclude))
 
     def import_tables(
-        self, paths: Terms = (), *, buckets: Terms = (), catalogs: Terms = (), diff: bool = False
+        self,
+        paths: Terms = (),
+        *,
+        buckets: Terms = (),
+        catalogs: Terms = (),
+        diff: bool = False,
+        guesses: bool = False,
     ) -> ImportReport:
         """Write a policy for each table that the project has not, with what the table does not show as a question.
 
         `paths` are tables or patterns, `buckets` folders or buckets to search, `catalogs` are `DB` or `DB.PATTERN`. With `diff`
         nothing is written, and policies that their tables contradict are in the report; without sources they all are compared.
+        With `guesses` what is likely takes the place of a question.
 
         Raises:
             PolicyError: the project has errors, so that it is not known which tables it has.
@@ -129,6 +136,7 @@ class Project(Workspace):
             folder,
             moment_ms(None),
             None if diff else lambda name, text: create_text(self.project_dir, name, text, "--project-dir"),
+            guesses=guesses,
         )
         report = importer.run(Sources(*map(_several, (paths, buckets, catalogs))))
         raise_all(importer.errors, (), report)

@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
-from etc_policy.cli.opening import finish, open_project, settle
+from etc_policy.cli.opening import finish, open_project, open_tables, settle
 from etc_policy.cli.options import (
     Flags,
     common_options,
@@ -32,11 +32,13 @@ from etc_policy.table.formats import MANY_TABLES
     short_help="Show how far each table is complete, without Spark",
     epilog=examples(
         "etc freshness",
+        "etc freshness /mnt/lake/orders",
         "etc freshness --fail-on warn --github --junit-xml target/freshness.xml",
         "etc freshness --by partition --partition 'dt=2026-11-*'",
         "etc freshness --output json | jq '.tables[] | {policy, status}'",
     ),
 )
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
 @at_option
 @conf_option
 @jobs_option
@@ -60,7 +62,13 @@ from etc_policy.table.formats import MANY_TABLES
 )
 @common_options
 def command(
-    flags: Flags, long: bool, by: str | None, globs: tuple[str, ...], archived: bool, fail_on: Literal["warn", "error"]
+    flags: Flags,
+    paths: tuple[str, ...],
+    long: bool,
+    by: str | None,
+    globs: tuple[str, ...],
+    archived: bool,
+    fail_on: Literal["warn", "error"],
 ) -> ExitCode:
     """Show how far each table is complete, without Spark.
 
@@ -68,10 +76,15 @@ def command(
     the last compaction, and how well `data_latency` fits what the table's commits show. Exits with 1 when a table is beyond
     its limit or nothing is known of it, with `--fail-on warn` also when it is beyond its target. The report is written
     to target/freshness.json too.
+
+    PATH is a table, and needs no project: its event-time column and data latency are guessed as by `etc import`. Nothing is
+    written then.
     """
+    if paths and (flags.select or flags.exclude):
+        raise click.UsageError("PATH is a table without a project, and `--select` a policy of one")
     require_one_form(flags, long=long)
     partitions = globs if by or globs else None
-    with open_project(flags) as project:
+    with open_tables(flags, paths) if paths else open_project(flags) as project:
         report, error = settle(
             project.freshness, *flags.terms, at=flags.at, archived=archived, check=True, partitions=partitions
         )

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ParamSpec, TypeVar, cast
 
 from etc_policy.api.project import Project
@@ -16,6 +19,7 @@ from etc_policy.cli.printing import say
 from etc_policy.cli.progress import Progress
 from etc_policy.cli.terminal import print_json
 from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, VerdictError
+from etc_policy.table.formats import format_duration
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -46,6 +50,27 @@ def open_project(flags: Flags) -> Iterator[Project]:
     finally:
         progress.stop()
         project.close()
+
+
+@contextmanager
+def open_tables(flags: Flags, paths: tuple[str, ...]) -> Iterator[Project]:
+    """A project of these tables alone, for one command: the policies are those that `etc import` writes, without its questions.
+
+    Raises:
+        SeveralErrors: some are no tables that a policy fits.
+
+    """
+    with TemporaryDirectory(prefix="etc-") as folder:
+        own = replace(flags, project_dir=Path(folder), target_dir=Path(folder, "target"))
+        with open_project(own) as project:
+            project.import_tables(paths, guesses=True)
+            for policy in project.policies():
+                latency = format_duration(policy.data_latency_ms)
+                show_note(
+                    f"{policy.name}: guessed that `{policy.event_time.column}` is the event time, and that events are at most "
+                    f"{latency} late; `etc import` writes the policy, with reasons and questions"
+                )
+            yield project
 
 
 def _warn(issue: Issue) -> None:

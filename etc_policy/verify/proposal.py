@@ -33,6 +33,8 @@ from etc_policy.verify.diagnosis import (
 from etc_policy.verify.latency import ObservedLatency, judge_latency
 
 _WIDTH = 118
+#: What a policy cannot do without.
+_NEEDED = ("event_time_column", "data_latency")
 #: Checks that have a question, or a value, of their own.
 _ASKED = ("lock", "compactions", "index", "event times")
 _DAY_MS = 86_400_000
@@ -241,9 +243,14 @@ def _sync(survey: Survey) -> Iterator[Line]:
         yield Line("sync.ro_table", _text(survey.ro_table), "the catalog has this table of the same folder")
 
 
-def render_proposal(survey: Survey) -> str:
-    """The policy file: what was seen of the table, its values with their reasons, and its open questions."""
+def render_proposal(survey: Survey, *, guesses: bool = False) -> str:
+    """The policy file: what was seen of the table, its values with their reasons, and its open questions.
+
+    With `guesses` the questions that a policy cannot do without are answered by what is likely, and there are no others.
+    """
     facts, lines = survey.facts, proposed_lines(survey)
+    if guesses:
+        lines = tuple(line._replace(asks=False) for line in lines if not line.asks or line.key in _NEEDED)
     head = [
         f"Made by `etc import` at {format_time(facts.clock_ms // 1000 * 1000)} from the table's metadata and footers.",
         *_shown(facts),

@@ -1,0 +1,34 @@
+"""`etc freshness PATH`: a first figure without any project."""
+
+import pytest
+
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
+from tests.unit.plan.plan_cases import epoch_ms
+
+
+@pytest.fixture
+def orders(tmp_path, monkeypatch):
+    """A table with a log file whose first event is of ten past nine; it is noon, and the current folder is empty."""
+    monkeypatch.setattr("etc_policy.wiring.time.time_ns", lambda: epoch_ms("12:00:00") * 1_000_000)
+    table = TableFolder(tmp_path / "lake" / "orders")
+    table.commit(at("08:00:00"), at("08:00:05"), base("f8"))
+    table.commit(at("09:20:00"), at("09:20:05"), log("f8", min_event=epoch_ms("09:10:00")))
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    return table
+
+
+def test_a_path_needs_no_project_and_leaves_nothing(etc, orders, tmp_path):
+    code, out, err = etc("freshness", str(orders.base))
+    assert (code, "09:09:59.999" in out) == (0, True), (out, err)
+    assert "guessed that `ts` is the event time, and that events are at most 1h late" in err
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_a_path_that_is_no_table_is_one_clear_error(etc, orders, tmp_path):
+    code, _, err = etc("freshness", str(tmp_path / "empty"))
+    assert (code, "ETC202" in err) == (1, True), err
+
+
+def test_a_path_and_a_selection_do_not_go_together(etc, orders):
+    assert etc("freshness", str(orders.base), "--select", "orders")[0] == 64
