@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from etc_policy.plan.refusals import no_commit
 from etc_policy.plan.rules import why_unknown
 from etc_policy.policy.manifest import Policy
+from etc_policy.policy.writers import TableShape
 from etc_policy.report.results import TableFreshness
 from etc_policy.table.formats import format_time
 from etc_policy.table.history import TableHistory, promise_of, promises_in, with_times_of
@@ -120,9 +121,10 @@ def _of_history(policy: Policy, state: TableState, history: TableHistory | None,
     if history is None:
         return {}
     late = late_data(with_times_of(promises_in(policy, history), state))
+    untracked = TableShape(state.table_version, None, state.event_time_type).untracked(policy.event_time)
     return {
         "late_data": late[-1] if late else None,
-        "data_latency": judge_latency(history, policy.data_latency_ms, now_ms),
+        "data_latency": judge_latency(history, policy.data_latency_ms, now_ms, untracked),
     }
 
 

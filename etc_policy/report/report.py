@@ -283,7 +283,7 @@ def _latency(verdict: LatencyVerdict) -> str:
     if seen is None:
         return f"{said}{verdict.reason}{_known_so_far(verdict, verdict.observed) if verdict.observed else ''}"
     said += (
-        f"of {count_of(seen.writes, 'write')} half came within {format_duration(seen.p50_ms)}, "
+        f"of {count_of(seen.writes, 'write')}{seen.origin} half came within {format_duration(seen.p50_ms)}, "
         f"99 % within {format_duration(seen.p99_ms)}, all within {format_duration(seen.max_ms)}"
     )
     if seen.loaded_writes:

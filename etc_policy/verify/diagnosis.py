@@ -70,6 +70,16 @@ class TableFacts:
     index_faults: tuple[str, ...] | None = None
 
     @property
+    def shape(self) -> TableShape:
+        """What decides which options its writers need."""
+        return TableShape(self.state.table_version, self.properties.get(MERGE_MODE), self.state.event_time_type)
+
+    @property
+    def untracked(self) -> str | None:
+        """Why Hudi cannot record the policy's event times here; None where it can."""
+        return self.shape.untracked(self.policy.event_time)
+
+    @property
     def foreign_compactions(self) -> tuple[Commit, ...]:
         """Completed compactions that are not by etc."""
         return tuple(c for c in self.history.commits if c.is_compaction and THRESHOLD not in c.extra)
@@ -155,11 +165,12 @@ def event_times(facts: TableFacts) -> Found:
         return "ok", f"all {len(commits)} commits to log files record event times", None
     recent = sum(c in bare for c in commits[-_RECENT:])
     message = f"{len(bare)} of {len(commits)} commits to log files record none, {recent} of the last {_RECENT}"
-    shape = TableShape(facts.state.table_version, facts.properties.get(MERGE_MODE), facts.state.event_time_type)
-    reason = shape.untracked(facts.policy.event_time)
+    reason = facts.untracked
     if reason is not None:
         return "ok", f"{message}: {reason}; they are read from the log files", None
-    since = f" (from Hudi {TRACKED_SINCE} on; log files of earlier writers are read)" if shape.may_be_older else ""
+    since = (
+        f" (from Hudi {TRACKED_SINCE} on; log files of earlier writers are read)" if facts.shape.may_be_older else ""
+    )
     hint = f"give the writers the options of `etc compile`{since}; commits with deletes never record a certain one"
     return ("warn" if recent else "ok"), message, hint if recent else None
 

@@ -7,8 +7,8 @@ from zlib import crc32
 
 import pytest
 
-from etc_policy.hudi import log_times
-from etc_policy.hudi.log_times import fill_from_logs, read_all_logs
+from etc_policy.hudi import log_times, times_cache
+from etc_policy.hudi.log_times import fill_from_logs, read_all_logs, with_read_times
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.policy.manifest import EventTime, Policy
@@ -16,6 +16,7 @@ from etc_policy.report.freshness import table_freshness
 from etc_policy.storage import safe_files
 from etc_policy.table.impossible_times import latest_in
 from etc_policy.table.instants import instant_to_ms
+from etc_policy.wiring import Environment
 from tests.unit.hudi import log_file as log
 from tests.unit.hudi.log_file import avro, deletes
 from tests.unit.hudi.table_folder import TableFolder, at, base
@@ -196,7 +197,45 @@ def test_tables_do_not_share_a_cache(folder, cache, tmp_path):
     assert len(list(cache.iterdir())) == 2
 
 
-def test_log_files_that_are_gone_leave_the_cache(folder, cache):
+def test_of_log_files_that_are_gone_the_newest_stay_in_the_cache(folder, cache, monkeypatch):
+    fill(folder, cache)
+    (folder.base / "p" / written("plain").name(SECOND)).unlink()
+    spoil(folder, "deletes")
+    fill(folder, cache)
+    (entries,) = cached(cache).values()
+    assert len(entries) == 4
+    monkeypatch.setattr(times_cache, "KEPT_GONE", 1)
+    path = folder.base / "p" / written("by_key").name(SECOND)
+    path.unlink()
+    fill(folder, cache)
+    (entries,) = cached(cache).values()
+    assert len(entries) == 3
+
+
+def test_what_was_read_of_a_write_is_known_when_it_is_compacted(folder, cache):
+    def history():
+        state, past = FileTableReader().read_with_history(str(folder.base), TIMES)
+        return {key[2]: ms for key, ms in with_read_times(past, state, POLICY, cache).read_times.items()}
+
+    assert history() == {}
+    fill(folder, cache)
+    expected = {"plain": MS, "deletes": MS + 1, "by_key": MS, "nulls": MS}
+    assert history() == expected
+    (folder.base / "p" / written("plain").name(SECOND)).unlink()
+    fill(folder, cache)
+    assert history() == expected
+
+
+def test_a_table_is_read_with_what_its_writes_were_found_to_hold(folder, cache):
+    policy = POLICY.model_copy(update={"table": str(folder.base)})
+    environment = Environment(folder.base.parent, lambda _: None, cache_dir=cache)
+    _, history = environment.read_table(policy)
+    assert history.read_times[SECOND, "p", "plain"] == MS
+    assert environment.read_whole(policy).history.read_times == history.read_times
+
+
+def test_log_files_that_are_gone_leave_the_cache(folder, cache, monkeypatch):
+    monkeypatch.setattr(times_cache, "KEPT_GONE", 0)
     fill(folder, cache)
     fill(folder, cache, EventTime(column="ts", unit="us"))
     (folder.base / "p" / written("plain").name(SECOND)).unlink()
