@@ -144,7 +144,9 @@ def _with_time(state: TableState, policy: Policy, log_file: LogFile, times: LogT
     seen = [one for one in (times.seen_ms, log_file.seen_event_time_ms) if one is not None]
     found_deletes = log_file.has_deletes and not state.updates_in_part and _only_deletes_lack_times(times)
     is_deletes = log_file.unknown_is_deletes or found_deletes
-    return log_file._replace(seen_event_time_ms=min(seen, default=None), unknown_is_deletes=is_deletes)
+    return log_file._replace(
+        seen_event_time_ms=min(seen, default=None), unknown_is_deletes=is_deletes, null_rows=times.null_rows
+    )
 
 
 def _only_deletes_lack_times(times: LogTimes) -> bool:

@@ -17,7 +17,7 @@ from etc_policy.policy.manifest import digest
 from etc_policy.storage.files import read_below, write_below
 
 #: Raised when the same bytes may give another answer: earlier caches are then ignored.
-RULES_VERSION = 6
+RULES_VERSION = 7
 _MAX_BYTES = 256 * 1024 * 1024
 #: So many log files that are gone are kept, the newest: how late events come is judged by them too, else by those alone that
 #: were early enough not to be compacted yet.
@@ -59,7 +59,7 @@ class TimesCache:
         gone = sorted(self.entries.keys() - present, key=lambda path: (_instant_in(path), path), reverse=True)
         kept = present.union(gone[:KEPT_GONE])
         own = {
-            path: (size, t.min_ms, t.has_nulls, t.unreadable, t.why, t.deletes, t.damaged, t.seen_ms, t.max_ms)
+            path: (size, t.min_ms, t.null_rows, t.unreadable, t.why, t.deletes, t.damaged, t.seen_ms, t.max_ms)
             for path, (size, t) in self.entries.items()
             if path in kept and not t.damaged  # it may be restored, in as many bytes
         }
@@ -102,13 +102,13 @@ def _entry(raw: Any) -> tuple[int, LogTimes] | None:
         case [
             int(size),
             int() | None as min_ms,
-            bool(has_nulls),
+            int(null_rows),
             str() | None as unreadable,
             str() | None as why,
             bool(deletes),
             bool(damaged),
             int() | None as seen_ms,
             int() | None as max_ms,
-        ] if not any(isinstance(time, bool) for time in (min_ms, seen_ms, max_ms)):
-            return size, LogTimes(min_ms, has_nulls, unreadable, why, deletes, damaged, seen_ms, max_ms)
+        ] if not any(isinstance(time, bool) for time in (min_ms, null_rows, seen_ms, max_ms)):
+            return size, LogTimes(min_ms, null_rows, unreadable, why, deletes, damaged, seen_ms, max_ms)
     return None

@@ -234,7 +234,8 @@ def _freshness(table: TableFreshness) -> Iterator[Line]:
         slices = count_of(table.remaining_file_slices or 0, "file slice")
         yield "not compacted", f"{count_of(table.remaining_log_files, 'log file')} ({size}) of {slices}"
     if table.unknown_log_files:
-        yield "unknown", f"{count_of(table.unknown_log_files, 'log file')} without a known event time"
+        why = f": {table.unknown_because}" if table.unknown_because else ""
+        yield "unknown", f"{count_of(table.unknown_log_files, 'log file')} without a known event time{why}"
     if table.left_out_file_slices:
         slices = count_of(table.left_out_file_slices, "file slice")
         yield "left out", f"{slices} by the last run, though they were due"

@@ -120,7 +120,7 @@ def test_only_what_is_unknown_is_read_and_nothing_else_changes(folder):
     assert {s.file_id: f.min_event_time_ms for s, f in after.log_files} == FILLED
 
     def without_times(state):
-        emptied = {"min_event_time_ms": None, "seen_event_time_ms": None, "unknown_is_deletes": False}
+        emptied = {"min_event_time_ms": None, "seen_event_time_ms": None, "unknown_is_deletes": False, "null_rows": 0}
         slices = (replace(s, log_files=tuple(f._replace(**emptied) for f in s.log_files)) for s in state.slices)
         return replace(state, slices=tuple(slices))
 
@@ -146,6 +146,7 @@ def test_a_log_file_with_a_row_without_an_event_time_stays_unknown(tmp_path, rec
     (table.base / "p" / file.name(SECOND)).write_bytes(data)
     ((_, found),) = fill_from_logs(state_of(table), POLICY, None).log_files
     assert (found.min_event_time_ms, found.seen_event_time_ms) == (None, MS - 5 if recorded and deletes else MS)
+    assert found.null_rows == 1
 
 
 def test_deletes_are_unknown_without_an_ordering_field(folder):
