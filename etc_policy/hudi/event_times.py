@@ -60,7 +60,7 @@ class TimesWanted:
 
 @dataclass(frozen=True, slots=True)
 class LogTimes:
-    """The smallest event time of a log file, None where it is unknown; `has_nulls` says that a row has none.
+    """The smallest event time of a log file, None where it is unknown; `null_rows` counts rows that have none.
 
     `unreadable` is the first value of a file whose texts are no times without a pattern, `why` says in words why the time
     is unknown, `deletes` that a block of the file deletes rows and the others were understood, `damaged` that its bytes are not
@@ -69,13 +69,18 @@ class LogTimes:
     """
 
     min_ms: int | None
-    has_nulls: bool = False
+    null_rows: int = 0
     unreadable: str | None = None
     why: str | None = field(default=None, compare=False)
     deletes: bool = field(default=False, compare=False)
     damaged: bool = field(default=False, compare=False)
     seen_ms: int | None = field(default=None, compare=False)
     max_ms: int | None = field(default=None, compare=False)
+
+    @property
+    def has_nulls(self) -> bool:
+        """Whether a row has no event time."""
+        return self.null_rows > 0
 
 
 def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
@@ -101,7 +106,7 @@ def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
         return found.unknown("damaged: a block that cannot be decoded", damaged=True)
     lowest_ms = None if found.untimed else found.lowest
     return LogTimes(
-        lowest_ms, found.nulls, why=found.untimed, deletes=found.deletes, seen_ms=found.lowest, max_ms=found.highest
+        lowest_ms, found.null_rows, why=found.untimed, deletes=found.deletes, seen_ms=found.lowest, max_ms=found.highest
     )
 
 
@@ -111,7 +116,7 @@ class _Found:
 
     lowest: int | None = None
     highest: int | None = None
-    nulls: bool = False
+    null_rows: int = 0
     deletes: bool = False
     untimed: str | None = None
 
@@ -122,7 +127,7 @@ class _Found:
         try:
             for value in _block_times(block, wanted):
                 if value is None:
-                    self.nulls = True
+                    self.null_rows += 1
                 elif lowest is None or highest is None:
                     lowest = highest = value
                 elif value < lowest:

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from etc_policy.errors import EtcError
 from etc_policy.hudi.event_times import LogTimes, TimesWanted, read_times
+from etc_policy.hudi.layout import parse_data_file
 from etc_policy.hudi.properties import ordering_fields, read_properties
 from etc_policy.hudi.times_cache import TimesCache
 from etc_policy.policy.manifest import Policy
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import TableReader
 from etc_policy.table.formats import count_of, format_bytes
+from etc_policy.table.history import TableHistory, WriteKey
 from etc_policy.table.impossible_times import latest_in, with_impossible
 from etc_policy.table.log_witness import NOT_THERE, misrecorded_in, path_of, with_true_times
 from etc_policy.table.state import FileSlice, LogFile, LogWitness, TableState, UnreadableTime
@@ -57,6 +59,24 @@ def read_all_logs(
     filled = _filled(state, policy, cache, known_too=True)
     read = replace(filled, unreadable_time=_unreadable(_unknown(state), cache), witnesses=witnesses)
     return with_true_times(read, misrecorded_in(witnesses))
+
+
+def with_read_times(history: TableHistory, state: TableState, policy: Policy, cache_dir: Path | None) -> TableHistory:
+    """The history with what was read of the log files of its writes, now or before they were compacted; none is opened here."""
+    if all(one.min_event_time_ms is not None for one in history.writes):
+        return history
+    cache = TimesCache.load(cache_dir, state.base_path, _wanted(open_reader(state.base_path), policy, state))
+    found: dict[WriteKey, list[int | None]] = {}
+    for path, (_, times) in cache.entries.items():
+        partition, _, name = path.rpartition("/")
+        log_file = parse_data_file(name)
+        if log_file is not None:
+            is_whole = times.why is None or times.deletes
+            key = log_file.instant, partition, log_file.file_id
+            found.setdefault(key, []).append(times.seen_ms if is_whole else None)
+    read = ((one.key, found[one.key]) for one in history.writes if len(found.get(one.key, ())) >= one.log_files)
+    least = {key: min((one for one in times if one is not None), default=None) for key, times in read}
+    return replace(history, read_times=least)
 
 
 def _unknown(state: TableState) -> Files:
@@ -124,7 +144,9 @@ def _with_time(state: TableState, policy: Policy, log_file: LogFile, times: LogT
     seen = [one for one in (times.seen_ms, log_file.seen_event_time_ms) if one is not None]
     found_deletes = log_file.has_deletes and not state.updates_in_part and _only_deletes_lack_times(times)
     is_deletes = log_file.unknown_is_deletes or found_deletes
-    return log_file._replace(seen_event_time_ms=min(seen, default=None), unknown_is_deletes=is_deletes)
+    return log_file._replace(
+        seen_event_time_ms=min(seen, default=None), unknown_is_deletes=is_deletes, null_rows=times.null_rows
+    )
 
 
 def _only_deletes_lack_times(times: LogTimes) -> bool:

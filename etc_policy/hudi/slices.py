@@ -109,7 +109,7 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
                     folder[name] = size
             return False
         columns = stats.file_names, sizes, repeat(requested), repeat(completed), stats.min_event_times_ms, repeat(False)
-        others = stats.sizes_bytes, repeat(None), repeat(False), repeat(None), repeat(None)
+        others = stats.sizes_bytes, repeat(None), repeat(False), repeat(None), repeat(None), repeat(0)
         logs = map(_LOG_FILE, zip(*columns, *others, strict=False))
         for group, log_file in zip(stats.groups, logs, strict=True):
             self[group].logs.append(log_file)

@@ -162,6 +162,7 @@ def _state(commits: TableCommits) -> TableState:
         merges_otherwise=not merges_in_any_order(properties),
         updates_in_part=updates_in_part(properties),
         merging=merging_of(properties),
+        merge_mode=properties.get(MERGE_MODE),
         lacks_meta_columns=properties.get("hoodie.populate.meta.fields") == "false",
         base_file_format=properties.get("hoodie.table.base.file.format", PARQUET).lower(),
         orphans=orphans,

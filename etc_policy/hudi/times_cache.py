@@ -11,13 +11,17 @@ from typing import Any
 from zlib import crc32
 
 from etc_policy.hudi.event_times import LogTimes, TimesWanted
+from etc_policy.hudi.layout import parse_data_file
 from etc_policy.hudi.parquet import can_read_parquet
 from etc_policy.policy.manifest import digest
 from etc_policy.storage.files import read_below, write_below
 
 #: Raised when the same bytes may give another answer: earlier caches are then ignored.
-RULES_VERSION = 6
+RULES_VERSION = 7
 _MAX_BYTES = 256 * 1024 * 1024
+#: So many log files that are gone are kept, the newest: how late events come is judged by them too, else by those alone that
+#: were early enough not to be compacted yet.
+KEPT_GONE = 2_000
 
 
 @dataclass
@@ -51,11 +55,13 @@ class TimesCache:
         self.changed = True
 
     def save(self, present: set[str]) -> None:
-        """Write the cache, without log files that are gone; a folder that cannot be written only costs the next reading."""
+        """Write the cache, of log files that are gone the newest; a folder that cannot be written only costs the next reading."""
+        gone = sorted(self.entries.keys() - present, key=lambda path: (_instant_in(path), path), reverse=True)
+        kept = present.union(gone[:KEPT_GONE])
         own = {
-            path: (size, t.min_ms, t.has_nulls, t.unreadable, t.why, t.deletes, t.damaged, t.seen_ms, t.max_ms)
+            path: (size, t.min_ms, t.null_rows, t.unreadable, t.why, t.deletes, t.damaged, t.seen_ms, t.max_ms)
             for path, (size, t) in self.entries.items()
-            if path in present and not t.damaged  # it may be restored, in as many bytes
+            if path in kept and not t.damaged  # it may be restored, in as many bytes
         }
         if self.path is None or not (self.changed or len(own) < len(self.entries)):
             return
@@ -67,6 +73,11 @@ class TimesCache:
         with suppress(OSError):
             content = json.dumps(tables, sort_keys=True).encode()
             write_below(*_place(self.path), b"%08x\n%b" % (crc32(content), content))
+
+
+def _instant_in(path: str) -> str:
+    found = parse_data_file(path.rpartition("/")[2])
+    return found.instant if found else ""
 
 
 def _place(path: Path) -> tuple[Path, str]:
@@ -91,13 +102,13 @@ def _entry(raw: Any) -> tuple[int, LogTimes] | None:
         case [
             int(size),
             int() | None as min_ms,
-            bool(has_nulls),
+            int(null_rows),
             str() | None as unreadable,
             str() | None as why,
             bool(deletes),
             bool(damaged),
             int() | None as seen_ms,
             int() | None as max_ms,
-        ] if not any(isinstance(time, bool) for time in (min_ms, seen_ms, max_ms)):
-            return size, LogTimes(min_ms, has_nulls, unreadable, why, deletes, damaged, seen_ms, max_ms)
+        ] if not any(isinstance(time, bool) for time in (min_ms, null_rows, seen_ms, max_ms)):
+            return size, LogTimes(min_ms, null_rows, unreadable, why, deletes, damaged, seen_ms, max_ms)
     return None

@@ -134,7 +134,7 @@ def _unknown_left_out(context: PlanningContext) -> FileSlice | None:
 
 def _refused_unknown(context: PlanningContext, file_slice: FileSlice) -> TablePlan:
     by_writers = file_slice.group not in context.left_out
-    refusal = unknown_left_out(context.policy, written_to=by_writers)
+    refusal = unknown_left_out(context.policy, context.state, file_slice, written_to=by_writers)
     return _idle(replace(context, left_out={}), "refused", refusal)
 
 

@@ -254,14 +254,7 @@ def _held_by_a_file(table: TablePlan, event_ms: int) -> Iterator[Row]:
     else:
         how = "it holds an event of"
     yield "held back", f"by the log file of the `next event`: {how} {format_time(event_ms)}."
-    known = " Event times that the writer records are not assumed (`etc compile` prints the options for that)."
-    yield (
-        "moves on",
-        (
-            "to T, as soon as the table is no longer refused and a new plan compacts that log file."
-            f"{known if table.watermark_assumed else ''}"
-        ),
-    )
+    yield "moves on", "to T, as soon as the table is no longer refused and a new plan compacts that log file."
 
 
 def _latency(table: TablePlan) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from etc_policy.plan.model import PendingWork
 from etc_policy.plan.refusals import Reason, Refusal, work_of
 from etc_policy.policy.manifest import Policy
-from etc_policy.table.state import TableState
+from etc_policy.table.state import FileSlice, TableState
+from etc_policy.table.unknown_times import unknown_times
 
 
 def overlapping_writer(state: TableState, writer: str, instant: str) -> Refusal:
@@ -52,15 +53,16 @@ def nothing_due(policy: Policy, *, elsewhere: bool, can_wait: bool) -> Reason:
     return Reason("nothing_due", f"no log file{where} can hold an event at or below the threshold")
 
 
-def unknown_left_out(policy: Policy, *, written_to: bool = False) -> Refusal:
+def unknown_left_out(policy: Policy, state: TableState, left_out: FileSlice, *, written_to: bool) -> Refusal:
     """A slice that is left out may hold any event, so that no T would be true."""
     if written_to:
         by = "writers that keep adding to its file slice leave"
     else:
         by = "`strategy.type` leaves" if policy.is_stock else "`strategy.partitions` or `strategy.max_io` leaves"
     reason = f"a log file without a known event time is due, and {by} it out"
-    also = ", or set `strategy.type: unbounded`" if policy.is_stock else ""
-    return Refusal("unknown_left_out", reason, f"let the writer record event times, or plan with --read-stats{also}")
+    also = ("set `strategy.type: unbounded`",) if policy.is_stock else ()
+    hints = (*unknown_times(policy.event_time, state, left_out.log_files), *also)
+    return Refusal("unknown_left_out", reason, "; or ".join(hints))
 
 
 def not_ended(state: TableState) -> str:

@@ -14,6 +14,7 @@ from etc_policy.table.formats import count_of, format_bytes, format_duration, fo
 from etc_policy.table.impossible_times import too_early_unit, unit_advice
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import FileSlice, TableState, path_below
+from etc_policy.table.unknown_times import unknown_times
 
 
 def unknown_warning(context: PlanningContext) -> tuple[str, ...]:
@@ -24,14 +25,10 @@ def unknown_warning(context: PlanningContext) -> tuple[str, ...]:
     if not unknown or context.policy.is_stock:
         return ()
     total = sum(len(file_slice.log_files) for file_slice in state.slices)
-    if state.updates_in_part:
-        return (
-            f"{unknown} of {total} log files are compacted whatever their event times: an update may change a part of a row that "
-            "has an earlier one (`hoodie.table.partial.update.mode`, or a payload class or merger that etc does not know)",
-        )
+    why = "; ".join(unknown_times(context.policy.event_time, state, files))
+    hold = "it holds" if unknown == 1 else "they hold"
     return (
-        f"{unknown} of {total} log files have no known event time and are compacted whatever they hold: "
-        "let the writer record event times (`etc compile` prints its options), or plan with --read-stats",
+        f"{count_of(unknown, 'log file')} of {total:,} without a known event time, compacted whatever {hold}: {why}",
     )
 
 

@@ -16,6 +16,7 @@ from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.partitions import partitions_freshness
 from etc_policy.table.proof import Proof, proof_of, proven_until
 from etc_policy.table.state import TableState
+from etc_policy.table.unknown_times import unknown_times
 from etc_policy.table.watermark import completeness_of
 from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
 from etc_policy.verify.late_data import late_data
@@ -102,7 +103,7 @@ def _judge(
         last_commit_age_seconds=_last_commit_age(state, now_ms),
         left_out_file_slices=(last.left_out or None) if last else None,
     )
-    return found.model_copy(update={**_not_compacted(state), **_of_history(policy, state, history, now_ms)})
+    return found.model_copy(update={**_not_compacted(policy, state), **_of_history(policy, state, history, now_ms)})
 
 
 def _writes(state: TableState) -> list[str]:
@@ -120,19 +121,21 @@ def _of_history(policy: Policy, state: TableState, history: TableHistory | None,
     if history is None:
         return {}
     late = late_data(with_times_of(promises_in(policy, history), state))
+    untracked = state.shape.untracked(policy.event_time)
     return {
         "late_data": late[-1] if late else None,
-        "data_latency": judge_latency(history, policy.data_latency_ms, now_ms),
+        "data_latency": judge_latency(history, policy.data_latency_ms, now_ms, untracked),
     }
 
 
-def _not_compacted(state: TableState) -> dict[str, int]:
+def _not_compacted(policy: Policy, state: TableState) -> dict[str, object]:
     files = [log_file for _, log_file in state.log_files]
     return {
         "remaining_log_files": len(files),
         "remaining_log_bytes": sum(log_file.size_bytes for log_file in files),
         "remaining_file_slices": sum(1 for file_slice in state.slices if file_slice.log_files),
         "unknown_log_files": sum(log_file.min_event_time_ms is None for log_file in files),
+        "unknown_because": "; ".join(unknown_times(policy.event_time, state, files)) or None,
     }
 
 

@@ -234,7 +234,8 @@ def _freshness(table: TableFreshness) -> Iterator[Line]:
         slices = count_of(table.remaining_file_slices or 0, "file slice")
         yield "not compacted", f"{count_of(table.remaining_log_files, 'log file')} ({size}) of {slices}"
     if table.unknown_log_files:
-        yield "unknown", f"{count_of(table.unknown_log_files, 'log file')} without a known event time"
+        why = f": {table.unknown_because}" if table.unknown_because else ""
+        yield "unknown", f"{count_of(table.unknown_log_files, 'log file')} without a known event time{why}"
     if table.left_out_file_slices:
         slices = count_of(table.left_out_file_slices, "file slice")
         yield "left out", f"{slices} by the last run, though they were due"
@@ -283,7 +284,7 @@ def _latency(verdict: LatencyVerdict) -> str:
     if seen is None:
         return f"{said}{verdict.reason}{_known_so_far(verdict, verdict.observed) if verdict.observed else ''}"
     said += (
-        f"of {count_of(seen.writes, 'write')} half came within {format_duration(seen.p50_ms)}, "
+        f"of {count_of(seen.writes, 'write')}{seen.origin} half came within {format_duration(seen.p50_ms)}, "
         f"99 % within {format_duration(seen.p99_ms)}, all within {format_duration(seen.max_ms)}"
     )
     if seen.loaded_writes:

@@ -126,7 +126,8 @@ class TableFreshness(Frozen):
     """How far one table's RO view is complete, from its metadata alone (FACTS 6).
 
     `limits` are the policy's. `left_out_file_slices` were due in the last compaction by etc, which left them out, as
-    writers were adding to them or as the policy says; None where it left out none.
+    writers were adding to them or as the policy says; None where it left out none. `unknown_because` says in words why the
+    event times of `unknown_log_files` are not known, and what helps.
     `late_data` is what came in below the threshold of the last compaction by etc after its plan was made, `data_latency`
     the judgement over the policy's; both are None where the table's past was not read. `complete_until_proof` is what proves
     `complete_until_ms`, `proofs` are all verifications of the last compaction that passed and are kept. `partitions` is None
@@ -152,6 +153,7 @@ class TableFreshness(Frozen):
     remaining_log_bytes: int | None = None
     remaining_file_slices: int | None = None
     unknown_log_files: int | None = None
+    unknown_because: str | None = None
     left_out_file_slices: int | None = None
     late_data: LateData | None = None
     data_latency: LatencyVerdict | None = None

@@ -14,6 +14,8 @@ from etc_policy.table.state import CompactionRecord, GroupKey, LogFile, TableSta
 WriteAction = Literal["deltacommit", "commit", "replacecommit"]
 #: Actions that write rows, as completed instants have them.
 WRITES: tuple[WriteAction, ...] = get_args(WriteAction)
+#: What one commit wrote to one file group: its instant, partition and file id.
+WriteKey = tuple[str, str, str]
 _COLUMN = "event_time_column."
 #: They say which times are believed, not what the times are.
 _BELIEF = frozenset({f"{_COLUMN}trust_commit_metadata", f"{_COLUMN}max_ahead"})
@@ -45,6 +47,11 @@ class GroupWrite(NamedTuple):
     merged_log_files: int = 0
     merged_log_bytes: int = 0
     impossible_ms: int | None = None
+
+    @property
+    def key(self) -> WriteKey:
+        """The commit and the file group."""
+        return self.requested, self.partition, self.file_id
 
     @property
     def certain_min_ms(self) -> int | None:
@@ -101,7 +108,8 @@ class Commit:
 @dataclass(frozen=True)
 class TableHistory:
     """The writes of a table in order of completion, as far back as they were read; `complete` says that none is missing
-    before the first. Instants are in the IANA zone `timezone`.
+    before the first. Instants are in the IANA zone `timezone`. `read_times` are the smallest event times that were read of
+    all log files of a write, now or before a compaction took them; None where the rows that were read have none.
     """
 
     base_path: str
@@ -109,6 +117,7 @@ class TableHistory:
     timezone: str
     commits: tuple[Commit, ...] = ()
     complete: bool = False
+    read_times: Mapping[WriteKey, int | None] = field(default_factory=dict)
 
     @cached_property
     def writes(self) -> tuple[GroupWrite, ...]:

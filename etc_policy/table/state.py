@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Literal, NamedTuple, Protocol
 
 from etc_policy.policy.manifest import EventTime
+from etc_policy.policy.writers import TableShape
 from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.completion_times import WrongTime
 from etc_policy.table.write_growth import WriteGrowth
@@ -64,7 +65,8 @@ class LogFile(NamedTuple):
     `seen_event_time_ms` is, where the smallest is not known, the smallest of those that are: others may be in it too, but for
     those of rows where `unknown_is_deletes`: deletes by key have none. `rows_since` is an instant before which none of its rows
     was written, where they may be older than `completed`; it is empty where nobody knows one. `impossible_ms` is the latest event
-    time in it where that cannot be true (`table/impossible_times.py`): then the smallest is not known.
+    time in it where that cannot be true (`table/impossible_times.py`): then the smallest is not known. `null_rows` are rows
+    without an event time, counted where the file was read because its time is unknown.
     """
 
     name: str
@@ -78,6 +80,7 @@ class LogFile(NamedTuple):
     unknown_is_deletes: bool = False
     rows_since: str | None = None
     impossible_ms: int | None = None
+    null_rows: int = 0
 
     @property
     def may_hold_anything(self) -> bool:
@@ -214,8 +217,8 @@ class TableState:
     files are compacted first. `lacks_meta_columns` says that rows do not carry their keys; `base_file_format` is such as
     `parquet`. `updates_in_part` says that a row may change one with an earlier event time, so that no event time bounds what a
     log file changes. `write_growth` is what the last compactions by etc on the active timeline wrote, None without one.
-    `merging` says in words how the rows of a key are merged, and `release` which release of Hudi's bundle is to compact the
-    table; both are empty where nobody has looked.
+    `merge_mode` is Hudi's, None where the table names none; `merging` says in words how the rows of a key are merged, and
+    `release` which release of Hudi's bundle is to compact the table; both are empty where nobody has looked.
     `apply_state` is what earlier runs keep beside the table, as it was read right after it; empty where it was not.
     """
 
@@ -250,12 +253,18 @@ class TableState:
     merges_otherwise: bool = False
     updates_in_part: bool = False
     merging: str = ""
+    merge_mode: str | None = None
     release: str | None = None
     lacks_meta_columns: bool = False
     base_file_format: str = PARQUET
     orphans: tuple[str, ...] = ()
     write_growth: WriteGrowth | None = None
     apply_state: ApplyState = field(default_factory=ApplyState)
+
+    @property
+    def shape(self) -> TableShape:
+        """What decides which options its writers need."""
+        return TableShape(self.table_version, self.merge_mode, self.event_time_type)
 
     @property
     def pending(self) -> tuple[Instant, ...]:

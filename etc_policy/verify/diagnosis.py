@@ -14,12 +14,13 @@ from etc_policy.plan.rules import may_pass, why_refused
 from etc_policy.plan.time_refusals import writers_elsewhere
 from etc_policy.policy.hudi_options import EXPIRY, expiry_minutes, is_file_lock
 from etc_policy.policy.manifest import Frozen, Policy
-from etc_policy.policy.writers import MERGE_MODE, TRACKED_SINCE, TableShape
+from etc_policy.policy.writers import TRACKED_SINCE
 from etc_policy.table.commit_keys import THRESHOLD
 from etc_policy.table.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
 from etc_policy.table.formats import count_of, format_bytes
 from etc_policy.table.history import Commit, TableHistory
 from etc_policy.table.state import LogFile, TableState, WriterOption
+from etc_policy.table.unknown_times import null_rows_in
 
 FindingStatus = Literal["ok", "warn", "error", "skipped"]
 
@@ -68,6 +69,11 @@ class TableFacts:
     lock: HeldLock | None = None
     writer_form: tuple[WriterOption, ...] = ()
     index_faults: tuple[str, ...] | None = None
+
+    @property
+    def untracked(self) -> str | None:
+        """Why Hudi cannot record the policy's event times here; None where it can."""
+        return self.state.shape.untracked(self.policy.event_time)
 
     @property
     def foreign_compactions(self) -> tuple[Commit, ...]:
@@ -151,15 +157,22 @@ def event_times(facts: TableFacts) -> Found:
     impossible = next(impossible_warning(facts.policy.event_time, facts.state), None)
     if impossible is not None:
         return "warn", impossible, "look at the writer's clock and at `event_time_column`, or raise its `max_ahead`"
+    without = [log_file for _, log_file in facts.state.log_files if log_file.null_rows]
+    if without:
+        message = f"{null_rows_in(facts.policy.event_time, without)}: these log files are compacted whatever they hold"
+        return "warn", message, f"let the writer fill `{facts.policy.event_time.column}`"
     if not bare:
         return "ok", f"all {len(commits)} commits to log files record event times", None
     recent = sum(c in bare for c in commits[-_RECENT:])
     message = f"{len(bare)} of {len(commits)} commits to log files record none, {recent} of the last {_RECENT}"
-    shape = TableShape(facts.state.table_version, facts.properties.get(MERGE_MODE), facts.state.event_time_type)
-    reason = shape.untracked(facts.policy.event_time)
+    reason = facts.untracked
     if reason is not None:
         return "ok", f"{message}: {reason}; they are read from the log files", None
-    since = f" (from Hudi {TRACKED_SINCE} on; log files of earlier writers are read)" if shape.may_be_older else ""
+    since = (
+        f" (from Hudi {TRACKED_SINCE} on; log files of earlier writers are read)"
+        if facts.state.shape.may_be_older
+        else ""
+    )
     hint = f"give the writers the options of `etc compile`{since}; commits with deletes never record a certain one"
     return ("warn" if recent else "ok"), message, hint if recent else None
 

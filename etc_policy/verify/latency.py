@@ -1,16 +1,16 @@
-"""How late events really came in, from commit metadata alone, and whether the policy's `data_latency` fits that."""
+"""How late events really came in, from commit metadata and what was read of log files, and whether `data_latency` fits that."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import dropwhile
-from typing import Literal
+from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from etc_policy.policy.manifest import Frozen
-from etc_policy.table.formats import format_duration
-from etc_policy.table.history import TableHistory
+from etc_policy.table.formats import count_of, format_duration
+from etc_policy.table.history import GroupWrite, TableHistory
 from etc_policy.table.instants import instant_to_ms
 
 LatencyStatus = Literal["fits", "too_short", "generous", "unknown"]
@@ -39,17 +39,26 @@ class ObservedLatency(Frozen):
     """Completion time less smallest event time, over what each commit wrote to the log of each file group.
 
     So the quantiles are those of the latest row of each such write, not of single rows; `max_ms` is that of the latest
-    row of all. `unknown_writes` recorded no event time, `loaded_writes` held old data before the first that did not; both
-    are not in it. `since_ms` is when the first write completed.
+    row of all. Of `read_writes` the commits record no event time, and log files were read. `unknown_writes` have no known event
+    time, `loaded_writes` held old data before the first that did not; both are not in it. `since_ms` is when the first
+    write completed.
     """
 
     writes: int
+    read_writes: int = 0
     unknown_writes: int
     loaded_writes: int = 0
     since_ms: int
     p50_ms: int
     p99_ms: int
     max_ms: int
+
+    @property
+    def origin(self) -> str:
+        """How many event times are not from the commits, to be said behind the number of writes."""
+        if not self.read_writes:
+            return ""
+        return f" ({'' if self.read_writes == self.writes else f'{self.read_writes} '}read from log files)"
 
 
 class LatencyVerdict(Frozen):
@@ -73,23 +82,55 @@ class LatencyVerdict(Frozen):
         return None if self.status == "unknown" else self.observed
 
 
-def judge_latency(history: TableHistory, declared_ms: int, now_ms: int) -> LatencyVerdict:
+class _Write(NamedTuple):
+    """What one commit wrote to the log of one file group; `is_read` says that its event time is not from the commit."""
+
+    completed_ms: int
+    event_ms: int | None
+    is_read: bool = False
+
+    @property
+    def latency_ms(self) -> int:
+        return max(0, self.completed_ms - (self.event_ms or 0))
+
+
+def judge_latency(history: TableHistory, declared_ms: int, now_ms: int, untracked: str | None = None) -> LatencyVerdict:
     """The verdict over the writes that had completed at `now_ms`; rows in base files are in RO at once and do not count.
 
-    Old data that were written before the first other write do not count either: they were loaded, or are replayed.
+    Where commits record too few event times, those count that were read from log files: of the writes since the last of
+    which nobody knows any, as those that are left of earlier ones are the ones that came early. Old data that were written
+    before the first other write do not count either: they were loaded, or are replayed. `untracked` says why Hudi cannot
+    record event times for this table.
     """
     zone = ZoneInfo(history.timezone)
-    written = sorted(
-        ((instant_to_ms(w.completed, zone), w.min_event_time_ms) for w in history.writes), key=lambda write: write[0]
-    )
-    seen = [(completed, event) for completed, event in written if completed <= now_ms]
-    known = [(completed, max(0, completed - event)) for completed, event in seen if event is not None]
+    written = sorted(history.writes, key=lambda write: write.completed)
+    recorded = [_Write(instant_to_ms(one.completed, zone), one.min_event_time_ms) for one in written]
+    verdict = _judge(recorded, declared_ms, now_ms, untracked)
+    if verdict.judged is not None or not history.read_times:
+        return verdict
+    return _judge([*_known_since(history, written, zone)][::-1], declared_ms, now_ms, untracked)
+
+
+def _known_since(history: TableHistory, written: Sequence[GroupWrite], zone: ZoneInfo) -> Iterator[_Write]:
+    """The writes, the newest first, back to the last whose event times are neither recorded nor read."""
+    for one in reversed(written):
+        recorded_ms = one.min_event_time_ms
+        if recorded_ms is None and one.key not in history.read_times:
+            return
+        event_ms = history.read_times.get(one.key) if recorded_ms is None else recorded_ms
+        yield _Write(instant_to_ms(one.completed, zone), event_ms, is_read=recorded_ms is None)
+
+
+def _judge(written: Sequence[_Write], declared_ms: int, now_ms: int, untracked: str | None) -> LatencyVerdict:
+    """The verdict over writes in the order of completion."""
+    seen = [one for one in written if one.completed_ms <= now_ms]
+    known = [one for one in seen if one.event_ms is not None]
     old_ms = max(OLD_DAYS * _DAY_MS, OLD_TIMES * declared_ms)
-    judged = list(dropwhile(lambda write: write[1] > old_ms, known))
+    judged = list(dropwhile(lambda write: write.latency_ms > old_ms, known))
     observed = _observed(judged, len(seen) - len(known), len(known) - len(judged)) if judged else None
-    late_share = sum(latency > declared_ms for _, latency in judged) / len(judged) if judged else None
+    late_share = sum(one.latency_ms > declared_ms for one in judged) / len(judged) if judged else None
     if observed is None or late_share is None or observed.writes < FEWEST_WRITES:
-        reason = _too_few(len(written), len(seen), [latency for _, latency in known], len(judged))
+        reason = _too_few(len(written), len(seen), known, len(judged), untracked)
         return LatencyVerdict(
             declared_ms=declared_ms, status="unknown", reason=reason, observed=observed, late_share=late_share
         )
@@ -102,32 +143,38 @@ def judge_latency(history: TableHistory, declared_ms: int, now_ms: int) -> Laten
     )
 
 
-def _observed(judged: Sequence[tuple[int, int]], unknown: int, loaded: int) -> ObservedLatency:
-    """What writes show, given as (completion, latency) in the order of completion."""
-    latencies = sorted(latency for _, latency in judged)
+def _observed(judged: Sequence[_Write], unknown: int, loaded: int) -> ObservedLatency:
+    """What writes show, in the order of completion."""
+    latencies = sorted(one.latency_ms for one in judged)
     return ObservedLatency(
         writes=len(judged),
+        read_writes=sum(one.is_read for one in judged),
         unknown_writes=unknown,
         loaded_writes=loaded,
-        since_ms=judged[0][0],
+        since_ms=judged[0].completed_ms,
         p50_ms=quantile(latencies, 0.5),
         p99_ms=quantile(latencies, 0.99),
         max_ms=latencies[-1],
     )
 
 
-def _too_few(written: int, seen: int, latencies_ms: Sequence[int], judged: int) -> str:
-    """Why there is no judgement, where `judged` writes are left of those that were written, seen, and record times."""
+def _too_few(written: int, seen: int, known: Sequence[_Write], judged: int, untracked: str | None) -> str:
+    """Why there is no judgement, where `judged` writes are left of those that were written, seen, and have known times."""
     if not written:
         return "no write to a log file yet"
     if not seen:
         return "no write had completed at the time that counts as now, as where old data are replayed"
-    if latencies_ms and not judged:
-        least = format_duration(min(latencies_ms))
-        return f"all {len(latencies_ms)} writes hold events {least} old and older, as where old data are loaded or replayed"
-    kept = f"{len(latencies_ms)} of {seen} writes to log files record their event times"
-    loaded = f", {len(latencies_ms) - judged} of them those of old data" if judged < len(latencies_ms) else ""
-    return f"{kept}{loaded}, a judgement needs {FEWEST_WRITES}"
+    if known and not judged:
+        least = format_duration(min(one.latency_ms for one in known))
+        return f"all {len(known)} writes hold events {least} old and older, as where old data are loaded or replayed"
+    loaded = f", {len(known) - judged} of them those of old data" if judged < len(known) else ""
+    of_seen = f"{len(known)} of {count_of(seen, 'write')} to log files"
+    if read := sum(one.is_read for one in known):
+        return (
+            f"event times of {of_seen} are known, {read} read from the files{loaded}; a judgement needs {FEWEST_WRITES}"
+        )
+    why = f" ({untracked}), and none was read from the files" if untracked else ""
+    return f"{of_seen} record their event times{why}{loaded}, a judgement needs {FEWEST_WRITES}"
 
 
 def quantile(ordered: Sequence[int], share: float) -> int:

@@ -191,7 +191,7 @@ def _listed(candidates: list[_Candidate]) -> str:
 
 def _latency(survey: Survey) -> Iterator[Line]:
     facts = survey.facts
-    verdict = judge_latency(facts.history, facts.policy.data_latency_ms, facts.clock_ms)
+    verdict = judge_latency(facts.history, facts.policy.data_latency_ms, facts.clock_ms, facts.untracked)
     if verdict.suggested_ms is not None and verdict.observed is not None:
         yield Line(
             "data_latency",
@@ -207,7 +207,9 @@ def _latency(survey: Survey) -> Iterator[Line]:
 def _seen(observed: ObservedLatency) -> str:
     half, most, worst = map(format_duration, (observed.p50_ms, observed.p99_ms, observed.max_ms))
     writes = count_of(observed.writes, "write")
-    return f"of {writes} half came {half} after their earliest event or sooner, 99 % {most}, all {worst}"
+    return (
+        f"of {writes}{observed.origin} half came {half} after their earliest event or sooner, 99 % {most}, all {worst}"
+    )
 
 
 def _strategy(survey: Survey) -> Iterator[Line]:

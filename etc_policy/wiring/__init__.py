@@ -100,7 +100,8 @@ class Readings(SparkSessions):
         state, history = reader.read_with_history(
             self.locate(policy), policy.event_time, archived=None if archived else 0
         )
-        return self._with_log_times(policy, state, all_logs=all_logs), history
+        state = self._with_log_times(policy, state, all_logs=all_logs)
+        return state, self._with_read_times(policy, state, history)
 
     def read_whole(self, policy: Policy, *, read_logs: bool = True) -> WholeTable:
         """The state of a policy's table as `read_state` gives it, and all of its past, from one reading."""
@@ -108,7 +109,7 @@ class Readings(SparkSessions):
 
         whole = FileTableReader(seen=self.note_state).read_whole(self.locate(policy), policy.event_time)
         state = self._with_log_times(policy, whole.state) if read_logs else self._with_apply_state(whole.state)
-        return whole._replace(state=state)
+        return whole._replace(state=state, history=self._with_read_times(policy, state, whole.history))
 
     def find_tables(self, location: str) -> Iterator[str | EtcError]:
         """The paths of the tables below a folder or in a bucket, and an error for each folder that cannot be read."""
@@ -143,6 +144,14 @@ class Readings(SparkSessions):
             read = read_all_logs if all_logs else fill_from_logs
             state = read(state, policy, self.cache_dir, self.progress)
         return self._with_apply_state(state)
+
+    def _with_read_times(self, policy: Policy, state: TableState, history: TableHistory) -> TableHistory:
+        """The history with what this project has read of log files, also of those that are compacted now."""
+        if self.metadata_only:
+            return history
+        from etc_policy.hudi.log_times import with_read_times
+
+        return with_read_times(history, state, policy, self.cache_dir)
 
     def _with_apply_state(self, state: TableState) -> TableState:
         """The state with what is kept beside the table: log files have the times that they were found to hold, where earlier."""

@@ -60,8 +60,8 @@ def test_every_type_that_holds_times(ts, column_type, settings, values, expected
 
 
 def test_rows_without_event_time_are_outside_the_promise():
-    assert read(avro([None, US]) + avro([None])) == LogTimes(MS, has_nulls=True)
-    assert read(avro([None])) == LogTimes(None, has_nulls=True)
+    assert read(avro([None, US]) + avro([None])) == LogTimes(MS, null_rows=2)
+    assert read(avro([None])) == LogTimes(None, null_rows=1)
     assert read(avro([])) == UNKNOWN
 
 
@@ -94,7 +94,7 @@ def test_an_event_time_inside_structs():
     rows = [{"b": {"ts": MS + 5, "x": 1}}, {"b": {"ts": MS, "x": 2}}]
     assert read_nested(in_structs(rows)) == LogTimes(MS)
     for null in (None, {"b": None}, {"b": {"ts": None, "x": 1}}):
-        assert read_nested(in_structs([null, *rows])) == LogTimes(MS, has_nulls=True)
+        assert read_nested(in_structs([null, *rows])) == LogTimes(MS, null_rows=1)
     for column in ("a.b", "a.b.y", "a.b.ts.z", "b.ts", "a.", "."):
         assert read_nested(in_structs(rows), column) == UNKNOWN
 
@@ -105,7 +105,7 @@ def test_an_event_time_inside_structs_of_a_parquet_block():
         buffer = io.BytesIO()
         pyarrow.parquet.write_table(pyarrow.table({"id": [1] * len(rows + nulls), "a": rows + nulls}), buffer)
         data = block(log.PARQUET, buffer.getvalue(), {log.SCHEMA: json.dumps(IN_STRUCTS)})
-        assert read_nested(data) == LogTimes(MS, has_nulls=bool(nulls))
+        assert read_nested(data) == LogTimes(MS, null_rows=len(nulls))
         assert read_nested(data, "a.b.y") == UNKNOWN
 
 

@@ -7,8 +7,8 @@ from zlib import crc32
 
 import pytest
 
-from etc_policy.hudi import log_times
-from etc_policy.hudi.log_times import fill_from_logs, read_all_logs
+from etc_policy.hudi import log_times, times_cache
+from etc_policy.hudi.log_times import fill_from_logs, read_all_logs, with_read_times
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.policy.manifest import EventTime, Policy
@@ -16,6 +16,7 @@ from etc_policy.report.freshness import table_freshness
 from etc_policy.storage import safe_files
 from etc_policy.table.impossible_times import latest_in
 from etc_policy.table.instants import instant_to_ms
+from etc_policy.wiring import Environment
 from tests.unit.hudi import log_file as log
 from tests.unit.hudi.log_file import avro, deletes
 from tests.unit.hudi.table_folder import TableFolder, at, base
@@ -119,7 +120,7 @@ def test_only_what_is_unknown_is_read_and_nothing_else_changes(folder):
     assert {s.file_id: f.min_event_time_ms for s, f in after.log_files} == FILLED
 
     def without_times(state):
-        emptied = {"min_event_time_ms": None, "seen_event_time_ms": None, "unknown_is_deletes": False}
+        emptied = {"min_event_time_ms": None, "seen_event_time_ms": None, "unknown_is_deletes": False, "null_rows": 0}
         slices = (replace(s, log_files=tuple(f._replace(**emptied) for f in s.log_files)) for s in state.slices)
         return replace(state, slices=tuple(slices))
 
@@ -145,6 +146,7 @@ def test_a_log_file_with_a_row_without_an_event_time_stays_unknown(tmp_path, rec
     (table.base / "p" / file.name(SECOND)).write_bytes(data)
     ((_, found),) = fill_from_logs(state_of(table), POLICY, None).log_files
     assert (found.min_event_time_ms, found.seen_event_time_ms) == (None, MS - 5 if recorded and deletes else MS)
+    assert found.null_rows == 1
 
 
 def test_deletes_are_unknown_without_an_ordering_field(folder):
@@ -196,7 +198,45 @@ def test_tables_do_not_share_a_cache(folder, cache, tmp_path):
     assert len(list(cache.iterdir())) == 2
 
 
-def test_log_files_that_are_gone_leave_the_cache(folder, cache):
+def test_of_log_files_that_are_gone_the_newest_stay_in_the_cache(folder, cache, monkeypatch):
+    fill(folder, cache)
+    (folder.base / "p" / written("plain").name(SECOND)).unlink()
+    spoil(folder, "deletes")
+    fill(folder, cache)
+    (entries,) = cached(cache).values()
+    assert len(entries) == 4
+    monkeypatch.setattr(times_cache, "KEPT_GONE", 1)
+    path = folder.base / "p" / written("by_key").name(SECOND)
+    path.unlink()
+    fill(folder, cache)
+    (entries,) = cached(cache).values()
+    assert len(entries) == 3
+
+
+def test_what_was_read_of_a_write_is_known_when_it_is_compacted(folder, cache):
+    def history():
+        state, past = FileTableReader().read_with_history(str(folder.base), TIMES)
+        return {key[2]: ms for key, ms in with_read_times(past, state, POLICY, cache).read_times.items()}
+
+    assert history() == {}
+    fill(folder, cache)
+    expected = {"plain": MS, "deletes": MS + 1, "by_key": MS, "nulls": MS}
+    assert history() == expected
+    (folder.base / "p" / written("plain").name(SECOND)).unlink()
+    fill(folder, cache)
+    assert history() == expected
+
+
+def test_a_table_is_read_with_what_its_writes_were_found_to_hold(folder, cache):
+    policy = POLICY.model_copy(update={"table": str(folder.base)})
+    environment = Environment(folder.base.parent, lambda _: None, cache_dir=cache)
+    _, history = environment.read_table(policy)
+    assert history.read_times[SECOND, "p", "plain"] == MS
+    assert environment.read_whole(policy).history.read_times == history.read_times
+
+
+def test_log_files_that_are_gone_leave_the_cache(folder, cache, monkeypatch):
+    monkeypatch.setattr(times_cache, "KEPT_GONE", 0)
     fill(folder, cache)
     fill(folder, cache, EventTime(column="ts", unit="us"))
     (folder.base / "p" / written("plain").name(SECOND)).unlink()

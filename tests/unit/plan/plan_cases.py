@@ -17,7 +17,8 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
     unseen_files   of the table
     slices     <partition>/<file id>: {base: time or none, logs: {name: requested > completed [event] [deletes] [recorded bytes]}}
                `impossible <ms after 1970>` is an event time that cannot be true
-               `deletes` are by key, `deletes, seen <time>` beside rows from then on; of `may delete` nobody knows what is in it
+               `2 nulls` are rows without an event time; `deletes` are by key, `deletes, seen <time>` beside rows from then on;
+               of `may delete` nobody knows what is in it
     unit       of the event-time column
     merging, release   how the table merges rows, and the release of Hudi's bundle that is to compact it
     unreadable_time    a text that is not a time, and its log file: {value, log_file}
@@ -214,6 +215,8 @@ def _log_file(name: str, text: str) -> LogFile:
     seen_ms = epoch_ms(seen[0]) if seen else None
     ahead = [int(word.removeprefix("impossible ")) for word in rest if word.startswith("impossible ")] or [None]
     is_deletes = deletes and event_ms is None
+    nulls = [int(word.removesuffix(" nulls")) for word in rest if word.endswith(" nulls")] or [0]
+    file = file._replace(null_rows=nulls[0])
     return file._replace(seen_event_time_ms=seen_ms, unknown_is_deletes=is_deletes, impossible_ms=ahead[0])
 
 

@@ -178,7 +178,7 @@ class TestLeavingOut:
     def test_what_is_left_out_is_not_said_to_be_compacted(self):
         state = with_slice(STATE, "f2", log_files=(*slice_of(STATE, "f2").log_files, UNKNOWN))
         table = build_table_plan(POLICY, state, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({F1})))
-        assert any(one.startswith("1 of 3 log files have no known") for one in table.warnings)
+        assert any(one.startswith("1 log file of 3 without a known event time") for one in table.warnings)
 
     def test_what_others_leave_out_is_not_blamed_for_it(self):
         """A slice of another partition, all of it known, is left out too."""

@@ -165,6 +165,27 @@ def latency_text(commits):
     return " ".join(render_freshness(FreshnessReport(observed_at="-", tables=(found,))).split())
 
 
+@pytest.mark.parametrize(
+    ("log_file", "said"),
+    [
+        (
+            "11:10:00 > 11:10:05, 2 nulls",
+            "2 rows in 1 log file with NULL in `ts`, for example in L1; only the writer can fill it",
+        ),
+        (
+            "11:10:00 > 11:10:05, deletes",
+            "1 log file with deletes by key, or that may hold some: these carry no event time",
+        ),
+    ],
+)
+def test_of_unknown_event_times_the_cause_is_named(log_file, said):
+    state = state_of("/t", {"slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": log_file}}}})
+    found = table_freshness(POLICY, state, NOW, NOW)
+    assert found.unknown_because == said
+    text = render_freshness(FreshnessReport(observed_at="now", tables=(found,)), width=300)
+    assert f"unknown       1 log file without a known event time: {said}" in text
+
+
 def test_of_few_writes_what_is_known_is_shown_with_how_sure_it_is():
     done = instant("11:40:05")
     commits = [

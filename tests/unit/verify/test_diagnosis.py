@@ -107,19 +107,27 @@ class TestEventTimes:
         assert look("event times", old, *(commit(f"10:{m:02}:00", f"10:{m:02}:01") for m in range(1, 11)))[0] == "ok"
 
     @pytest.mark.parametrize(
-        ("state", "properties", "unit"),
+        ("state", "unit"),
         [
-            (replace(STATE, event_time_type="timestamp-micros"), {}, None),
-            (STATE, {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}, None),
-            (STATE, {}, "us"),
+            (replace(STATE, event_time_type="timestamp-micros"), None),
+            (replace(STATE, merge_mode="COMMIT_TIME_ORDERING"), None),
+            (STATE, "us"),
         ],
     )
-    def test_where_hudi_cannot_record_them_nobody_is_blamed(self, state, properties, unit):
+    def test_where_hudi_cannot_record_them_nobody_is_blamed(self, state, unit):
         policy = POLICY.model_copy(update={"event_time": EventTime(column="ts", unit=unit)})
         bare = commit("10:00:00", "10:00:01", event_time=None)
-        status, message, hint = look("event times", bare, policy=policy, state=state, properties=properties)
+        status, message, hint = look("event times", bare, policy=policy, state=state)
         assert (status, hint) == ("ok", None)
         assert "read from the log files" in message
+
+    def test_rows_without_an_event_time_are_counted_and_no_option_is_advised(self):
+        empty = LogFile(".f1.log.1", 1, instant("10:00:00"), instant("10:00:01"), None, null_rows=3)
+        slices = (replace(STATE.slices[0], log_files=(empty,)),)
+        bare = commit("10:00:00", "10:00:01", event_time=None)
+        status, message, hint = look("event times", bare, state=replace(STATE, slices=slices))
+        assert (status, hint) == ("warn", "let the writer fill `ts`")
+        assert message.startswith("3 rows in 1 log file with NULL in `ts`, for example in .f1.log.1")
 
 
 class TestCompactions:

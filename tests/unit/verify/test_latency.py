@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from etc_policy.table.history import GroupWrite
@@ -53,10 +55,54 @@ def test_a_handful_of_writes_is_no_judgement_but_what_they_show_is_known():
 
 
 def test_without_an_event_time_nothing_is_known():
-    for writes, said in (((), "no write to a log file yet"), ((None,), "0 of 1 writes to log files record")):
+    for writes, said in (((), "no write to a log file yet"), ((None,), "0 of 1 write to log files record")):
         found = judge_latency(history(*writes), HOUR, NOW)
         assert (found.status, found.observed, found.late_share) == ("unknown", None, None)
         assert found.reason.startswith(said)
+
+
+def read_history(*latencies_ms, unread=()):
+    """Writes of which no event time is recorded, a minute apart; their log files were read, but for those at `unread`."""
+    times = [instant(f"10:{minute:02}:00") for minute in range(len(latencies_ms))]
+    writes = tuple(GroupWrite(time, time, "p", "f", None, False, 1) for time in times)
+    events = [epoch_ms(f"10:{minute:02}:00") - latency for minute, latency in enumerate(latencies_ms)]
+    read = {write.key: event for n, (write, event) in enumerate(zip(writes, events, strict=True)) if n not in unread}
+    return replace(history_of(writes), read_times=read)
+
+
+def test_where_commits_record_no_event_time_log_files_show_how_late_they_came():
+    """A timestamp column: Hudi never records it."""
+    found = judge_latency(read_history(*[MINUTE] * 20, 2 * HOUR), HOUR, NOW)
+    assert (found.status, found.observed.writes, found.observed.read_writes) == ("too_short", 21, 21)
+    assert found.observed.origin == " (read from log files)"
+
+
+def test_writes_before_one_that_was_not_read_do_not_count():
+    """Of what was compacted unread, those left are the ones that came early: they would make any value fit."""
+    found = judge_latency(read_history(*[2 * HOUR] * 10, *[MINUTE] * 21, unread=[9]), HOUR, NOW)
+    assert (found.status, found.observed.writes) == ("generous", 21)
+    few = judge_latency(read_history(*[2 * HOUR] * 10, *[MINUTE] * 21, unread=[15]), HOUR, NOW)
+    assert (few.status, few.observed.writes) == ("unknown", 15)
+    assert (
+        few.reason
+        == "event times of 15 of 15 writes to log files are known, 15 read from the files; a judgement needs 20"
+    )
+
+
+def test_what_is_recorded_goes_before_what_was_read():
+    read = read_history(*[MINUTE] * 25)
+    recorded = history(*[2 * HOUR] * 20).writes
+    both = replace(history_of(read.writes + recorded), read_times=read.read_times)
+    found = judge_latency(both, HOUR, NOW)
+    assert (found.observed.writes, found.observed.read_writes, found.observed.max_ms) == (20, 0, 2 * HOUR)
+
+
+def test_where_hudi_can_record_none_the_reason_is_named():
+    found = judge_latency(history(None, None), HOUR, NOW, "Hudi cannot record those of a date column")
+    assert found.reason == (
+        "0 of 2 writes to log files record their event times (Hudi cannot record those of a date column), and none was read "
+        "from the files, a judgement needs 20"
+    )
 
 
 def test_what_has_not_completed_at_the_moment_asked_for_does_not_count():

@@ -1,0 +1,40 @@
+"""Why nobody knows the smallest event time of some log files, and what helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from etc_policy.policy.manifest import EventTime
+from etc_policy.table.formats import count_of
+from etc_policy.table.state import LogFile, TableState
+
+
+def unknown_times(event_time: EventTime, state: TableState, files: Iterable[LogFile]) -> Iterator[str]:
+    """A sentence for each cause among these log files of a table; event times that cannot be true are another matter."""
+    if state.updates_in_part:
+        yield (
+            "an update may change a part of a row that has an earlier one (`hoodie.table.partial.update.mode`, or a payload "
+            "class or merger that etc does not know)"
+        )
+        return
+    unknown = [one for one in files if one.min_event_time_ms is None and one.impossible_ms is None]
+    without = [one for one in unknown if one.null_rows]
+    deletes = [one for one in unknown if not one.null_rows and one.has_deletes]
+    if without:
+        yield f"{null_rows_in(event_time, without)}; only the writer can fill it"
+    if deletes:
+        yield f"{count_of(len(deletes), 'log file')} with deletes by key, or that may hold some: these carry no event time"
+    if len(unknown) == len(without) + len(deletes):
+        return
+    untracked = state.shape.untracked(event_time)
+    if untracked is None:
+        yield "let the writer record event times (`etc compile` prints its options), or plan with --read-stats"
+    else:
+        yield f"{untracked}: plan without --metadata-only, so that log files are read, or with --read-stats"
+
+
+def null_rows_in(event_time: EventTime, files: Iterable[LogFile]) -> str:
+    """How many rows without an event time were read in these log files, and in which one first."""
+    found = [one for one in files if one.null_rows]
+    rows = count_of(sum(one.null_rows for one in found), "row")
+    return f"{rows} in {count_of(len(found), 'log file')} with NULL in `{event_time.column}`, for example in {found[0].name}"
