@@ -85,7 +85,7 @@ def play_release(release: str, root: Path) -> dict[str, str]:
                 write_history(spark, written, HISTORY, writer_options(release, cell.version))
             shutil.copytree(written, root / "lake" / cell.name)
         plan = project.plan(at=at)
-        refused = {one.policy: one for one in plan.tables if one.action == "refuse"}
+        refused = {one.policy: one for one in plan.tables if one.action == "refused"}
         try:
             results = project.apply(plan, at=at)
         except SeveralErrors as error:
