@@ -12,11 +12,12 @@ from pydantic_core import from_json
 
 from etc_policy.api.artifacts import read_text, write_text
 from etc_policy.api.one_table import errors_of
-from etc_policy.errors import EngineError, EtcError, Issue, Where
+from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, Where
 from etc_policy.errors.codes import Code
 from etc_policy.plan.model import Plan
 from etc_policy.policy.locations import is_catalog_name, location_identity
 from etc_policy.policy.manifest import Policy
+from etc_policy.policy.selection import Result
 from etc_policy.report.results import RESULTS_SCHEMA_VERSION, RunResults, VerificationReport
 from etc_policy.report.run_files import RunFile, RunFiles, read_run_files, run_file_name
 from etc_policy.run.results import TableResult
@@ -82,6 +83,26 @@ def last_results(target_dir: Path, policies: Iterable[Policy]) -> dict[str, Tabl
             break
         _take(_of_run_file(target_dir, path), wanted, found)
     return found
+
+
+def how_runs_ended(target_dir: Path, policies: Iterable[Policy]) -> dict[str, Result]:
+    """How the last run of each policy ended that has run; a verification or sync that did not pass is an error.
+
+    Raises:
+        EngineError: the results of the last run cannot be read, or are of a newer version of etc.
+
+    """
+    return {name: _ended(result) for name, result in last_results(target_dir, policies).items()}
+
+
+def _ended(result: TableResult) -> Result:
+    if result.status in ("refused", "stale"):
+        return "refused"
+    verified, synced = result.verification, result.sync
+    is_right = verified is None or verified.exit_code == ExitCode.DONE
+    return (
+        "done" if result.status != "failed" and is_right and (synced is None or synced.status != "failed") else "error"
+    )
 
 
 def last_results_or_none(

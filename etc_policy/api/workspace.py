@@ -251,7 +251,7 @@ class Workspace:
         self, reading: ProjectReading, select: Terms, exclude: Terms, *, needs_one: bool = False
     ) -> tuple[Policy, ...]:
         """What is selected; nothing where no policy is enabled, unless the verb `needs_one`, or where `state:` says so."""
-        manifest, selection = self._manifest(reading), _selection(reading, select, exclude)
+        manifest, selection = self._manifest(reading), self._selection(reading, select, exclude)
         found = select_policies(manifest, selection)
         if not found:
             if needs_one or any(policy.enabled for policy in manifest.policies):
@@ -261,11 +261,15 @@ class Workspace:
 
     def _disabled(self, reading: ProjectReading, select: Terms, exclude: Terms) -> tuple[Policy, ...]:
         """The disabled policies that the selection does not leave out."""
-        return disabled_policies(self._manifest(reading), _selection(reading, select, exclude))
+        return disabled_policies(self._manifest(reading), self._selection(reading, select, exclude))
 
+    def _selection(self, reading: ProjectReading, select: Terms, exclude: Terms) -> Selection:
+        selection = Selection(selected_terms(select), terms_of(exclude), reading.earlier)
+        if not any("result:" in term for term in (*selection.select, *selection.exclude)):
+            return selection
+        from etc_policy.api.run_records import how_runs_ended
 
-def _selection(reading: ProjectReading, select: Terms, exclude: Terms) -> Selection:
-    return Selection(selected_terms(select), terms_of(exclude), reading.earlier)
+        return replace(selection, results=how_runs_ended(self.target_dir, self._manifest(reading).policies))
 
 
 def _free_confs(confs: Mapping[str, str]) -> dict[str, str]:

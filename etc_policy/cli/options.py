@@ -72,8 +72,8 @@ _select_option = click.option(
     multiple=True,
     metavar="TERM...",
     shell_complete=complete_policies,
-    help="Only these policies: names, globs, tag:, path:, strategy:, state:; spaces unite, commas intersect "
-    "(`etc ls --help`).  [default: all]",
+    help="Only these policies: names, globs, tag:, path:, strategy:, state:, result:; spaces unite, commas "
+    "intersect (`etc ls --help`).  [default: all]",
 )
 _exclude_option = click.option(
     "--exclude",

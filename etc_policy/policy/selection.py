@@ -1,4 +1,4 @@
-"""Which policies a command works on, said as in dbt: `name`, globs, `tag:`, `path:`, `strategy:`, `state:`.
+"""Which policies a command works on, said as in dbt: `name`, globs, `tag:`, `path:`, `strategy:`, `state:`, `result:`.
 
 Terms are joined by spaces into a union; parts of a term are joined by commas into an intersection.
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import NoReturn, TypeAlias, get_args
+from typing import Literal, NoReturn, TypeAlias, get_args
 
 from etc_policy.errors import UsageError
 from etc_policy.errors.codes import Code
@@ -19,16 +19,23 @@ from etc_policy.policy.suggestions import did_you_mean
 
 _MAX_TERMS = 10_000
 _STATES = ("modified", "new", "old", "unmodified")
+Result: TypeAlias = Literal["error", "refused", "done"]
+#: What may select nothing without a mistake.
+_CHANGING = ("state:", "result:")
 _Names: TypeAlias = frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What `--select`, `--exclude` and `--state` say; `earlier` is the manifest that `state:` compares with."""
+    """What `--select`, `--exclude` and `--state` say; `earlier` is the manifest that `state:` compares with.
+
+    `results` is how the last run of each policy ended, for `result:`.
+    """
 
     select: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     earlier: Manifest | None = None
+    results: Mapping[str, Result] = field(default_factory=dict)
 
 
 def split_terms(values: Sequence[str]) -> tuple[str, ...]:
@@ -42,29 +49,29 @@ def select_policies(manifest: Manifest, selection: Selection | Sequence[str]) ->
 
     Raises:
         UsageError: a name, tag, path, strategy or method that does not exist, a policy that is named but disabled, or
-            `state:` without an earlier manifest.
+            `state:` without an earlier manifest, or `result:` without a run.
 
     """
     if not isinstance(selection, Selection):
         selection = Selection(tuple(selection))
     if len(selection.select) + len(selection.exclude) > _MAX_TERMS:
         raise UsageError(Code.BAD_SELECTION, f"a selection has at most {_MAX_TERMS} terms")
-    chooser = _Chooser(manifest, selection.earlier)
+    chooser = _Chooser(manifest, selection)
     chosen = chooser.union(selection.select) if selection.select else chooser.enabled
     chosen -= chooser.union(selection.exclude, excluding=True)
     return tuple(policy for policy in manifest.policies if policy.name in chosen)
 
 
 def require_some(manifest: Manifest, selection: Selection) -> None:
-    """Return if the terms could select a policy: that nothing has changed since an earlier manifest is no mistake.
+    """Return if the terms could select a policy: that nothing has changed, or failed, is no mistake.
 
     Raises:
-        UsageError: they select none, whatever `state:` means.
+        UsageError: they select none, whatever `state:` and `result:` mean.
 
     """
-    chooser = _Chooser(manifest, selection.earlier, any_state=True)
+    chooser = _Chooser(manifest, selection, any_state=True)
     chosen = chooser.union(selection.select) if selection.select else chooser.enabled
-    certain = (term for term in selection.exclude if not any(p.startswith("state:") for p in term.split(",")))
+    certain = (term for term in selection.exclude if not any(p.startswith(_CHANGING) for p in term.split(",")))
     if chosen - chooser.union(certain, excluding=True):
         return
     selected, excluded = (" ".join(terms)[:60] for terms in (selection.select, selection.exclude))
@@ -96,10 +103,11 @@ def disabled_policies(manifest: Manifest, selection: Selection) -> tuple[Policy,
 
 
 class _Chooser:
-    """Finds the names that terms mean; with `any_state` every policy is in the state that is asked for."""
+    """Finds the names that terms mean; with `any_state` every policy is in the state that is asked for, and ended so."""
 
-    def __init__(self, manifest: Manifest, earlier: Manifest | None, *, any_state: bool = False) -> None:
-        self._manifest, self._earlier, self._any_state = manifest, earlier, any_state
+    def __init__(self, manifest: Manifest, selection: Selection, *, any_state: bool = False) -> None:
+        self._manifest, self._earlier, self._any_state = manifest, selection.earlier, any_state
+        self._results = selection.results
         self._policies = [policy for policy in manifest.policies if policy.enabled]
         self._known = {policy.name: policy for policy in manifest.policies}
         self.enabled: _Names = frozenset(policy.name for policy in self._policies)
@@ -109,6 +117,7 @@ class _Chooser:
             "path": self._by_path,
             "strategy": self._by_strategy,
             "state": self._by_state,
+            "result": self._by_result,
         }
 
     def union(self, terms: Iterable[str], *, excluding: bool = False) -> _Names:
@@ -178,6 +187,14 @@ class _Chooser:
         same = self._names(lambda policy: before.get(policy.name) == _comparable(policy, self._manifest))
         old = self.enabled & frozenset(before)
         return {"new": self.enabled - old, "old": old, "unmodified": same, "modified": self.enabled - same}[state]
+
+    def _by_result(self, result: str) -> _Names:
+        if result not in get_args(Result):
+            _nothing(f"no run ends with `{result[:60]}`", result, "results", get_args(Result))
+        if not self._results:
+            hint = "`etc apply` keeps how it ended for each policy in the target folder"
+            raise UsageError(Code.BAD_SELECTION, f"`result:{result}` needs an earlier run", hint=hint)
+        return self.enabled if self._any_state else self._names(lambda p: self._results.get(p.name) == result)
 
     def _names(self, matches: Callable[[Policy], bool]) -> _Names:
         return frozenset(policy.name for policy in self._policies if matches(policy))

@@ -139,6 +139,17 @@ def test_a_later_verification_counts_and_not_the_last_run_alone(etc, catalog, tm
     assert (failed[STATUS], failed.get(VERIFIED_AT), failed.get(COMPLETE_UNTIL)) == ("failed", None, None)
 
 
+@pytest.mark.parametrize(
+    ("status", "ended"), [("failed", "error"), ("refused", "refused"), ("stale", "refused"), ("compacted", "done")]
+)
+def test_policies_are_selected_by_how_their_last_run_ended(etc, catalog, tmp_path, status, ended):
+    (tmp_path / "target").mkdir()
+    last = RUN.model_copy(update={"status": status, "base_path": str(tmp_path / "lake" / "orders")})
+    (tmp_path / "target" / "run_results.json").write_text(RunResults(tables=(last,)).model_dump_json())
+    found = {one: etc("ls", "--select", f"result:{one}", "--output", "names")[1] for one in ("error", "refused", "done")}
+    assert [one for one, names in found.items() if names] == [ended]
+
+
 def test_results_that_cannot_be_read_verify_nothing(etc, catalog, tmp_path):
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "run_results.json").write_text('{"schema_version": 99}')

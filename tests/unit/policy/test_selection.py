@@ -128,6 +128,8 @@ def test_exclude_takes_away():
         ("strategy:event-time", "ETC006", "did you mean `event_time`?"),
         ("state:modifed", "ETC006", "did you mean `modified`?"),
         ("state:modified", "ETC006", "--state DIR"),
+        ("result:eror", "ETC006", "did you mean `error`?"),
+        ("result:error", "ETC006", "`etc apply` keeps how it ended"),
         ("tags:hourly", "ETC006", "did you mean `tag`?"),
         ("orders_ro,nope:x", "ETC006", "the methods are"),
     ],
@@ -155,6 +157,19 @@ def test_states_compare_with_an_earlier_manifest_in_any_folder():
     assert _names("state:modified", earlier=earlier) == ["orders_test", "payments_ro"]
     assert _names("state:modified,state:old", earlier=earlier) == ["orders_test"]
     assert _names("state:unmodified", earlier=earlier) == ["orders_ro"]
+
+
+def test_what_failed_or_was_refused_is_run_again():
+    ended = {"orders_ro": "error", "payments_ro": "refused", "parked": "error"}
+
+    def names(*terms):
+        selection = Selection(split_terms(terms), results=ended)
+        return [policy.name for policy in select_policies(MANIFEST, selection)]
+
+    assert names("result:error") == ["orders_ro"]
+    assert names("result:error result:refused") == ["orders_ro", "payments_ro"]
+    assert names("result:done") == []
+    require_some(MANIFEST, Selection(("result:done",), results=ended))
 
 
 def test_a_policy_that_was_enabled_meanwhile_is_modified():
