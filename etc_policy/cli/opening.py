@@ -26,7 +26,7 @@ P = ParamSpec("P")
 
 
 @contextmanager
-def open_project(flags: Flags) -> Iterator[Project]:
+def open_project(flags: Flags, *, read_once: bool = True) -> Iterator[Project]:
     """The project; Spark's log goes to the target folder, with `--debug` to the terminal."""
     progress = Progress()
     project = Project(
@@ -38,7 +38,7 @@ def open_project(flags: Flags) -> Iterator[Project]:
         spark_confs=flags.confs,
         spark_log=None if SETTINGS.debug else flags.target_dir / "spark.log",
         metadata_only=flags.metadata_only,
-        read_once=True,
+        read_once=read_once,
         ends_java_on_interrupt=True,
         jobs=flags.jobs,
         progress=progress,

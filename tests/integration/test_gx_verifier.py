@@ -369,12 +369,13 @@ def test_partitions_named_by_a_key_generator_are_not_chosen_by_their_times(spark
     changes = {"partition_fields": ("ts",), "time_partition_fields": fields}
     between = {"column": "ts", "max_value": EPOCH_MS + 499}
     later = f"{EPOCH_MS + 499} < ts"
+    above = {"type": "comparison", "column": {"name": "ts"}, "operator": ">", "parameter": EPOCH_MS + 499}
     suite = (
         {"type": "expect_table_row_count_to_equal", "kwargs": {"value": 1}, "on": "rt"},
         {"type": "expect_column_values_to_be_between", "kwargs": between, "on": "rt"},
         {
             "type": "expect_column_values_to_be_in_set",
-            "kwargs": {"column": "v", "value_set": ["a"], "row_condition": later, "condition_parser": "spark"},
+            "kwargs": {"column": "v", "value_set": ["a"], "row_condition": above},
         },
         {
             "type": "unexpected_rows_expectation",

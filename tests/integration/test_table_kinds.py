@@ -565,3 +565,18 @@ def test_tables_of_orc(kind, spark):
     options = "hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false"
     with pytest.raises(Exception, match="Not support write to Orc file"):
         spark.sql(f"CALL run_compaction(op => 'scheduleandexecute', path => '{table.base}', options => '{options}')")
+
+
+@pytest.mark.extended
+def test_rows_written_to_a_deleted_partition_without_locks_are_named(spark, tmp_path):
+    """Nobody reads them, and no error says so (apache/hudi 19793): plan and debug do."""
+    table = Kind(spark, tmp_path / "t", index="bucket", options={**BUCKETS, **NON_BLOCKING, **NO_MDT})
+    table.write((0, "v0", 10), (1, "v0", 11))
+    table.write((0, "v1", 20), (1, "v1", 21))
+    table.send([table.row(0, "", 0)], "delete_partition", **{"hoodie.datasource.write.partitions.to.delete": "a"})
+    table.write((0, "v2", 30), (1, "v2", 31))
+    assert table.view() == {1: "v2"}
+    (unseen,) = table.state().unseen_files
+    assert unseen.startswith("a/")
+    (warning,) = table.plan(T).tables[0].warnings
+    assert "1 log file with rows that no reader sees" in warning

@@ -33,6 +33,7 @@ _FLAGS = (
     "check",
     "archived",
     "diff",
+    "guesses",
     "remove",
     "spark",
     "metadata_only",

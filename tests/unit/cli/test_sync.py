@@ -146,7 +146,9 @@ def test_policies_are_selected_by_how_their_last_run_ended(etc, catalog, tmp_pat
     (tmp_path / "target").mkdir()
     last = RUN.model_copy(update={"status": status, "base_path": str(tmp_path / "lake" / "orders")})
     (tmp_path / "target" / "run_results.json").write_text(RunResults(tables=(last,)).model_dump_json())
-    found = {one: etc("ls", "--select", f"result:{one}", "--output", "names")[1] for one in ("error", "refused", "done")}
+    found = {
+        one: etc("ls", "--select", f"result:{one}", "--output", "names")[1] for one in ("error", "refused", "done")
+    }
     assert [one for one, names in found.items() if names] == [ended]
 
 
