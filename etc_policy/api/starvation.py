@@ -10,7 +10,7 @@ from etc_policy.plan.refusals import BLOCKING_ACTIONS, FINISHED_SERVICES
 from etc_policy.plan.rules import Passes, passing
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Refusals
-from etc_policy.table.formats import format_time
+from etc_policy.table.formats import count_of, format_time
 
 #: As many refusals in a row are no accident any more.
 REFUSALS_BEFORE_ADVICE = 3
@@ -41,7 +41,7 @@ def with_remedy(table: TablePlan, before: Refusals | None) -> TablePlan:
 def remedy(refusals: Refusals, code: str, pending: PendingWork | None = None) -> str:
     """What to do about a table that is refused again and again; `pending` is what the last refusal waits for."""
     advice = _stuck(refusals, pending) or (_WRITER if code == "writer_in_flight" else _SERVICE)
-    return f"refused {refusals.count} times in a row, since {refusals.since}: {advice}"
+    return f"refused {count_of(refusals.count, 'time')} in a row, since {refusals.since}: {advice}"
 
 
 def _stuck(refusals: Refusals, pending: PendingWork | None) -> str | None:

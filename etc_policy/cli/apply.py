@@ -13,7 +13,15 @@ from etc_policy.api.project import Project
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks, require_no_forms
 from etc_policy.cli.messages import show_note
 from etc_policy.cli.opening import finish, open_project, settle
-from etc_policy.cli.options import Flags, common_options, conf_option, examples, jobs_option
+from etc_policy.cli.options import (
+    Flags,
+    common_options,
+    conf_option,
+    examples,
+    jobs_option,
+    long_option,
+    require_one_form,
+)
 from etc_policy.cli.printing import announce, ask, show, text_width
 from etc_policy.cli.value_types import FILE, at_option, every_option
 from etc_policy.errors import UsageError
@@ -50,9 +58,10 @@ from etc_policy.table.formats import MANY_TABLES, fold
     is_flag=True,
     help="With --submit: save the job's files and print the command (as a list with `--output json`).",
 )
+@long_option
 @common_options
 def command(
-    flags: Flags, plan_file: Path | None, every: timedelta | None, yes: bool, submits: bool, dry_run: bool
+    flags: Flags, plan_file: Path | None, every: timedelta | None, yes: bool, submits: bool, dry_run: bool, long: bool
 ) -> int:
     """Carry out a plan, then verify.
 
@@ -64,7 +73,8 @@ def command(
     With --submit spark-submit runs the plan as a job of the target's cluster, which needs no file of the project; what the
     job prints comes to stderr, and its exit code is this command's.
     """
-    confirm = partial(_confirmed, yes=yes, output=flags.output)
+    require_one_form(flags, long=long)
+    confirm = partial(_confirmed, yes=yes, output=flags.output, long=long)
     if plan_file is not None and every is not None:
         raise click.UsageError("`--every` decides what is planned: give it to `etc plan`, not beside a PLAN_FILE")
     if dry_run and not submits:
@@ -73,7 +83,7 @@ def command(
         require_no_forms("with `--dry-run` nothing is done")
     with open_project(flags) as project:
         if submits:
-            return _submit(project, flags, plan_file, every, yes=yes, dry_run=dry_run)
+            return _submit(project, flags, plan_file, every, yes=yes, dry_run=dry_run, long=long)
         policies = project.policies(*flags.terms)
         if plan_file is None and not yes:
             _require_an_answer(flags.output)
@@ -82,13 +92,20 @@ def command(
         except KeyboardInterrupt:
             show_note("the next `etc apply` finishes what was begun, or `etc undo` withdraws it")
             raise
-    show(flags, results, lambda: render_results(results, text_width()))
+    show(flags, results, lambda: render_results(results, text_width(), long=long))
     report_checks(checks_of_results(results, places(policies)))
     return finish(error, results.exit_code)
 
 
 def _submit(
-    project: Project, flags: Flags, plan_file: Path | None, every: timedelta | None, *, yes: bool, dry_run: bool
+    project: Project,
+    flags: Flags,
+    plan_file: Path | None,
+    every: timedelta | None,
+    *,
+    yes: bool,
+    dry_run: bool,
+    long: bool,
 ) -> int:
     from etc_policy.cli.submit import hand_over
 
@@ -98,7 +115,7 @@ def _submit(
     asked = plan_file is None and not dry_run
     if asked and not yes:
         _require_an_answer(flags.output)
-    confirm = partial(_confirmed, yes=yes, output=flags.output) if asked else lambda _: True
+    confirm = partial(_confirmed, yes=yes, output=flags.output, long=long) if asked else lambda _: True
     submission = project.submit(plan_file, *flags.terms, at=flags.at, every=every, confirm=confirm)
     return hand_over(submission, flags, policies, dry_run=dry_run)
 
@@ -112,11 +129,11 @@ def _require_an_answer(output: str) -> None:
         raise UsageError(Code.CANNOT_ASK, "cannot ask: standard input is not a terminal", hint=hint)
 
 
-def _confirmed(plan: Plan, *, yes: bool, output: str) -> bool:
+def _confirmed(plan: Plan, *, yes: bool, output: str, long: bool) -> bool:
     """Show the plan and ask; nothing is asked where nothing would change."""
     asks = plan.has_changes and not yes
     if output != "json" and plan.tables:
-        show_plan = explain_plan if len(plan.tables) < MANY_TABLES else list_plan
+        show_plan = explain_plan if long or len(plan.tables) < MANY_TABLES else list_plan
         announce(show_plan(plan, width=text_width()) + "\n", asks=asks)
     if not asks:
         return True

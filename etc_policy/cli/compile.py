@@ -11,10 +11,11 @@ import click
 from etc_policy.api.compiling import manifest_text
 from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import Flags, common_options, examples, require_one_form
-from etc_policy.cli.printing import counted, say
+from etc_policy.cli.printing import say
 from etc_policy.cli.terminal import print_data, print_json, print_text
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.writers import FORMS, FormName
+from etc_policy.table.formats import count_of
 
 
 @click.command(
@@ -64,8 +65,8 @@ def command(flags: Flags, form: FormName | None, explain: bool) -> None:
 
 
 def _summary(folder: Path, total: int, policies: tuple[Policy, ...]) -> Iterator[str]:
-    yield f"{folder / 'manifest.json'}  {counted(total, 'policy')}"
-    yield f"{folder / 'writers'}/  options for the writers of {counted(len(policies), 'table')}:"
+    yield f"{folder / 'manifest.json'}  {count_of(total, 'policy')}"
+    yield f"{folder / 'writers'}/  options for the writers of {count_of(len(policies), 'table')}:"
     name = policies[0].name if len(policies) == 1 else "NAME"
     width = len(name) + max(len(kind.suffix) for kind in FORMS.values())
     for kind in FORMS.values():

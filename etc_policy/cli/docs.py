@@ -20,11 +20,12 @@ from etc_policy.cli.options import (
     output_option,
     shared_options,
 )
-from etc_policy.cli.printing import counted, say
+from etc_policy.cli.printing import say
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.cli.value_types import FOLDER, at_option
 from etc_policy.errors import UsageError
 from etc_policy.errors.codes import Code
+from etc_policy.table.formats import count_of
 
 
 @click.group(
@@ -71,7 +72,7 @@ def generate(flags: Flags, out: Path | None, runs: int) -> None:
     if flags.output == "json":
         print_json(json.dumps({"schema_version": 1, "folder": str(site.folder), "files": site.files}, indent=2))
     else:
-        show_note(f"wrote {counted(len(site.files), 'file')} about {counted(len(site.policies), 'policy')}")
+        show_note(f"wrote {count_of(len(site.files), 'file')} about {count_of(len(site.policies), 'policy')}")
         say(str(site.folder / "index.html"))
 
 

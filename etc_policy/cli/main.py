@@ -45,6 +45,7 @@ COMMANDS = {
     "metrics": ("etc_policy.cli.metrics:command", "Metrics for Prometheus, with rules and a dashboard"),
     "history": ("etc_policy.cli.history:command", "Show the compactions of a table and their checks"),
     "debug": ("etc_policy.cli.debug:command", "Check the machine, the project and the tables"),
+    "cache": ("etc_policy.cli.cache:command", "What etc keeps in your home, and how to clear it"),
     "completion": ("etc_policy.cli.completion:command", "Completion for bash, zsh and fish"),
     "schema": ("etc_policy.cli.schema:command", "JSON Schemas of policy files and of what etc writes"),
     "docs": ("etc_policy.cli.docs:command", "A site over all tables, from their own commits"),

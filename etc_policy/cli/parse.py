@@ -13,11 +13,11 @@ from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.messages import issue_fields
 from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import Flags, common_options, examples
-from etc_policy.cli.printing import counted
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.errors import ExitCode, Issue, PolicyError
 from etc_policy.policy.manifest import Manifest, Policy
 from etc_policy.report.checks import Check, checks_of_issues
+from etc_policy.table.formats import count_of
 
 
 @click.command(
@@ -65,7 +65,7 @@ def _count(manifest: Manifest, policies: tuple[Policy, ...]) -> str:
     """How many policies are right; without a selection also how many are disabled."""
     everything = tuple(policy for policy in manifest.policies if policy.enabled)
     disabled = len(manifest.policies) - len(policies) if policies == everything else 0
-    return f"{counted(len(policies), 'policy')} OK" + (f", {disabled} disabled" if disabled else "")
+    return f"{count_of(len(policies), 'policy')} OK" + (f", {disabled} disabled" if disabled else "")
 
 
 def _answer(policies: Sequence[Policy], issues: Sequence[Issue]) -> dict[str, Any]:

@@ -83,13 +83,6 @@ def text_width() -> int:
     return max(_NARROWEST, min(shutil.get_terminal_size().columns, TEXT_WIDTH))
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 policy`, `2 policies`."""
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number} {noun[:-1]}ies" if noun.endswith("y") else f"{number} {noun}s"
-
-
 def ask(question: str) -> bool:
     """Ask on stderr, so that stdout stays data; only `y` and `yes` are a yes, and an end of input is an interruption."""
     SETTINGS.pause()

@@ -24,6 +24,7 @@ from etc_policy.hudi.writer_form import (
     indexed_columns,
 )
 from etc_policy.storage.open_storage import open_reader
+from etc_policy.table.formats import count_of
 from etc_policy.table.state import TableState
 from etc_policy.verify.ports import DataCheck
 from etc_policy.verify.suites import View
@@ -192,7 +193,7 @@ def _faults(
     if missed:
         first = missed[0]
         yield (
-            f"{view.upper()}: {len(missed)} of {len(asked)} rows are not found by `{probe.index}`, for example key "
+            f"{view.upper()}: {len(missed)} of {count_of(len(asked), 'row')} not found by `{probe.index}`, for example key "
             f"`{first[KEY[1]]}` of {first[FILE_NAME]}"
         )
 

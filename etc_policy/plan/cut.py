@@ -13,6 +13,7 @@ from operator import attrgetter
 
 from etc_policy.plan.model import Move
 from etc_policy.table.evolved_schema import find_lacking
+from etc_policy.table.formats import count_of
 from etc_policy.table.instants import add_ms
 from etc_policy.table.state import WRITE_ACTIONS, FileSlice, Instant, LogFile, Slices
 
@@ -168,7 +169,7 @@ def after_archive(cut: Cut, instant: str) -> Raised | None:
         return None
     why = "archiving has reached, or is about to reach, the commits before that"
     limits = f"above {keep_max} commits it leaves {keep_min}"
-    return Raised(add_ms(floor, 1), why, f"{len(done)} commits are active from {active[0]} on; {limits}")
+    return Raised(add_ms(floor, 1), why, f"{count_of(len(done), 'active commit')} from {active[0]} on; {limits}")
 
 
 def not_left_behind(instants: Iterable[Instant]) -> list[str]:

@@ -13,7 +13,7 @@ from etc_policy.plan.cut import not_left_behind
 from etc_policy.plan.model import Operation, PendingWork, SeenState
 from etc_policy.policy.manifest import Level, Policy
 from etc_policy.table.evolved_schema import find_lacking
-from etc_policy.table.formats import format_duration, format_time
+from etc_policy.table.formats import count_of, format_duration, format_time
 from etc_policy.table.impossible_times import unit_advice, wrong_unit
 from etc_policy.table.instants import instant_from_ms
 from etc_policy.table.recorded_sizes import not_as_recorded
@@ -132,7 +132,7 @@ def orphans_left(policy: Policy, state: TableState) -> Refusal | None:
     """Carried log files without their plan could be attached to a wrong slice."""
     if not state.orphans:
         return None
-    reason = f"{len(state.orphans)} carried log file(s) have no compaction, for example {state.orphans[0]}"
+    reason = f"{count_of(len(state.orphans), 'carried log file')} without a compaction, for example {state.orphans[0]}"
     return Refusal(
         "orphans_left", reason, f"`etc apply --select {policy.name}` removes them first, and so does `etc undo`"
     )
@@ -194,8 +194,8 @@ def files_missing(policy: Policy, state: TableState) -> Refusal | None:
     """A data file that a commit wrote and that is gone: to compact its slice would hide the loss."""
     if not state.missing_files:
         return None
-    count, first = len(state.missing_files), state.missing_files[0]
-    reason = f"{count} data file(s) that commits wrote are not there, for example {first}"
+    missing = count_of(len(state.missing_files), "missing data file")
+    reason = f"{missing}, which a commit wrote, for example {state.missing_files[0]}"
     return Refusal("files_missing", reason, "restore them, or roll the table back to a commit before them")
 
 
@@ -238,7 +238,7 @@ def files_damaged(policy: Policy, state: TableState) -> Refusal | None:
         return None
     first = damaged[0]
     reason = (
-        f"{len(damaged)} data file(s) are not as long as their commits recorded, for example {first.name}: "
+        f"{count_of(len(damaged), 'data file')} not as long as recorded by a commit, for example {first.name}: "
         f"{first.size_bytes} bytes, recorded were {first.recorded_bytes}"
     )
     return Refusal("files_damaged", reason, "restore them, or roll the table back to a commit before them")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from etc_policy.errors.plain_text import one_line
@@ -23,6 +23,7 @@ from etc_policy.report.results import (
 from etc_policy.report.sync import COMPLETE_UNTIL, THRESHOLD
 from etc_policy.run.results import SyncResult, TableResult
 from etc_policy.table.formats import (
+    MANY_TABLES,
     TEXT_WIDTH,
     count_of,
     format_bytes,
@@ -63,6 +64,8 @@ _SYNCED = {
     "failed": "FAILED on",
 }
 
+#: A table's line in columns: policy, verdict, text.
+Row = tuple[str, str, str]
 #: A line as it is, or a label and a text that is folded beside it.
 Line = str | tuple[str, str]
 
@@ -76,9 +79,29 @@ def _blocks(tables: Iterable[Iterable[Line]], width: int) -> str:
     return "\n\n".join(blocks)
 
 
-def render_results(results: RunResults, width: int = TEXT_WIDTH) -> str:
-    """One block per table: what was done, what it cost, what was proved."""
-    return _blocks((_result(table) for table in results.tables), width)
+def _tables(tables: Sequence[tuple[Row | None, Iterable[Line]]], width: int, *, long: bool) -> str:
+    """A block per table; of many tables not `long` a line for each that has one, and then the blocks of the others."""
+    long = long or len(tables) < MANY_TABLES
+    rows = [] if long else [row for row, _ in tables if row is not None]
+    blocks = _blocks((block for row, block in tables if long or row is None), width)
+    return "\n\n".join(filter(None, (rows_of(rows, width), blocks)))
+
+
+def render_results(results: RunResults, width: int = TEXT_WIDTH, *, long: bool = False) -> str:
+    """One block per table: what was done, what it cost, what was proved; of many a line for each that went well."""
+    return _tables([(_result_row(table), _result(table)) for table in results.tables], width, long=long)
+
+
+def _result_row(table: TableResult) -> Row | None:
+    """The line of a table that went well; None where there is more to say."""
+    verdict = table.verification.status if table.verification else "pass"
+    if table.status in ("refused", "stale", "failed") or verdict != "pass":
+        return None
+    if table.sync is not None and table.sync.status == "failed":
+        return None
+    said = [_merged(table)] if table.status in ("compacted", "resumed") else []
+    said += [f"RO complete until {until}"] if (until := _complete_until(table)) else []
+    return table.policy, table.status.replace("_", " "), "; ".join(said)
 
 
 def _result(table: TableResult) -> Iterator[Line]:
@@ -90,20 +113,12 @@ def _result(table: TableResult) -> Iterator[Line]:
     if table.resumed_instant not in (None, table.instant):
         yield "before", f"finished what an earlier run began at {table.resumed_instant}"
     if table.status in ("compacted", "resumed"):
-        merged = f"{count_of(table.log_files, 'log file')} of {count_of(table.file_slices, 'file slice')}"
-        yield "merged", f"{merged}, {format_bytes(table.bytes_written)} written in {table.run_seconds:.1f} s"
+        yield "merged", _merged(table)
         yield "instant C", str(table.instant)
     if table.threshold_ms is not None:
         yield "threshold T", format_time(table.threshold_ms)
-    has_claim = table.verification is not None and table.verification.threshold_ms is not None
-    if table.verification is not None and table.threshold_ms is not None and has_claim:
-        measured = table.watermark_measured_ms
-        until = table.threshold_ms if measured is None else min(measured, table.threshold_ms)
-        as_planned = table.status == "compacted" and measured == table.watermark_predicted_ms
-        if verdict_on_rows(table.verification) in ("pass", "warn"):
-            at = format_time(iso_ms(table.completed_at) // 1000 * 1000)
-            proof = keep_together(f"(proof: {proof_level(table.verification)}, {at})")
-            yield "RO complete", f"until {format_time(until)}{'  as planned' if as_planned else ''} {proof}"
+    if until := _complete_until(table):
+        yield "RO complete", f"until {until}"
     if table.verification is not None:
         yield from _verdict(table.verification)
     yield from next_due_rows(table.next_due_ms)
@@ -113,9 +128,32 @@ def _result(table: TableResult) -> Iterator[Line]:
         yield "partitions", f"told: {table.told.done:,} done, {table.told.reopened:,} reopened"
 
 
-def render_sync(report: SyncReport, width: int = TEXT_WIDTH) -> str:
-    """One block per table: what became of its properties, and what they are."""
-    return _blocks((_sync_block(table) for table in report.tables), width)
+def _merged(table: TableResult) -> str:
+    merged = f"{count_of(table.log_files, 'log file')} of {count_of(table.file_slices, 'file slice')}"
+    return f"{merged}, {format_bytes(table.bytes_written)} written in {table.run_seconds:.1f} s"
+
+
+def _complete_until(table: TableResult) -> str:
+    """How far RO is complete, and what proves it; empty where nothing does."""
+    verification, measured = table.verification, table.watermark_measured_ms
+    if verification is None or table.threshold_ms is None or verification.threshold_ms is None:
+        return ""
+    if verdict_on_rows(verification) not in ("pass", "warn"):
+        return ""
+    until = table.threshold_ms if measured is None else min(measured, table.threshold_ms)
+    as_planned = table.status == "compacted" and measured == table.watermark_predicted_ms
+    at = format_time(iso_ms(table.completed_at) // 1000 * 1000)
+    proof = keep_together(f"(proof: {proof_level(verification)}, {at})")
+    return f"{format_time(until)}{'  as planned' if as_planned else ''} {proof}"
+
+
+def render_sync(report: SyncReport, width: int = TEXT_WIDTH, *, long: bool = False) -> str:
+    """One block per table: what became of its properties, and what they are; of many a line for each that went well."""
+    return _tables([(_sync_row(table), _sync_block(table)) for table in report.tables], width, long=long)
+
+
+def _sync_row(table: SyncResult) -> Row | None:
+    return None if table.status == "failed" else (table.policy, table.status, table.ro_table)
 
 
 def _sync_block(table: SyncResult) -> Iterator[Line]:
@@ -132,9 +170,14 @@ def _sync_lines(table: SyncResult) -> Iterator[Line]:
     yield "synced", f"{_SYNCED[table.status]} {table.ro_table}{tries}{reason}"
 
 
-def render_verifications(report: VerificationReport, width: int = TEXT_WIDTH) -> str:
-    """One block per table: the verdict and each expectation."""
-    return _blocks((_verification(table) for table in report.tables), width)
+def render_verifications(report: VerificationReport, width: int = TEXT_WIDTH, *, long: bool = False) -> str:
+    """One block per table: the verdict and each expectation; of many a line for each that passed."""
+    return _tables([(_verified_row(table), _verification(table)) for table in report.tables], width, long=long)
+
+
+def _verified_row(table: TableVerification) -> Row | None:
+    is_good = table.verification.status == "pass"
+    return (table.policy, "PASS", _verdict_text(table.verification).removeprefix("PASS ")) if is_good else None
 
 
 def _verification(table: TableVerification) -> Iterator[Line]:
@@ -144,9 +187,7 @@ def _verification(table: TableVerification) -> Iterator[Line]:
 
 def _verdict(verification: Verification) -> Iterator[Line]:
     """The verdict, then one line per expectation."""
-    late = f", {count_of(verification.late_rows, 'late row')}" if verification.late_rows else ""
-    until = f" up to {format_time(verification.threshold_ms)}" if verification.threshold_ms is not None else ""
-    yield "verified", f"{verification.status.upper()}{until} (level: {verification.level}{late})"
+    yield "verified", _verdict_text(verification)
     if verification.coverage is not None:
         yield "", f"rows read: {coverage_text(verification.coverage)}"
     if verification.read_by is not None:
@@ -155,6 +196,12 @@ def _verdict(verification: Verification) -> Iterator[Line]:
         yield "", f"{expectation.status:<5} {_expectation(expectation)}"
     if unchecked := unchecked_titles(verification):
         yield "not checked", f"needs rows: {', '.join(unchecked)}"
+
+
+def _verdict_text(verification: Verification) -> str:
+    late = f", {count_of(verification.late_rows, 'late row')}" if verification.late_rows else ""
+    until = f" up to {format_time(verification.threshold_ms)}" if verification.threshold_ms is not None else ""
+    return f"{verification.status.upper()}{until} (level: {verification.level}{late})"
 
 
 def coverage_text(coverage: Coverage) -> str:

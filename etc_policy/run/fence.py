@@ -12,6 +12,7 @@ from etc_policy.plan.refusals import Facts
 from etc_policy.plan.rules import Moment, first_objection
 from etc_policy.run.ports import Job, Lease, TableFiles
 from etc_policy.table.double_keys import SEES_LOG_FILES
+from etc_policy.table.formats import count_of
 from etc_policy.table.state import GroupKey, TableState, TableStateReader
 from etc_policy.table.versions import CUT_VERSIONS
 
@@ -113,7 +114,7 @@ class Fence:
 
     def _refuse(self, found: tuple[Overtaken, ...]) -> None:
         if found and self._may_refuse:
-            more = f", and {len(found) - 1} more file groups like it" if len(found) > 1 else ""
+            more = f", and {count_of(len(found) - 1, 'more file group')} like it" if len(found) > 1 else ""
             message = f"the plan for `{self.job.policy.name}` was overtaken: {found[0].why}{more}"
             hint = "nothing was committed; plan again when its writers are at rest, for example in their job, between two batches"
             raise OvertakenError(Code.OVERTAKEN, message, frozenset(one.group for one in found), hint=hint)

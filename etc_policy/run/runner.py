@@ -17,6 +17,7 @@ from etc_policy.run.fence import Fence
 from etc_policy.run.ports import Compactor, Job, Lease, TableFiles
 from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_unfit, require_writable
 from etc_policy.run.results import TableResult, TableStatus, timed
+from etc_policy.table.formats import count_of
 from etc_policy.table.history import Commit
 from etc_policy.table.state import TableState, TableStateReader
 
@@ -94,7 +95,9 @@ class Runner:
         """Remove carried log files whose plan somebody else has removed: they could be attached to a wrong slice (FACTS 8)."""
         with self.lease(base_path):
             state = self.reader.read(base_path, policy.event_time)
-            self.progress(f"{policy.name}: removing {len(state.orphans)} carried log files that have no compaction")
+            self.progress(
+                f"{policy.name}: removing {count_of(len(state.orphans), 'carried log file')} without a compaction"
+            )
             self.files.remove_orphans(state)
 
     @contextmanager
@@ -169,7 +172,9 @@ class Runner:
             raise_unfit(policy, table, state, self.clock_ms(), published=False)
             require_derived()
             compactor, job = self.compactor(), fence.job
-            self.progress(f"{policy.name}: publishing the plan at {job.instant} ({len(job.operations)} file slices)")
+            self.progress(
+                f"{policy.name}: publishing the plan at {job.instant} ({count_of(len(job.operations), 'file slice')})"
+            )
             fence.before_publishing()
             require = partial(self._require_fit, policy, table)  # the table may have changed while Spark started
             compactor.publish(job, partial(require, published=False), partial(require, published=True))
@@ -186,7 +191,8 @@ class Runner:
 
     def _run(self, job: Job, fence: Fence, status: TableStatus, started_ms: int) -> TableResult:
         log_files = sum(len(operation.log_files_compacted) for operation in job.operations)
-        self.progress(f"{job.policy.name}: compacting {log_files} log files of {len(job.operations)} file slices")
+        work = f"{count_of(log_files, 'log file')} of {count_of(len(job.operations), 'file slice')}"
+        self.progress(f"{job.policy.name}: compacting {work}")
         try:
             seconds = self._execute(job, fence)
         except OvertakenError as error:

@@ -14,6 +14,8 @@ from etc_policy.spark.bundles import BUNDLE_NAME
 from etc_policy.spark.ivy_jars import ivy_folder, kept_jar
 from etc_policy.spark.java_runtime import UNFIT_HINT, find_java
 from etc_policy.spark.session import DEFAULT_BUNDLE
+from etc_policy.storage.object_cache import cache_folder, kept_in
+from etc_policy.table.formats import count_of, format_bytes
 from etc_policy.verify.diagnosis import Finding, FindingStatus
 
 _INSTALL = 'run `pip install "etc-policy[local]"`'
@@ -30,6 +32,7 @@ def machine_findings(bundle: str | None, confs: Mapping[str, str], environ: Mapp
         _package("gx", "great-expectations", "verification at level `data`"),
         _package("pyarrow", "pyarrow", "archived commits and Parquet log blocks"),
         _bundle(environ.get("ETC_HUDI_BUNDLE") or bundle or DEFAULT_BUNDLE, found, ivy_folder(confs, environ)),
+        _cache(environ),
     )
 
 
@@ -109,6 +112,17 @@ def _bundle(bundle: str, spark: str | None, ivy: Path) -> Finding:
     fetched = "fetched before" if is_kept else "fetched from Maven Central when Spark first starts"
     place = bundle if bundle.endswith(".jar") else fetched
     return _finding("bundle", "ok", f"Hudi {named['hudi']} for Spark {named['spark']} ({place})")
+
+
+def _cache(environ: Mapping[str, str]) -> Finding:
+    folder = cache_folder(environ)
+    if folder is None:
+        return _finding("cache", "ok", "nothing is kept in your home")
+    kept = kept_in(folder)
+    size, files = sum(one.size_bytes for one in kept), sum(len(one.files) for one in kept)
+    return _finding(
+        "cache", "ok", f"{folder}: {format_bytes(size)} in {count_of(files, 'file')} (`etc cache clear` removes them)"
+    )
 
 
 def _is_file(path: Path) -> bool:

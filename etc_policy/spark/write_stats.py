@@ -17,6 +17,7 @@ from etc_policy.run.ports import Job
 from etc_policy.spark.bundles import release_of, require_fitting
 from etc_policy.spark.java_causes import throwable_causes
 from etc_policy.spark.store_outage import raise_store_outage
+from etc_policy.table.formats import count_of
 from etc_policy.table.state import path_below
 
 #: The releases with which it was tried, by how their version begins.
@@ -115,7 +116,8 @@ def require_all_records(spark: Any, job: Job, result: Any, stats: Iterable[Any])
         )
     count = sum(stat.getTotalWriteErrors() for stat in failed)
     message = (
-        f"Hudi could not write {count} record(s) of {len(failed)} new base file(s) of `{job.base_path}` at {job.instant}, "
+        f"Hudi could not write {count_of(count, 'record')} of {count_of(len(failed), 'new base file')} of "
+        f"`{job.base_path}` at {job.instant}, "
         f"for example of {failed[0].getPath()}"
     )
     hint = (

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from etc_policy.storage.safe_files import folder_of, open_regular, replace_in
 
@@ -19,8 +21,12 @@ MAX_TABLE_BYTES, MAX_TABLES_BYTES = 256 << 20, 1 << 30
 _KEPT_SHARE = 0.75
 #: Below the folder; what else is kept there is not counted, and stays.
 _ENTRIES = "objects"
+_TABLES = "tables"
+#: The certificates that Java is given, where the folder is the user's default one.
+_TRUST_STORES = "trust-*.p12"
 _DIGEST = hashlib.sha256
 _DIGEST_BYTES = _DIGEST().digest_size
+_IS_ENTRY = re.compile(r"/[0-9a-f]{2}/[0-9a-f]{62}$")
 
 
 @cache
@@ -32,7 +38,7 @@ def cache_in(folder: Path) -> ObjectCache:
 @cache
 def tables_cache_in(folder: Path) -> ObjectCache:
     """The cache for what is kept of tables, one for all."""
-    return ObjectCache(folder / "tables", MAX_TABLES_BYTES, MAX_TABLE_BYTES)
+    return ObjectCache(folder / _TABLES, MAX_TABLES_BYTES, MAX_TABLE_BYTES)
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path | None:
@@ -42,6 +48,40 @@ def cache_folder(environment: Mapping[str, str]) -> Path | None:
         return Path(chosen) if chosen != "off" else None
     home = environment.get("XDG_CACHE_HOME") or (f"{environment['HOME']}/.cache" if environment.get("HOME") else None)
     return Path(home) / "etc-policy" if home else None
+
+
+class KeptFiles(NamedTuple):
+    """Files of one kind in the user's folder, with their size in bytes, and how large all may grow; None without a bound."""
+
+    what: str
+    files: tuple[tuple[str, int], ...]
+    limit_bytes: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """That of all."""
+        return sum(size for _, size in self.files)
+
+
+def kept_in(folder: Path) -> tuple[KeptFiles, ...]:
+    """What etc keeps in the user's folder; other files there are not its own."""
+    stores = (path for path in folder.glob(_TRUST_STORES) if path.is_file() and not path.is_symlink())
+    return (
+        KeptFiles("copies of files on object stores", tuple(ObjectCache(folder).files()), MAX_BYTES),
+        KeptFiles("what commits of tables say", tuple(ObjectCache(folder / _TABLES).files()), MAX_TABLES_BYTES),
+        KeptFiles("certificates for Java", tuple((str(path), path.stat().st_size) for path in stores)),
+    )
+
+
+def clear(kept: KeptFiles) -> None:
+    """Remove the files; other processes may do the same.
+
+    Raises:
+        OSError: one cannot be removed.
+
+    """
+    for path, _ in kept.files:
+        Path(path).unlink(missing_ok=True)
 
 
 class ObjectCache:
@@ -90,6 +130,10 @@ class ObjectCache:
             with suppress(OSError):
                 os.unlink(path)  # noqa: PTH108 - one of ours
             self._bytes -= size
+
+    def files(self) -> Iterator[tuple[str, int]]:
+        """The path and size of each entry."""
+        return ((path, size) for _, size, path in self._entries() if _IS_ENTRY.search(path))
 
     def _entries(self) -> list[tuple[float, int, str]]:
         """The time, size and path of each entry."""

@@ -77,8 +77,10 @@ def format_bytes(size: int) -> str:
 
 
 def count_of(count: int, noun: str) -> str:
-    """`1 log file`, `3 log files`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    """`1 log file`, `3 log files`, `2 policies`."""
+    if count == 1:
+        return f"{count:,} {noun}"
+    return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{count:,} {noun}s"
 
 
 def fold(text: str, width: int = TEXT_WIDTH) -> str:

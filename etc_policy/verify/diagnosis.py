@@ -162,9 +162,11 @@ def event_times(facts: TableFacts) -> Found:
         message = f"{null_rows_in(facts.policy.event_time, without)}: these log files are compacted whatever they hold"
         return "warn", message, f"let the writer fill `{facts.policy.event_time.column}`"
     if not bare:
-        return "ok", f"all {len(commits)} commits to log files record event times", None
+        return "ok", f"{count_of(len(commits), 'commit')} to log files, all with event times", None
     recent = sum(c in bare for c in commits[-_RECENT:])
-    message = f"{len(bare)} of {len(commits)} commits to log files record none, {recent} of the last {_RECENT}"
+    message = (
+        f"{len(bare)} of {count_of(len(commits), 'commit')} to log files record none, {recent} of the last {_RECENT}"
+    )
     reason = facts.untracked
     if reason is not None:
         return "ok", f"{message}: {reason}; they are read from the log files", None

@@ -166,7 +166,8 @@ def _too_few(written: int, seen: int, known: Sequence[_Write], judged: int, untr
         return "no write had completed at the time that counts as now, as where old data are replayed"
     if known and not judged:
         least = format_duration(min(one.latency_ms for one in known))
-        return f"all {len(known)} writes hold events {least} old and older, as where old data are loaded or replayed"
+        writes = count_of(len(known), "write")
+        return f"all events are {least} old and older ({writes}), as where old data are loaded or replayed"
     loaded = f", {len(known) - judged} of them those of old data" if judged < len(known) else ""
     of_seen = f"{len(known)} of {count_of(seen, 'write')} to log files"
     if read := sum(one.is_read for one in known):

@@ -72,7 +72,7 @@ def prove_compacted(evidence: Evidence) -> ExpectationResult:
     pending = [i for i in evidence.state.pending if i.action in ("compaction", "logcompaction")]
     if pending:
         observed["pending_compaction"] = pending[0].requested
-    message = f"{len(broken)} log files that are not compacted may hold events at or below the threshold"
+    message = f"{count_of(len(broken), 'log file')} not compacted with events at or below the threshold, or that may hold some"
     return judged(COMPACTED, observed, message if broken else None)
 
 
@@ -111,7 +111,11 @@ def check_files(evidence: Evidence) -> ExpectationResult:
     }
     if archived:
         observed["files_of_archived_commits"] = archived
-    message = f"{len(wrong)} files are not what their commits say they wrote; for example {wrong[0]}" if wrong else None
+    message = (
+        f"{count_of(len(wrong), 'file')} other than what a commit says it wrote; for example {wrong[0]}"
+        if wrong
+        else None
+    )
     return judged(FILES, observed, message)
 
 
@@ -183,7 +187,7 @@ def check_double_keys(evidence: Evidence) -> ExpectationResult:
     if not exposed:
         return judged(DOUBLE_KEYS, observed, None)
     message = (
-        f"{len(groups)} file groups took a write beside a compaction that merged deletes, for example {groups[0]} at "
+        f"{count_of(len(groups), 'file group')} took a write beside a compaction that merged deletes, for example {groups[0]} at "
         f"{exposed[0].compaction}; `etc verify --level data` shows whether a key exists twice"
     )
     return judged(DOUBLE_KEYS, observed, message).model_copy(update={"status": "warn"})
@@ -243,7 +247,9 @@ def _event_times_tracked(kwargs: Mapping[str, Any], evidence: Evidence) -> Expec
     least = 1 if given is None else given
     tracked = sum(write.min_event_time_ms is not None for write in writes)
     observed = {"log_writes": len(writes), "tracked": tracked, "least_share": least}
-    message = f"{len(writes) - tracked} of {len(writes)} writes to log files have no event time in their commit"
+    message = (
+        f"{len(writes) - tracked} of {count_of(len(writes), 'write')} to log files without an event time in the commit"
+    )
     return judged("expect_event_times_tracked", observed, message if tracked < least * len(writes) else None)
 
 
@@ -258,7 +264,8 @@ def _log_files_no_larger_than(kwargs: Mapping[str, Any], evidence: Evidence) -> 
     allowed = limit * (1 + (LOG_FILE_TOLERANCE if given is None else given))
     wrong = [file_name for size, file_name in sizes if size > allowed]
     observed |= {"max_bytes": limit, "too_large": len(wrong), "examples": wrong[:_NAMED_FILES]}
-    message = f"{len(wrong)} of {len(sizes)} log files are larger than {limit:,} bytes, the largest {observed['largest_bytes']:,}"
+    count = f"{len(wrong)} of {count_of(len(sizes), 'log file')}"
+    message = f"{count} larger than {limit:,} bytes, the largest {observed['largest_bytes']:,}"
     return judged(name, observed, message if wrong else None)
 
 

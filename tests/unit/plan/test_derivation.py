@@ -168,7 +168,7 @@ class TestWhatSomebodyChanged:
 
     def test_a_table_that_could_not_have_been_planned(self):
         lost = replace(STATE, missing_files=("p/gone.parquet",))
-        assert "the table could not have been planned: 1 data file(s)" in said(PLAN, lost)
+        assert "the table could not have been planned: 1 missing data file" in said(PLAN, lost)
 
     def test_slices_that_are_left_out_are_never_saved(self):
         left_out = build_table_plan(

@@ -87,3 +87,12 @@ def test_what_is_kept_together_is_not_folded():
 @pytest.mark.parametrize(("count", "text"), [(0, "0 log files"), (1, "1 log file"), (1200, "1,200 log files")])
 def test_counts(count, text):
     assert count_of(count, "log file") == text
+
+
+def test_nouns_that_end_with_y():
+    assert [count_of(n, noun) for n in (1, 2) for noun in ("policy", "key")] == [
+        "1 policy",
+        "1 key",
+        "2 policies",
+        "2 keys",
+    ]

@@ -219,7 +219,7 @@ def test_without_the_past_neither_is_told():
 def test_a_data_file_that_is_gone_may_have_held_anything():
     found = table_freshness(POLICY, replace(state_of("/t", TABLE), missing_files=("p/L1",)), NOW, NOW)
     assert (found.status, found.complete_until_ms) == ("unknown", None)
-    assert found.reason == "1 data file(s) that commits wrote are not there, for example p/L1"
+    assert found.reason == "1 missing data file, which a commit wrote, for example p/L1"
 
 
 def test_of_many_tables_the_worst_come_first_in_a_line_each():

@@ -16,6 +16,7 @@ from etc_policy.report.results import (
 from etc_policy.report.sync import verdict_of
 from etc_policy.report.views import ViewRows, render_views
 from etc_policy.run.results import TableResult, timed
+from etc_policy.table.formats import format_time
 from etc_policy.verify.ports import ExpectationResult, Verification
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "reports"
@@ -218,6 +219,32 @@ def test_the_contract_of_freshness():
     assert (
         wanted | {"remaining_log_files", "remaining_log_bytes", "remaining_file_slices"} <= report["tables"][1].keys()
     )
+
+
+def test_of_many_tables_each_that_went_well_has_a_line_and_the_others_are_shown_whole():
+    """Eleven tables took 190 lines of `pass`."""
+    passed = Verification(level="data", status="pass", threshold_ms=T)
+    good = [
+        result(policy=f"t{n}", threshold_ms=T, instant="20260101110000001").model_copy(update={"verification": passed})
+        for n in range(10)
+    ]
+    many = RunResults(plan_id="p", tables=(*good, result(policy="broken_ro", status="failed", reason="no space left")))
+    lines = render_results(many, 200).splitlines()
+    assert len(lines) == 10 + 1 + 2
+    assert lines[0].startswith("t0  compacted  ")
+    assert f"RO complete until {format_time(T)}" in lines[0]
+    assert lines[-1] == "  result        failed: no space left"
+    assert len(render_results(many, 200, long=True).splitlines()) > 50
+    verified = VerificationReport(
+        observed_at="2026-01-01T12:00:00.000Z",
+        tables=(
+            *(TableVerification(policy=f"t{n}", base_path="b", verification=passed) for n in range(10)),
+            TableVerification(policy="bad_ro", base_path="lake/bad", verification=FAILED),
+        ),
+    )
+    lines = render_verifications(verified, 200).splitlines()
+    assert lines[9] == f"t9  PASS  up to {format_time(T)} (level: data)"
+    assert lines[11] == "bad_ro  lake/bad"
 
 
 @pytest.mark.parametrize(("compared_until_ms", "lacks"), [(T, True), (T + 1, False)])

@@ -7,6 +7,7 @@ import pytest
 
 from etc_policy.spark import ivy_jars, java_runtime, machine
 from etc_policy.spark.machine import machine_findings
+from etc_policy.storage.object_cache import ObjectCache
 
 
 def look(check, bundle=None, confs=None, **variables):
@@ -38,6 +39,12 @@ class TestSparkHome:
         for version, status in (("3.5.1", "ok"), ("3.4.2", "error"), ("4.0.0", "error")):
             found = look("spark", SPARK_HOME=self.spark(tmp_path / version, version))
             assert (found.status, version in found.message) == (status, status == "error")
+
+
+def test_what_is_kept_in_the_home_is_said(tmp_path):
+    ObjectCache(tmp_path).put("a", b"content")
+    assert "39 B in 1 file" in look("cache", ETC_CACHE=str(tmp_path)).message
+    assert look("cache", ETC_CACHE="off").message == "nothing is kept in your home"
 
 
 def test_a_time_zone_that_is_not_known(monkeypatch):

@@ -55,7 +55,7 @@ def test_what_stands_in_the_way_of_a_plan():
     ("state", "said"),
     [
         (replace(STATE, table_version=7), "table version 7 is not supported"),
-        (replace(STATE, missing_files=("p/.f1.log.1",)), "data file(s) that commits wrote are not there"),
+        (replace(STATE, missing_files=("p/.f1.log.1",)), "1 missing data file"),
         (with_instant(STATE, "13:00:00", "deltacommit", completed="13:00:01"), "ahead of this machine's clock"),
     ],
 )

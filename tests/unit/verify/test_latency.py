@@ -120,7 +120,8 @@ class TestOldData:
         found = judge_latency(history(*(5073 * DAY - n * HOUR for n in range(50))), 5 * HOUR, NOW)
         assert (found.status, found.suggested_ms, found.observed, found.late_share) == ("unknown", None, None, None)
         assert (
-            found.reason == "all 50 writes hold events 5070d23h old and older, as where old data are loaded or replayed"
+            found.reason
+            == "all events are 5070d23h old and older (50 writes), as where old data are loaded or replayed"
         )
 
     def test_what_was_loaded_before_live_writes_began_does_not_count(self):

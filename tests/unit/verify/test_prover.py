@@ -62,7 +62,7 @@ class TestMetadata:
         result = proof("11:20:00 > 11:20:05, event 11:00:00", "11:25:00 > 11:25:05, event 11:24:00")
         assert result.status == "fail"
         assert (result.observed["log_files_at_or_below_threshold"], result.observed["examples"]) == (1, ["L1"])
-        assert result.message.startswith("1 log files that are not compacted may hold")
+        assert result.message.startswith("1 log file not compacted with events at or below")
 
     def test_one_that_completed_at_the_very_time_seen_is_not_late(self):
         assert proof("11:20:00 > 11:30:00, event 10:00:00").status == "fail"
