@@ -101,7 +101,8 @@ def test_every_command_with_a_selection_is_known():
         for one in command.commands.values() if isinstance(command, click.Group) else [command]:
             if any(parameter.name == "select" for parameter in one.params):
                 taking.add(one.name if one is command else f"{name} {one.name}")
-    assert {" ".join(w for w in words if w not in ("--yes", "a.prom", "--rounds", "1")) for words, _ in SELECTING.values()} == taking
+    besides = ("--yes", "a.prom", "--rounds", "1")
+    assert {" ".join(word for word in words if word not in besides) for words, _ in SELECTING.values()} == taking
 
 
 @pytest.mark.parametrize(
