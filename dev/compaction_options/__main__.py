@@ -65,7 +65,7 @@ _NOTES = {
         ),
         "name the classes of a merger of your own in `hudi_options`",
     ),
-    "hoodie.schema.on.read.enable": "the schema is that of the last write before the compaction (FACTS 1.8)",
+    "hoodie.schema.on.read.enable": "the schema is that of the last write before the compaction (facts: schema-of-the-cut)",
 }
 _HEAD = """# Options that a compaction reads
 

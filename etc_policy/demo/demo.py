@@ -173,7 +173,7 @@ def write_demo_table(
 
 
 def hive_sync_options(database: str, table: str) -> dict[str, str]:
-    """The writer's options for `table`, `table_ro` and `table_rt` in the catalog (FACTS 10)."""
+    """The writer's options for `table`, `table_ro` and `table_rt` in the catalog (facts: hive-sync-modes)."""
     return {
         "hoodie.datasource.meta.sync.enable": "true",
         "hoodie.datasource.hive_sync.enable": "true",
@@ -187,7 +187,7 @@ def hive_sync_options(database: str, table: str) -> dict[str, str]:
 def drop_tables(spark: Any, names: tuple[str, str] | None) -> None:
     """Take an earlier demo's tables out of the catalog, so that no property outlives its table; makes the database.
 
-    Spark opens the catalog by this first: Hudi's own client does not make a new one's schema (FACTS 13).
+    Spark opens the catalog by this first: Hudi's own client does not make a new one's schema (facts: derby-schema).
     """
     if names is None:
         return

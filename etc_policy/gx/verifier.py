@@ -235,7 +235,7 @@ def _run(
     context = great_expectations.get_context(mode="ephemeral")
     context.enable_analytics(False)
     context.variables.progress_bars = {"globally": False}
-    # Never persist: caching a join of Hudi relations can deadlock (FACTS 9).
+    # Never persist: caching a join of Hudi relations can deadlock (facts: never-persist).
     source = context.data_sources.add_spark("etc", persist=False)
     results: dict[int, ExpectationResult] = {}
     frames: dict[str, Any] = {str(side): view for side, view in views.items()} | {_WHOLE_RO: ro}

@@ -144,7 +144,7 @@ def copy_in_ro(*columns: str) -> Any:
     """The number of an RO row among those of its key: rows of file groups without log files first, the latest first.
 
     Where an index forgets a deleted key (record level), or a global one moves it, the key's next row goes to another file group,
-    and the old one stays in RO until its delete is compacted (FACTS 3).
+    and the old one stays in RO until its delete is compacted (facts: forgotten-keys).
     """
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -20,7 +20,8 @@ from etc_policy.verify.suites import SuiteExpectation, View
 
 #: Arguments of Great Expectations that name columns.
 _COLUMN_ARGUMENTS = ("column", "column_A", "column_B", "column_list")
-#: What Hudi is asked for, in both of its ways: the kind of query that a session is set to wins over the first alone (FACTS 9).
+#: What Hudi is asked for, in both of its ways: the kind of query that a session is set to wins over the first alone
+#: (facts: session-query-type).
 _QUERIES: Mapping[View, Mapping[str, str]] = {
     "ro": {"hoodie.query.as.ro.table": "true", "hoodie.datasource.query.type": "read_optimized"},
     "rt": {"hoodie.query.as.ro.table": "false", "hoodie.datasource.query.type": "snapshot"},
@@ -60,8 +61,9 @@ def read_view(spark: Any, request: DataCheck, view: View, *, skips_data: bool | 
 def _compared_by_value(frame: Any, request: DataCheck) -> Any:
     """The rows, where a condition on a column whose times a key generator writes in another form finds them by its values.
 
-    Hudi compares such a condition with the folder's name (FACTS 13), and no row at all passes everything. It does so only
-    where the condition is on partition columns alone: each value here depends on another column too, without a change.
+    Hudi compares such a condition with the folder's name (facts: condition-on-folder-name), and no row at all passes
+    everything. It does so only where the condition is on partition columns alone: each value here depends on another column
+    too, without a change.
     """
     from pyspark.sql import functions as sql
 
@@ -125,7 +127,8 @@ def _root(error: Exception) -> str:
 def _where(spark: Any, frame: Any, condition: str, request: DataCheck) -> Any:
     """The rows for which a condition on partition columns holds; on others a row's change could take it out of one view.
 
-    Of columns whose times a key generator writes in another form, Hudi finds no row by their values (FACTS 13).
+    Of columns whose times a key generator writes in another form, Hudi finds no row by their values
+    (facts: condition-on-folder-name).
     """
     fields = [name for name in request.partition_fields if name not in request.time_partition_fields]
     try:

@@ -34,7 +34,7 @@ def compactions_before_8(timeline: Timeline, writes: Iterable[CompletedWrite]) -
     for write in sorted(writes, key=lambda one: one.requested) if timeline.layout < 2 else ():
         has_plan = plan_file_of(timeline.files[write.requested]) is not None
         if write.action != "commit" or not (has_plan or write.metadata.operation == "COMPACT"):
-            continue  # a `commit` may also be a bulk insert (FACTS 13)
+            continue  # a `commit` may also be a bulk insert (facts: bulk-insert-commit)
         if write.record is None:
             foreign = write.requested
         elif not _records_carried(write):

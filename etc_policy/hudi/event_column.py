@@ -40,9 +40,9 @@ def trust_of(layout: int, properties: Mapping[str, str], event_time: EventTime, 
 
 
 def _is_tracked(event_time: EventTime, column_type: str | None) -> bool:
-    """Whether the event times that the writer recorded are the policy's: it reads 10-digit s or 13-digit ms (FACTS 4.1).
+    """Whether the event times that the writer recorded are the policy's: it reads 10-digit s or 13-digit ms.
 
-    Of micro- or nanoseconds it drops those of today, and misreads some of 1970.
+    See facts: commit-event-times. Of micro- or nanoseconds it drops those of today, and misreads some of 1970.
     """
     if not event_time.trust_commit_metadata or event_time.format is not None or event_time.unit == "us":
         return False

@@ -1,6 +1,7 @@
-"""The evolved schema that commits of tables with schema on read carry on, and by which Hudi reads and merges (FACTS 1.8).
+"""The evolved schema that commits of tables with schema on read carry on, and by which Hudi reads and merges.
 
-Beside the timeline Hudi keeps all versions of it, in which a column has one number under all its names.
+See facts: schema-of-the-cut. Beside the timeline Hudi keeps all versions of it, in which a column has one number under all
+its names.
 """
 
 from __future__ import annotations

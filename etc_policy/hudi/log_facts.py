@@ -74,7 +74,7 @@ class CommitWrites(Mapping[str, Mapping[GroupKey, GroupWrite]]):
 
 
 def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: Trust) -> dict[GroupKey, GroupWrite]:
-    """What a commit wrote to each file group, over all write stats of the group (FACTS 4.1).
+    """What a commit wrote to each file group, over all write stats of the group (facts: rolled-over-event-times).
 
     A stat with deletes makes it uncertain: deletes by key carry no event time, and the stat does not distinguish them. So
     does a stat of the same group that names no log file, if it has deletes or no event time; its time counts with theirs.
@@ -192,7 +192,7 @@ def slice_facts(
 
 
 def hides_deletes_of(properties: Mapping[str, str]) -> bool:
-    """Custom mergers may delete at merge, and the operation field hides deletes from the write stats (FACTS 3).
+    """Custom mergers may delete at merge, and the operation field hides deletes from the write stats (facts: delete-counts).
 
     Where a value of some column marks deleted rows, whether the stats count them was never run: they may not.
     """

@@ -1,4 +1,7 @@
-"""Smallest event times of log files from their own blocks, where nothing cheaper knows them (FACTS 4.3), or from all of them."""
+"""Smallest event times of log files from their own blocks, where nothing cheaper knows them, or from all of them.
+
+See facts: log-scan.
+"""
 
 from __future__ import annotations
 
@@ -130,9 +133,10 @@ def _unreadable(missing: Files, cache: TimesCache) -> UnreadableTime | None:
 
 
 def _with_time(state: TableState, policy: Policy, log_file: LogFile, times: LogTimes) -> LogFile:
-    """A log file with a row without an event time stays unknown: nobody knows when that row, or a delete, is due (FACTS 4).
+    """A log file with a row without an event time stays unknown: nobody knows when that row, or a delete, is due.
 
-    So does each where rows change earlier ones in part. One with an event time that cannot be true becomes unknown.
+    See facts: unknown-event-times. So does each where rows change earlier ones in part. One with an event time that cannot
+    be true becomes unknown.
     """
     latest_ms = latest_in(state, log_file, policy.event_time)
     if times.max_ms is not None and times.max_ms > latest_ms:

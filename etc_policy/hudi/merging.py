@@ -1,4 +1,7 @@
-"""How a table merges the rows of a key, as far as its properties say it: a line of the matrix of bundles (FACTS 18)."""
+"""How a table merges the rows of a key, as far as its properties say it: a line of the matrix of bundles.
+
+See facts: merge-matrix.
+"""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ _MEBIBYTE = 1024 * 1024
 def encode_plan(
     operations: tuple[Operation, ...], extra_metadata: Mapping[str, str], partitions_with_logs: tuple[str, ...] = ()
 ) -> bytes:
-    """The Avro file of a plan; each operation carries the five metrics that the stock executor reads (FACTS 1).
+    """The Avro file of a plan; each operation carries the five metrics that the stock executor reads (facts: plan-file-form).
 
     Where the next compaction is planned by stock Hudi, it looks only at partitions with commits that completed after this
-    one's instant, and at `missingSchedulePartitions` (FACTS 15): these are all that have log files, as a plan may end
-    withdrawn.
+    one's instant, and at `missingSchedulePartitions` (facts: missing-partitions): these are all that have log files, as a
+    plan may end withdrawn.
     """
     record = {
         "operations": [_operation(operation) for operation in operations],

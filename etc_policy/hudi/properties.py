@@ -186,7 +186,7 @@ def merges_in_any_order(properties: Mapping[str, str]) -> bool:
     """Whether it is known that RT does not depend on which log files are compacted first.
 
     By the payload that Hudi 0.x takes if nothing is said, it does: log records are merged with each other by ordering value,
-    and the result wins over the base file whatever that holds (FACTS 8).
+    and the result wins over the base file whatever that holds (facts: default-payload-0-15).
     """
     if MERGE_STRATEGY in properties:
         return properties[MERGE_STRATEGY] in (EVENT_TIME_STRATEGY, COMMIT_TIME_STRATEGY)
@@ -197,7 +197,8 @@ def merges_in_any_order(properties: Mapping[str, str]) -> bool:
 def updates_in_part(properties: Mapping[str, str]) -> bool:
     """Whether a row may change columns of one with an earlier event time, or nobody knows that it does not.
 
-    So do partial updates (FACTS 4): a row without an event time keeps the old one's, and one that loses fills in what is missing.
+    So do partial updates (facts: partial-updates): a row without an event time keeps the old one's, and one that loses fills
+    in what is missing.
     """
     if properties.get("hoodie.table.partial.update.mode"):
         return True

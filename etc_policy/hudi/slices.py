@@ -148,7 +148,8 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         """Adds data files; a log file that `facts` do not mention has no event time, and from version 8 on may delete.
 
         Its rows may have come before the write at the instant in its name had ended, and not before that began: a clustering
-        gives its instant to log files of other writes (FACTS 5). Those of a carried file are older, nobody knows by how much.
+        gives its instant to log files of other writes (facts: dual-write-names). Those of a carried file are older, nobody
+        knows by how much.
         """
         # Of a file that is recorded more than once the largest size counts: log files may grow.
         in_order = sorted(recorded, key=attrgetter("size_bytes"))
@@ -173,8 +174,8 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
     def slices(self) -> tuple[FileSlice, ...]:
         """The latest slice of every file group.
 
-        A log file belongs to the newest base file at or below its completion time (FACTS 1); before table version 8 the
-        base instant in its name decides (FACTS 8).
+        A log file belongs to the newest base file at or below its completion time (facts: slice-by-completion); before table
+        version 8 the base instant in its name decides (facts: version-6-slices).
         """
         return tuple(_latest_slice(group, self[group], by_name=self._by_name) for group in sorted(self))
 
@@ -199,7 +200,10 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         return tuple(sorted(path_below(one.partition, one.file_name) for one in lacking))
 
     def _lacks(self, recorded: RecordedFile) -> bool:
-        """A log file that bears the instant of a pending clustering is of a file group that is not there yet (FACTS 5)."""
+        """A log file that bears the instant of a pending clustering is of a file group that is not there yet.
+
+        See facts: dual-write-names.
+        """
         name = parse_data_file(recorded.file_name)
         if name is None or (recorded.partition, name.file_id) in self._timeline.replaced:
             return False

@@ -135,7 +135,8 @@ class Timeline:
     def overwritten(self) -> Mapping[tuple[str, str], str]:
         """Those of them that a write took away, a deletion or an overwrite, and when the last such write completed.
 
-        Beside a clustering a writer of consistent hashing writes twice, to the old and to the new file groups (FACTS 5).
+        Beside a clustering a writer of consistent hashing writes twice, to the old and to the new file groups
+        (facts: dual-write-names).
         """
         writes = [one for one in self._replacing if one[1].operation != _CLUSTERING]
         writes.sort(key=itemgetter(0))
@@ -176,7 +177,7 @@ class Timeline:
         return None
 
     def _rollback_plan(self, requested: str) -> dict[str, Any]:
-        """What a rollback was to remove, should Hudi 0.x have left its completed file empty (FACTS 8)."""
+        """What a rollback was to remove, should Hudi 0.x have left its completed file empty (facts: empty-rollback-file)."""
         plan = next((f for f in self.files[requested] if f.state == "requested"), None)
         return self.metadata(plan) if plan else {}
 

@@ -2,7 +2,7 @@
 
 What decides which rows a reader finds (the columns of statistics, the kind of a record index) is in the index definitions. What
 decides sizes alone (codec, bloom filter) is in the footers of base files. Neither is a property of the table, and a client that
-is not given them takes Hudi's defaults (FACTS 5).
+is not given them takes Hudi's defaults (facts: writers-options-elsewhere).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def declared_zone(properties: Mapping[str, str]) -> str:
 
 
 def table_zone(properties: Mapping[str, str]) -> str:
-    """The IANA zone of the table's instants; LOCAL is taken to be this machine's (FACTS 1)."""
+    """The IANA zone of the table's instants; LOCAL is taken to be this machine's (facts: instant-zone)."""
     return "UTC" if declared_zone(properties) == "UTC" else local_zone()
 
 

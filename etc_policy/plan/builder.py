@@ -161,7 +161,7 @@ def clock_skew_ms(policy: Policy) -> int:
 
 
 def _too_young(context: PlanningContext, instant: str) -> Refusal | None:
-    """A cut is in the past, beyond the clock skew; without one, C is the latest of all instants (FACTS 8)."""
+    """A cut is in the past, beyond the clock skew; without one, C is the latest of all instants (facts: carried-names)."""
     latest, state = instant_from_ms(context.clock_ms - clock_skew_ms(context.policy), context.zone), context.state
     last = max((i.requested for i in state.instants), default="")
     reason = None

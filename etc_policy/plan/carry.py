@@ -1,7 +1,7 @@
-"""Partial compaction on table version 6: which log files stay, and the names that carry them into the new slice (FACTS 8).
+"""Partial compaction on table version 6: which log files stay, and the names that carry them into the new slice.
 
-There the base instant in a log file's name decides its slice, so what stays needs a second name there. What could not be carried
-safely is merged instead: more is compacted than must be, and no row is lost.
+See facts: carried-names. There the base instant in a log file's name decides its slice, so what stays needs a second name
+there. What could not be carried safely is merged instead: more is compacted than must be, and no row is lost.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def is_carried_name(name: str) -> bool:
 
 
 def split_slice(file_slice: FileSlice, due: Collection[LogFile], instants: Iterable[Instant]) -> Split:
-    """What of a slice is merged and what stays, each in merge order: a prefix up to the last due log file (FACTS 2)."""
+    """What of a slice is merged and what stays, each in merge order: a prefix up to the last due log file.
+
+    See facts: prefix-not-pick.
+    """
     files = tuple(sorted(file_slice.log_files, key=lambda one: log_order(one.name)))
     end = max((place for place, one in enumerate(files, 1) if one in due), default=0)
     while 0 < end < len(files) and _are_of_one_version(files[end - 1], files[end]):

@@ -1,4 +1,4 @@
-"""The cut: the one instant C at which the chosen slices are split into what is compacted and what stays (FACTS 1-3).
+"""The cut: the one instant C at which the chosen slices are split into what is compacted and what stays (facts: cut-in-the-past).
 
 C starts 1 ms after the latest completion that must be compacted. Each guard may only raise it, never lower it, and
 they are asked again until none of them does: a fixed point that compacts a prefix of every chosen slice.
@@ -17,7 +17,7 @@ from etc_policy.table.formats import count_of
 from etc_policy.table.instants import add_ms
 from etc_policy.table.state import WRITE_ACTIONS, FileSlice, Instant, LogFile, Slices
 
-#: Completed actions that decide which slices exist: C must lie after those that touched a chosen slice (guard 2).
+#: Completed actions that decide which slices exist: C must lie after those that touched a chosen slice (facts: after-services).
 SERVICE_ACTIONS = frozenset({"commit", "replacecommit", "logcompaction", "rollback", "restore"})
 #: What completed of these is no data: a plan need not have seen it.
 WITHOUT_DATA = frozenset({"clean", "savepoint", "indexing"})
@@ -76,7 +76,7 @@ def _first_not_before(file_slice: FileSlice, instant: str) -> int:
 
 
 def closed_in_both_orders(cut: Cut, instant: str) -> Raised | None:
-    """Guard 7: slices follow completion order, merging and time travel follow requested order; C respects both.
+    """Slices follow completion order, merging and time travel requested order; C respects both (facts: both-orders).
 
     So nothing that stays behind may have been requested before C: merged in requested order it would change places with
     what is compacted, and between its request and C time travel would miss it.
@@ -92,9 +92,9 @@ def closed_in_both_orders(cut: Cut, instant: str) -> Raised | None:
 
 
 def no_tombstone_alone(cut: Cut, instant: str) -> Raised | None:
-    """Guard 5: a slice that compacts a delete may leave no log file behind.
+    """A slice that compacts a delete may leave no log file behind.
 
-    An index over base files only would not find the key again (FACTS 3). And whatever the index, a delete that carries
+    An index over base files only would not find the key again (facts: delete-rule). And whatever the index, a delete that carries
     an event time hides later upserts of an earlier time only while it is in the log.
     """
     late = [
@@ -117,7 +117,7 @@ def _past_the_last(late: list[LogFile], why: str) -> Raised:
 
 
 def after_services(cut: Cut, instant: str) -> Raised | None:
-    """Guard 2: C is later than every completed compaction, replace and rollback that touched a chosen slice.
+    """C is later than every completed compaction, replace and rollback that touched a chosen slice.
 
     A compaction or replace counts with its instant, which is where its slices begin, so that a cut may follow another
     one closely; a rollback or log compaction counts with its completion.
@@ -140,7 +140,7 @@ def after_services(cut: Cut, instant: str) -> Raised | None:
 
 
 def after_schema_changes(cut: Cut, instant: str) -> Raised | None:
-    """Guard 8: no later write carries another evolved schema than the last one before C, by which Hudi merges.
+    """No later write carries another evolved schema than the last one before C (facts: schema-of-the-cut).
 
     A table whose last write hides its schema is refused before any C is looked for.
     """
@@ -152,9 +152,9 @@ def after_schema_changes(cut: Cut, instant: str) -> Raised | None:
 
 
 def after_archive(cut: Cut, instant: str) -> Raised | None:
-    """Guard 3: C is later than the first active commit, also after the archiving that is about to happen.
+    """C is later than the first active commit, also after the archiving that is about to happen.
 
-    Archiving may go beyond savepoints: it counts their commits, and leaves them behind (FACTS 1.3).
+    Archiving may go beyond savepoints: it counts their commits, and leaves them behind (facts: archive-savepoints).
     """
     active = not_left_behind(cut.instants) or sorted(i.requested for i in cut.instants)
     if not active:
@@ -180,13 +180,13 @@ def not_left_behind(instants: Iterable[Instant]) -> list[str]:
 
 
 def archive_passed(instants: tuple[Instant, ...], instant: str) -> bool:
-    """Whether archiving has passed a pending plan at `instant`: then the plan makes readers lose rows (guard 3)."""
+    """Whether archiving has passed a pending plan at `instant`: then the plan makes readers lose rows (facts: archive-passed)."""
     writes = not_left_behind(one for one in instants if one.requested != instant)
     return instant <= next(iter(writes), "")
 
 
 def at_a_free_time(cut: Cut, instant: str) -> Raised | None:
-    """Guard 4: C is the time of no other instant, of the table or of its metadata table."""
+    """C is the time of no other instant, of the table or of its metadata table (facts: free-instant)."""
     taken = cut.metadata_instants.union(
         *({i.requested, i.completed} if i.completed else {i.requested} for i in cut.instants)
     )

@@ -1,8 +1,8 @@
-"""The delete rule at the commit: what may still make a compaction with deletes wrong after its plan was made (FACTS 3).
+"""The delete rule at the commit: what may still make a compaction with deletes wrong after its plan was made.
 
-The plan leaves no log file behind where it compacts deletes. A writer can add one while the compaction runs. Then a key
-that was deleted and written again would be in a log file only, where most indexes do not look: the next upsert makes a
-second row of it. So this is asked again right before the commit, under the table's lock.
+See facts: delete-rule-until-commit. The plan leaves no log file behind where it compacts deletes. A writer can add one while
+the compaction runs. Then a key that was deleted and written again would be in a log file only, where most indexes do not
+look: the next upsert makes a second row of it. So this is asked again right before the commit, under the table's lock.
 """
 
 from __future__ import annotations

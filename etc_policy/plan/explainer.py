@@ -118,7 +118,10 @@ def _otherwise(table: TablePlan, log_bytes: int) -> str:
 
 
 def _watermark(table: TablePlan) -> Iterator[Row]:
-    """RO is complete up to the watermark, but no further than T: later events may still be on their way (FACTS 6)."""
+    """RO is complete up to the watermark, but no further than T: later events may still be on their way.
+
+    See facts: complete-until.
+    """
     before, after = (_until(table, value) for value in (table.watermark_before_ms, table.watermark_after_ms))
     if table.action == "compact":
         yield ("RO complete", f"until {before}  now")

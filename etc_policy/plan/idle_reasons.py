@@ -12,7 +12,8 @@ from etc_policy.table.unknown_times import unknown_times
 def overlapping_writer(state: TableState, writer: str, instant: str) -> Refusal:
     """A living writer that began before C would be missed by time travel and by incremental readers while C is pending.
 
-    Later writes that have completed prove nothing of it, as there may be several writers: but it may have failed (FACTS 13).
+    Later writes that have completed prove nothing of it, as there may be several writers: but it may have failed
+    (facts: failed-write-unknown).
     """
     reason = (
         f"a writer that began at {writer} is in flight, and the compaction would have to come after it, at {instant}"

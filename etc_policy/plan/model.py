@@ -137,7 +137,7 @@ class SeenState(Frozen):
 class TablePlan(Frozen):
     """What is to be done to one table, and why.
 
-    `threshold_ms` is T, `instant` is C (FACTS 1). `watermark_*_ms` are None when no log file would hold RO back, and
+    `threshold_ms` is T, `instant` is C. `watermark_*_ms` are None when no log file would hold RO back, and
     `watermark_assumed` says that the later one is bounded by when its file was written, not by known event times. Where
     the state of a refused table is not known `watermark_known` is false, and nothing is said of how far RO is complete.
     `policy_values` is the policy by dotted key, `policy_changes` what changed in it since the table's last compaction.

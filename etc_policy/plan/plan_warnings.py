@@ -132,7 +132,7 @@ def before_first_warning(context: PlanningContext) -> Iterator[str]:
 
 
 def space_warning(state: TableState, instant: str) -> tuple[str, ...]:
-    """Rule 1.6 of FACTS: below the last clean's retained commit C costs only space."""
+    """Below the last clean's retained commit C costs only space (facts: below-last-clean)."""
     if state.earliest_commit_to_retain is None or instant >= state.earliest_commit_to_retain:
         return ()
     return ("the old slices stay on disk until a later write touches their partitions (C is below the last clean)",)

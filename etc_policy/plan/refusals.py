@@ -105,7 +105,7 @@ def work_of(pending: Instant) -> PendingWork:
 
 
 def pending_service(policy: Policy, state: TableState) -> Refusal | None:
-    """No pending compaction, log compaction, clustering, replace, rollback or restore (rule 1.1 of FACTS)."""
+    """No pending compaction, log compaction, clustering, replace, rollback or restore (facts: no-pending-service)."""
     pending = next((i for i in state.pending if i.action in BLOCKING_ACTIONS), None)
     if pending is None:
         return None
@@ -139,7 +139,7 @@ def orphans_left(policy: Policy, state: TableState) -> Refusal | None:
 
 
 def writer_in_flight(policy: Policy, state: TableState) -> Refusal | None:
-    """On version 6 a block that lands in the old slice after planning would be lost (FACTS 8)."""
+    """On version 6 a block that lands in the old slice after planning would be lost (facts: version-6-writer-in-flight)."""
     if state.table_version in CUT_VERSIONS:
         return None
     writing = next((i for i in state.pending if i.action in ("commit", "deltacommit")), None)
@@ -160,7 +160,7 @@ def no_commit(state: TableState) -> Reason | None:
 
 
 def not_of_parquet(policy: Policy, state: TableState) -> Refusal | None:
-    """Base files that Hudi on Spark can neither compact nor show in RO (FACTS 5)."""
+    """Base files that Hudi on Spark can neither compact nor show in RO (facts: orc-not-compacted)."""
     names = (one.base_file for one in state.slices if one.base_file)
     found = (state.base_file_format, *(name.rpartition(".")[2] for name in names))
     other = next((one for one in found if one != PARQUET), None)
@@ -183,7 +183,10 @@ def rows_without_keys(policy: Policy, state: TableState) -> Refusal | None:
 
 
 def bundle_unfit(policy: Policy, state: TableState) -> Refusal | None:
-    """A bundle of Hudi that merges rows otherwise than the table's readers: both views would be wrong alike (FACTS 18)."""
+    """A bundle of Hudi that merges rows otherwise than the table's readers: both views would be wrong alike.
+
+    See facts: merge-matrix.
+    """
     if state.release is None:
         return None  # nobody has said it: it is asked of the bundle itself before a plan is published
     unfit = why_unfit(state.merging, state.release, policy.writer.merges_tested_with)
@@ -211,7 +214,10 @@ def files_unclear(policy: Policy, state: TableState) -> Refusal | None:
 
 
 def hidden_by_savepoint(policy: Policy, state: TableState) -> Refusal | None:
-    """What was committed between a savepoint and the first other active commit: stock Hudi hides it once archived (FACTS 13)."""
+    """What was committed between a savepoint and the first other active commit: stock Hudi hides it once archived.
+
+    See facts: beyond-savepoint.
+    """
     kept = {one.requested for one in state.instants if one.has_savepoint}
     if not kept or state.table_version not in CUT_VERSIONS:
         return None
@@ -245,7 +251,10 @@ def files_damaged(policy: Policy, state: TableState) -> Refusal | None:
 
 
 def schema_hidden(policy: Policy, state: TableState) -> Refusal | None:
-    """The last write does not carry on what ALTER TABLE made: what readers miss since, a compaction would lose (FACTS 1.8)."""
+    """The last write does not carry on what ALTER TABLE made: what readers miss since, a compaction would lose.
+
+    See facts: schema-hidden.
+    """
     lacking = find_lacking(state.instants)
     if lacking is None:
         return None
@@ -293,7 +302,7 @@ def unbounded_event_times(policy: Policy, state: TableState) -> Refusal | None:
     )
 
 
-#: What a restore that failed leaves pending (FACTS 5).
+#: What a restore that failed leaves pending (facts: restore-before-compaction).
 _BY_RESTORE = ("restore", "rollback")
 
 

@@ -12,7 +12,7 @@ from etc_policy.table.completion_times import CompletedFile, TimelineName, Wrong
 REBUILDABLE = frozenset({"files", "column_stats", "partition_stats", "bloom_filters", "record_index"})
 #: The first instants of a metadata table are numbers, not times.
 _FIRST_TIME = "1"
-#: It takes the record index and bloom filters along, until a write names them (FACTS 13).
+#: It takes the record index and bloom filters along, until a write names them (facts: delete-metadata-table).
 _DROP = (
     "drop the metadata table (`CALL delete_metadata_table(table => 'db.table')`), then let the table's writer commit: it builds "
     "that anew, with the indexes that the writer's options name"

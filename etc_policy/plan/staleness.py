@@ -47,13 +47,16 @@ def unseen_instants(facts: Facts) -> Iterator[str]:
 
 
 def schema_altered(facts: Facts) -> Iterator[str]:
-    """Hudi merges by the schema of the last write before C (FACTS 1.8)."""
+    """Hudi merges by the schema of the last write before C (facts: schema-of-the-cut)."""
     if (lacking := find_lacking(facts.state.instants, facts.instant)) is not None:
         yield f"{lacking.why}, and Hudi would lose values by merging at {facts.instant}"
 
 
 def later_instants(facts: Facts) -> Iterator[str]:
-    """A slice begins with carried log files: nothing may have been written after it before it is known (FACTS 8)."""
+    """A slice begins with carried log files: nothing may have been written after it before it is known.
+
+    See facts: version-6-writer-in-flight.
+    """
     last = max((one.requested for one in facts.state.instants), default="")
     if facts.carries and last >= facts.instant:
         yield f"an instant at {last} is not before the plan's"
@@ -75,7 +78,7 @@ def cut_moved(facts: Facts) -> Iterator[str]:
 def changed_slices(operations: Iterable[Operation], state: TableState, instant: str) -> Iterator[str]:
     """Where the operations of a compaction at `instant` are not all that its file slices held then.
 
-    A compaction that leaves out a log file from before its instant loses that file's rows (FACTS 2).
+    A compaction that leaves out a log file from before its instant loses that file's rows (facts: prefix-not-pick).
     """
     slices = {file_slice.group: file_slice for file_slice in state.slices}
     by_completion = state.table_version in CUT_VERSIONS

@@ -1,4 +1,4 @@
-"""Which file slices Hudi's own planner would choose, by the options that a policy's strategy becomes (FACTS 15).
+"""Which file slices Hudi's own planner would choose, by the options that a policy's strategy becomes (facts: strategy-steps).
 
 Hudi looks at slices in the order of its listings, on which nobody may rely. Here it is that of their oldest events, which
 decides only between slices that are equal to the strategy, once its budget does not reach for all.

@@ -93,7 +93,7 @@ def writers_leave_compaction(policy: DeclaredPolicy) -> Iterator[Issue]:
 
 
 def carried_files_outlive_cleaning(policy: DeclaredPolicy) -> Iterator[Issue]:
-    """No carried log file is a symbolic link: Hudi's cleaner removes what it leads to (FACTS 8)."""
+    """No carried log file is a symbolic link: Hudi's cleaner removes what it leads to (facts: carried-no-symlink)."""
     if policy.declaration.strategy.carry == "symlink":
         message = "`strategy.carry: symlink` would lose rows: Hudi's cleaner removes the file that the link leads to"
         hint = "set `carry: auto`: a hard link where the file system has them, else a copy"

@@ -22,13 +22,14 @@ from etc_policy.policy.secrets import as_variables, has_reference
 #: The only merge mode under which Hudi records event times.
 EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
 MERGE_MODE = "hoodie.record.merge.mode"
-#: By which a writer gives it to a table that it makes: of the table's own name a new table takes nothing (FACTS 13).
+#: By which a writer gives it to a table that it makes: of the table's own name a new table takes nothing
+#: (facts: merge-mode-option).
 MERGE_MODE_OF_WRITERS = "hoodie.write.record.merge.mode"
 #: The first table version whose write stats have event times.
 _FIRST_VERSION = 8
 #: The first Hudi whose writers can record event times, and the table version of its own.
 TRACKED_SINCE, _VERSION_OF_ITS_OWN = "1.1.0", 9
-#: Hudi records values that print as 10 or 13 digits: seconds and milliseconds (FACTS 4.1).
+#: Hudi records values that print as 10 or 13 digits: seconds and milliseconds (facts: commit-event-times).
 _TYPES, _UNITS = ("int", "long"), (None, "s", "ms")
 
 

@@ -1,4 +1,4 @@
-"""The freshness report: how far RO is complete now, from metadata alone (FACTS 6)."""
+"""The freshness report: how far RO is complete now, from metadata alone (facts: complete-until)."""
 
 from __future__ import annotations
 

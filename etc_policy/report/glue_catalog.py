@@ -1,4 +1,4 @@
-"""The AWS Glue Data Catalog without Spark: where a table lies, and its properties (FACTS 10)."""
+"""The AWS Glue Data Catalog without Spark: where a table lies, and its properties (facts: ro-table-properties)."""
 
 from __future__ import annotations
 

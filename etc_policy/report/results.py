@@ -123,7 +123,7 @@ class VerificationReport(Report):
 
 
 class TableFreshness(Frozen):
-    """How far one table's RO view is complete, from its metadata alone (FACTS 6).
+    """How far one table's RO view is complete, from its metadata alone.
 
     `limits` are the policy's. `left_out_file_slices` were due in the last compaction by etc, which left them out, as
     writers were adding to them or as the policy says; None where it left out none. `unknown_because` says in words why the

@@ -1,4 +1,4 @@
-"""Carries the log files that stay into the slice that a compaction begins, on table version 6 (FACTS 8).
+"""Carries the log files that stay into the slice that a compaction begins, on table version 6 (facts: version-6-slices).
 
 A carried file is made only once its plan is published, and goes before its plan does: one without a plan would be attached to
 another slice. Each step may be done again after a kill.

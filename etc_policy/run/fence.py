@@ -1,4 +1,7 @@
-"""What is checked between a compaction's work and its commit: whether the run holds its lease, and the delete rule (FACTS 3)."""
+"""What is checked between a compaction's work and its commit: whether the run holds its lease, and the delete rule.
+
+See facts: delete-rule-until-commit.
+"""
 
 from __future__ import annotations
 

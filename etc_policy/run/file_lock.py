@@ -1,7 +1,8 @@
 """The lock of Hudi's FileSystemBasedLockProvider, taken from Python: its file names its owner from its first moment.
 
-Stock Hudi leaves the file empty, and who gives up waiting removes it under its holder (FACTS 5). So nobody could know
-what a killed run has left from the lock of a living writer, and a lock that was taken was soon lost.
+Stock Hudi leaves the file empty, and who gives up waiting removes it under its holder (facts: lock-file-empty,
+lock-removed-by-waiter). So nobody could know what a killed run has left from the lock of a living writer, and a lock that
+was taken was soon lost.
 """
 
 from __future__ import annotations

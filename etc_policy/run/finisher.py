@@ -48,7 +48,10 @@ class Finisher:
         return state, tuple(sorted(found, key=lambda instant: instant.requested))
 
     def _altered(self, base_path: str, pending: Instant) -> Refusal | None:
-        """Stock Hudi loses values where it carries out what was scheduled before the schema was altered (FACTS 1.8)."""
+        """Stock Hudi loses values where it carries out what was scheduled before the schema was altered.
+
+        See facts: schema-stock-losses.
+        """
         why = self.runner.files.wrong_schema(base_path, pending.requested)
         if why is None:
             return None

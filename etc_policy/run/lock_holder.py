@@ -112,7 +112,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """What a lock file says: its owner if that is etc, else its text, which stock Hudi leaves empty (FACTS 5)."""
+    """What a lock file says: its owner if that is etc, else its text, which stock Hudi leaves empty (facts: lock-file-empty)."""
 
     path: Path
     identity: tuple[int, int]

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class Job:
     """One compaction to publish or to finish: where, when (`instant` is C), what, and what is committed beside the data.
 
-    `metadata_partitions` are the table's own: the engine must neither drop nor build any (FACTS 5). `partitions_with_logs`
-    have log files as the plan is published. `base_file` is the table's newest base file, where no operations name one.
+    `metadata_partitions` are the table's own: the engine must neither drop nor build any (facts: mirror-options).
+    `partitions_with_logs` have log files as the plan is published. `base_file` is the table's newest base file, where no
+    operations name one.
     """
 
     policy: Policy

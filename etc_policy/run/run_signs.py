@@ -1,6 +1,6 @@
 """Signs of life of a run: its heartbeat, its inflight file, and what it has begun to write.
 
-The heartbeat is the same everywhere, as the challenger's settings decide when a run is dead (FACTS 5).
+The heartbeat is the same everywhere, as the challenger's settings decide when a run is dead (facts: challenger-decides).
 """
 
 from __future__ import annotations

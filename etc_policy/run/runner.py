@@ -92,7 +92,10 @@ class Runner:
         return job.instant
 
     def _remove_orphans(self, policy: Policy, base_path: str) -> None:
-        """Remove carried log files whose plan somebody else has removed: they could be attached to a wrong slice (FACTS 8)."""
+        """Remove carried log files whose plan somebody else has removed: they could be attached to a wrong slice.
+
+        See facts: carried-after-plan.
+        """
         with self.lease(base_path):
             state = self.reader.read(base_path, policy.event_time)
             self.progress(
@@ -131,7 +134,10 @@ class Runner:
         return self.reader.read(base_path, policy.event_time)
 
     def _reopen_cut_off(self, policy: Policy, base_path: str) -> bool:
-        """Make a compaction pending again whose run was killed while Hudi wrote its commit; whether there was one (FACTS 8)."""
+        """Make a compaction pending again whose run was killed while Hudi wrote its commit; whether there was one.
+
+        See facts: empty-commit-file-mended.
+        """
         with self.lease(base_path) as lease:
             job = self.files.cut_off_job(policy, base_path)
             if job is None:

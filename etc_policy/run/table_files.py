@@ -59,7 +59,10 @@ class HudiFiles:
             return commit_of(completed_write(timeline, instant)) if instant in timeline.completions else None
 
     def wrong_schema(self, base_path: str, instant: str) -> str | None:
-        """Why Hudi would not merge by the table's schema at an instant, as a clause (FACTS 1.8); None where it would."""
+        """Why Hudi would not merge by the table's schema at an instant, as a clause; None where it would.
+
+        See facts: schema-of-the-cut.
+        """
         return read_until_stable(base_path, lambda: _wrong_schema(timeline_of(base_path), instant))
 
     def before_commit(self, base_path: str, instant: str) -> tuple[bool, str | None]:
@@ -75,7 +78,8 @@ class HudiFiles:
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         """The compaction of etc whose commit has a file, and nothing in it; None without one.
 
-        Hudi 0.x writes the file of a commit in place: one that is killed in that moment leaves it empty (FACTS 8).
+        Hudi 0.x writes the file of a commit in place: one that is killed in that moment leaves it empty
+        (facts: empty-commit-file).
 
         Raises:
             TableError: the table cannot be read, or etc has not written the plan.

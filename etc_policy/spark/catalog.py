@@ -1,4 +1,7 @@
-"""The catalog of the Spark session: where a table lies, the properties of a table (FACTS 10), and that it does not answer."""
+"""The catalog of the Spark session: where a table lies, the properties of a table, and that it does not answer.
+
+See facts: ro-table-properties.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _INDEX_OPTIONS: Mapping[str, str] = {
     "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
     "record_index": "hoodie.metadata.record.index.enable",
 }
-#: Hudi asks its timeline server when it updates these, and fails without one (FACTS 5).
+#: Hudi asks its timeline server when it updates these, and fails without one (facts: timeline-server-needed).
 _SERVED_INDEXES = ("secondary_index_", "expr_index_", "func_index_")
 
 #: How rows are made of a slice's files. Readers know other ways, which, set for a whole cluster, would be written to base files.
@@ -72,8 +72,8 @@ def _mirror(job: Job) -> dict[str, str]:
 def merge_options(ordering_fields: Sequence[str]) -> dict[str, str]:
     """How the client merges the rows of a key: by the table's ordering field.
 
-    Clients before 1.1 go by these options (`ts`, or no column, if they are not set), and not by the table's properties (FACTS 5).
-    Tables with several fields are of later ones, which go by the properties.
+    Clients before 1.1 go by these options (`ts`, or no column, if they are not set), and not by the table's properties
+    (facts: ordering-field-option). Tables with several fields are of later ones, which go by the properties.
     """
     if len(ordering_fields) != 1:
         return {}

@@ -1,4 +1,7 @@
-"""Smallest event times of log files from the metadata table's column statistics, through Hudi's own reader (FACTS 4.2)."""
+"""Smallest event times of log files from the metadata table's column statistics, through Hudi's own reader.
+
+See facts: column-stats-reader.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The zone in which Hudi writes instants: one for a whole Java process, so each table's is set before Hudi works on it.
 
 Stock Hudi sets it when it creates a table or writes by the DataFrame API. A Java process that only compacts keeps its own
-zone, and would complete a compaction hours before or after it was requested (FACTS 13).
+zone, and would complete a compaction hours before or after it was requested (facts: commit-zone-static).
 """
 
 from __future__ import annotations

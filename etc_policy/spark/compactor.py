@@ -1,4 +1,4 @@
-"""Compactor on PySpark and the stock Hudi client, driven through py4j (FACTS 5)."""
+"""Compactor on PySpark and the stock Hudi client, driven through py4j (facts: commit-with-threshold)."""
 
 from __future__ import annotations
 

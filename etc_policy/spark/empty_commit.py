@@ -1,4 +1,4 @@
-"""Ends a plan without removing it: a compaction is committed at its instant that has written nothing (FACTS 5).
+"""Ends a plan without removing it: a compaction is committed at its instant that has written nothing (facts: empty-commit).
 
 Readers and writers list the timeline first, and open the plans that were pending in it later: one whose plan is gone by then
 fails. A plan that completes stays on the timeline until it is archived, and without new base files no file slice changes.
@@ -39,7 +39,10 @@ def _commit(spark: Any, client: Any, job: Job) -> None:
 
 
 def _metadata(jvm: Any, client: Any, job: Job) -> Any:
-    """With the evolved schema of the write before it: readers and compactions take the last commit's (FACTS 1.8)."""
+    """With the evolved schema of the write before it: readers and compactions take the last commit's.
+
+    See facts: schema-read-by-last-commit.
+    """
     model = jvm.org.apache.hudi.common.model
     metadata = model.HoodieCommitMetadata(True)
     metadata.setOperationType(model.WriteOperationType.COMPACT)

@@ -1,4 +1,7 @@
-"""The stock write client of the bundle that Spark has loaded, opened by py4j as a mirror of its table (FACTS 5)."""
+"""The stock write client of the bundle that Spark has loaded, opened by py4j as a mirror of its table.
+
+See facts: client-mirrors-table.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Statistics of columns in a table's metadata table, beside what its base files say of themselves.
 
 A reader leaves out a file whose statistics cannot hold what is asked for, and one that lacks those of a column which the table
-indexes while it has others (FACTS 5): rows are missed then, in both views alike.
+indexes while it has others (facts: indexed-columns-missed): rows are missed then, in both views alike.
 """
 
 from __future__ import annotations

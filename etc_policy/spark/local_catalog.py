@@ -1,4 +1,4 @@
-"""A catalog of one machine: Hive's metastore inside Spark, on Derby files in a folder (FACTS 10)."""
+"""A catalog of one machine: Hive's metastore inside Spark, on Derby files in a folder (facts: hive-sync-modes)."""
 
 from __future__ import annotations
 

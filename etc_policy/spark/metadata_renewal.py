@@ -1,7 +1,8 @@
-"""A metadata table that forbids to roll a killed run back is dropped and built anew by the run that mends (FACTS 5).
+"""A metadata table that forbids to roll a killed run back is dropped and built anew by the run that mends.
 
-Bundles before 1.2 refuse to take an instant back from a metadata table that was compacted at a later one. A cut lies in the
-past, so that is the rule where a run died between its commit to the metadata table and its commit to the table.
+See facts: rollback-of-cut-1-0. Bundles before 1.2 refuse to take an instant back from a metadata table that was compacted at
+a later one. A cut lies in the past, so that is the rule where a run died between its commit to the metadata table and its
+commit to the table.
 """
 
 from __future__ import annotations

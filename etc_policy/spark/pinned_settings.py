@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 #: Hudi's base files are in today's calendar. By default Spark refuses old times in them, and by a setting that is meant for
-#: the files of other tools it moves them by days: a compaction would write them so (FACTS 5).
+#: the files of other tools it moves them by days: a compaction would write them so (facts: old-times).
 _CALENDAR = {
     f"spark.sql.parquet.{kind}RebaseModeIn{way}": "CORRECTED"
     for kind in ("datetime", "int96")

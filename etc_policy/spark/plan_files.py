@@ -49,10 +49,11 @@ def remove_plan(job: Job) -> None:
 
 
 def remove_written(job: Job) -> None:
-    """Remove base files of C first: one that outlives its plan would hide later log files (FACTS 1, guard 3).
+    """Remove base files of C first: one that outlives its plan would hide later log files (facts: archive-passed-published).
 
     Then rollbacks of C that were begun and did not end: without the plan nobody would ever take them up, and a pending
-    rollback forbids to plan. Then carried log files, which without the plan would be attached to another slice (FACTS 8).
+    rollback forbids to plan. Then carried log files, which without the plan would be attached to another slice
+    (facts: carried-after-plan).
 
     Raises:
         RetryableError: another writer has begun the compaction.
@@ -134,8 +135,9 @@ def _rollbacks_begun(job: Job) -> Iterator[str]:
 def prepare_rollback(job: Job) -> None:
     """Remove what a killed run has left in the metadata table, and by which Hudi would not roll it back, or wrongly.
 
-    Hudi rolls nothing back while the heartbeat of an earlier try looks fresh; who holds the lease knows that nobody tries.
-    A commit file that 0.x had begun to write is empty; it counts as complete, and Hudi would leave what it wrote (FACTS 8).
+    Hudi rolls nothing back while the heartbeat of an earlier try looks fresh; who holds the lease knows that nobody tries. A
+    commit file that 0.x had begun to write is empty; it counts as complete, and Hudi would leave what it wrote
+    (facts: empty-commit-file).
     """
     storage = open_storage(job.base_path)
     for requested, _ in pending_rollbacks(timeline_of(job.base_path), job.instant):

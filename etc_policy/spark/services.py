@@ -1,4 +1,7 @@
-"""Table services that others have scheduled, carried out by the stock client as a mirror of its table (FACTS 5)."""
+"""Table services that others have scheduled, carried out by the stock client as a mirror of its table.
+
+See facts: mirror-runs-services.
+"""
 
 from __future__ import annotations
 

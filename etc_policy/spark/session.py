@@ -255,7 +255,7 @@ def _confs(
 
 @contextmanager
 def _jvm_output_to(target: int) -> Iterator[None]:
-    """While open, children inherit this file as their output: the JVM prints warnings there (FACTS 5)."""
+    """While open, children inherit this file as their output: the JVM prints warnings there (facts: jvm-prints-to-stdout)."""
     kept = (os.dup(1), os.dup(2))
     try:
         os.dup2(target, 1)
@@ -312,7 +312,9 @@ def _driver_options(trust_store: str | None) -> dict[str, str]:
     scratch = tempfile.gettempdir()
     java = ["-Djdk.attach.allowAttachSelf=true", f"-Dderby.system.home={scratch}"]
     with suppress(TableError):  # a machine that does not name its zone: Java may find one
-        java.append(f"-Duser.timezone={local_zone()}")  # else Java may take another than the planner (FACTS 13)
+        java.append(
+            f"-Duser.timezone={local_zone()}"
+        )  # else Java may take another than the planner (facts: local-is-java-zone)
     if not any(_COLLECTS.search(os.environ.get(name, "")) for name in _JAVA_VARIABLES):
         java.append(_COLLECTOR)
     if trust_store:

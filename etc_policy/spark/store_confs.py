@@ -16,7 +16,8 @@ _S3A = "org.apache.hadoop.fs.s3a"
 #: What a user sets of these is all that is known of keys: parts of two are none.
 _KEYS = ("access.key", "secret.key", "session.token", "aws.credentials.provider")
 #: A store that does not answer is given up in minutes, not in hours; marks of folders stay, which all stores allow. Hudi
-#: does not give back the connections by which it looks up the metadata table, and the pool's own size is 96 (FACTS 14).
+#: does not give back the connections by which it looks up the metadata table, and the pool's own size is 96
+#: (facts: leaked-connections).
 _ALWAYS = {
     "attempts.maximum": "3",
     "retry.limit": "3",

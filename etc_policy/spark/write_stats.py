@@ -2,7 +2,7 @@
 
 With a record index each `WriteStatus` carries every record's key and place. The driver wants the stats alone, as the stock
 client itself does when it commits: by a class of its own that leaves the records on the executors. Without the stats of
-carried log files readers of the metadata table lose rows (FACTS 8).
+carried log files readers of the metadata table lose rows (facts: carried-write-stats).
 """
 
 from __future__ import annotations

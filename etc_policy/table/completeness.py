@@ -1,4 +1,4 @@
-"""How far RO was complete at each moment of a table's past, replayed from its history (FACTS 1, 6)."""
+"""How far RO was complete at each moment of a table's past, replayed from its history (facts: completeness-watermark)."""
 
 from __future__ import annotations
 
@@ -110,9 +110,10 @@ class _Replay:
         return replace(point, watermark_ms=mark)
 
     def _write(self, commit: Commit, group: GroupWrite) -> None:
-        """Log files wait for compaction; a base file at C takes in what completed before C (FACTS 1).
+        """Log files wait for compaction; a base file at C takes in what completed before C (facts: slice-by-completion).
 
-        Before table version 8 that is the whole slice, and a compaction's own log files are carried ones that wait on (FACTS 8).
+        Before table version 8 that is the whole slice, and a compaction's own log files are carried ones that wait on
+        (facts: version-6-slices).
         """
         key = (group.partition, group.file_id)
         if commit.is_compaction:

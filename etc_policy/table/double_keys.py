@@ -1,4 +1,4 @@
-"""Where two rows of one key can have arisen, judged from metadata alone (FACTS 3).
+"""Where two rows of one key can have arisen, judged from metadata alone (facts: delete-rule).
 
 An index that looks keys up in base files treats a key as new if it is in a log file only. A compaction leads to that
 which merged the delete of a key while a later log file of the same slice, which it did not merge, writes the key again: the

@@ -1,4 +1,7 @@
-"""Whether a compaction merges by its table's evolved schema: by another one Hudi loses values of columns (FACTS 1.8)."""
+"""Whether a compaction merges by its table's evolved schema: by another one Hudi loses values of columns.
+
+See facts: schema-one-rule.
+"""
 
 from __future__ import annotations
 

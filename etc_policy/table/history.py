@@ -22,7 +22,7 @@ _BELIEF = frozenset({f"{_COLUMN}trust_commit_metadata", f"{_COLUMN}max_ahead"})
 
 
 class GroupWrite(NamedTuple):
-    """What one commit wrote to one file group: the grain at which commits record event times (FACTS 4.1).
+    """What one commit wrote to one file group: the grain at which commits record event times (facts: rolled-over-event-times).
 
     `log_files` counts those that it wrote, 0 where it wrote a base file alone. `min_event_time_ms` is the smallest event time
     that is known of them, None without one. Only where `certain` is true can nothing older be in them: then every write stat
@@ -89,7 +89,7 @@ class Commit:
     def is_compaction(self) -> bool:
         """Whether it merged log files into base files.
 
-        A `commit` may also be a bulk insert (FACTS 13), or end a plan that etc has withdrawn.
+        A `commit` may also be a bulk insert (facts: bulk-insert-commit), or end a plan that etc has withdrawn.
         """
         compacts = self.operation == "COMPACT" or THRESHOLD in self.extra
         return self.action == "commit" and compacts and WITHDRAWN not in self.extra

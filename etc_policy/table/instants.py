@@ -1,4 +1,7 @@
-"""Instants: `yyyyMMddHHmmssSSS` strings in the table's zone (FACTS 1). Arithmetic goes through time, never the number."""
+"""Instants: `yyyyMMddHHmmssSSS` strings in the table's zone. Arithmetic goes through time, never the number.
+
+See facts: instant-arithmetic.
+"""
 
 from __future__ import annotations
 

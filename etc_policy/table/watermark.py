@@ -1,4 +1,4 @@
-"""The completeness watermark: how far RO is complete, from metadata alone (FACTS 6)."""
+"""The completeness watermark: how far RO is complete, from metadata alone (facts: completeness-watermark)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class EventTimeBound(NamedTuple):
 
 
 def event_time_bound(log_file: LogFile, data_latency_ms: int, zone: tzinfo) -> EventTimeBound:
-    """The smallest event time that the log file can hold under the policy's promise on data latency (FACTS 4).
+    """The smallest event time that the log file can hold under the policy's promise on data latency (facts: unknown-bounded).
 
     What is seen in it is there, however late it came: beside a delete, or a row without an event time, too.
     """
@@ -77,7 +77,7 @@ def watermark_of(state: TableState, data_latency_ms: int) -> Watermark:
 
 
 def complete_until_ms(watermark_ms: int | None, observed_at_ms: int, data_latency_ms: int) -> int:
-    """What a user may rely on: RO is complete up to here, if the data keeps its promise on latency (FACTS 6)."""
+    """What a user may rely on: RO is complete up to here, if the data keeps its promise on latency (facts: complete-until)."""
     promised = observed_at_ms - data_latency_ms
     return promised if watermark_ms is None else min(watermark_ms, promised)
 

@@ -24,7 +24,7 @@ from etc_policy.table.unknown_times import null_rows_in
 
 FindingStatus = Literal["ok", "warn", "error", "skipped"]
 
-#: Parts of the metadata table that a client with default settings removes (FACTS 5).
+#: Parts of the metadata table that a client with default settings removes (facts: client-mirrors-table).
 _DROPPED_BY_DEFAULTS = ("record_index", "bloom_filters")
 #: File groups of the bucket index begin with the bucket's number in eight digits.
 _BUCKET = re.compile(r"\d{8}-")
@@ -260,7 +260,10 @@ def _overlaps(history: TableHistory) -> Iterator[tuple[str, str]]:
 
 
 def duplicate_keys(facts: TableFacts) -> Found:
-    """Whether a compaction has made, or can make, two rows of one key here (FACTS 3), and whether writers may have kept some."""
+    """Whether a compaction has made, or can make, two rows of one key here, and whether writers may have kept some.
+
+    See facts: delete-rule.
+    """
     index = facts.policy.writer.index
     if facts.policy.writer.keys_repeated:
         return "skipped", "keys are repeated on purpose, as the policy says (`writer.keys`)", None
@@ -307,7 +310,7 @@ def _compactions(history: TableHistory) -> Iterator[Merged]:
 
 
 def dropped_indexes(facts: TableFacts) -> Found:
-    """Whether a stock client with default settings would destroy indexes of this table (FACTS 5)."""
+    """Whether a stock client with default settings would destroy indexes of this table (facts: client-mirrors-table)."""
     precious = [p for p in facts.state.metadata_partitions if p in _DROPPED_BY_DEFAULTS]
     if not precious:
         return "ok", "it has no index that a client with default settings removes", None

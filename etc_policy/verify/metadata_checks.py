@@ -60,7 +60,10 @@ def always_checked(evidence: Evidence, rows_read: Collection[str] = ()) -> tuple
 
 
 def prove_compacted(evidence: Evidence) -> ExpectationResult:
-    """No log file that is not compacted can hold an event at or below the threshold, late commits apart (FACTS 6)."""
+    """No log file that is not compacted can hold an event at or below the threshold, late commits apart.
+
+    See facts: completeness-watermark.
+    """
     below = list(_at_or_below(evidence))
     broken = [log_file for log_file, seen in below if seen]
     observed: dict[str, Any] = {
@@ -171,7 +174,10 @@ def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationRe
 
 
 def _merged_without(state: TableState, record: CompactionRecord) -> Lacking | None:
-    """The write whose evolved schema a compaction lacked, of those that had completed before it did (FACTS 1.8)."""
+    """The write whose evolved schema a compaction lacked, of those that had completed before it did.
+
+    See facts: schema-of-the-cut.
+    """
     own = next((one.schema for one in state.instants if one.requested == record.instant), None)
     if own is None:
         return None
@@ -180,7 +186,10 @@ def _merged_without(state: TableState, record: CompactionRecord) -> Lacking | No
 
 
 def check_double_keys(evidence: Evidence) -> ExpectationResult:
-    """No compaction merged deletes beside a write that it left behind: a key in both may exist twice since (FACTS 3)."""
+    """No compaction merged deletes beside a write that it left behind: a key in both may exist twice since.
+
+    See facts: delete-rule.
+    """
     exposed = exposed_in(evidence.state.instants, evidence.history.writes)
     groups = [one.file_group for one in exposed]
     observed: dict[str, Any] = {"file_groups_exposed": len(groups), "examples": groups[:_NAMED_FILES]}

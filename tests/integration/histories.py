@@ -95,7 +95,10 @@ class RealHistory:
         self.steps.append(repr(write))
 
     def upsert(self) -> None:
-        """Updates and inserts, one in four late; a key that was deleted comes back with a later time only (FACTS 3)."""
+        """Updates and inserts, one in four late; a key that was deleted comes back with a later time only.
+
+        See facts: key-delete-reinsert.
+        """
         self.clock += self.dice.randrange(20, 60)
         rows = []
         for key in self.dice.sample(KEYS, self.dice.randrange(1, 5)):

@@ -58,7 +58,8 @@ WRITER = {
     "hoodie.index.bloom.num_entries": "1000",
     "hoodie.parquet.compression.codec": "zstd",
 }
-#: An expression index by bloom filters is not among them: with log files stock writers of 1.2.0 fail after it (FACTS 13).
+#: An expression index by bloom filters is not among them: with log files stock writers of 1.2.0 fail after it
+#: (facts: expression-bloom-index).
 SQL_INDEXES = (
     "CREATE INDEX by_name ON indexed (name)",
     "CREATE INDEX day_of_ts ON indexed USING column_stats(ts) OPTIONS(expr='from_unixtime', format='yyyy-MM-dd')",
@@ -101,7 +102,7 @@ class IndexedTable:
 
     @property
     def _chosen(self) -> dict[str, str]:
-        """Which columns have statistics: a writer of 1.0 fails on those of a struct (FACTS 13)."""
+        """Which columns have statistics: a writer of 1.0 fails on those of a struct (facts: stats-of-struct-fields)."""
         is_old = str(release_of(self.spark._jvm)).startswith("1.0.")
         chosen = [name for name in CHOSEN if not (is_old and "." in name)]
         return {"hoodie.metadata.index.column.stats.column.list": ",".join(chosen)}

@@ -1,6 +1,6 @@
 """What the writers of the soak write, their journals, and what the table must then show. Shares no code with etc.
 
-No oracle can be right about a key that was deleted by key and comes back with a lower event time (docs/facts.md, section 3),
+No oracle can be right about a key that was deleted by key and comes back with a lower event time (facts: key-delete-reinsert),
 so a key that was deleted comes back later than it ever was, and late events are drawn for living keys and new ones.
 """
 

@@ -94,7 +94,7 @@ class Expected:
         """Lost batches, keys with two rows, and every difference between RT and the journals.
 
         An index that forgets a deleted key sends its next row to another file group: RO shows both until the delete is
-        compacted (FACTS 3), which what is promised of RO forbids up to a threshold.
+        compacted (facts: forgotten-keys), which what is promised of RO forbids up to a threshold.
         """
         yield from (f"batch {name} was acknowledged and has no commit" for name in self.lost)
         for view, rows in views.items():
@@ -123,7 +123,7 @@ class Expected:
         """RO against RT's rows with event time up to a threshold, of batches that had completed by `seen_until`.
 
         A delete by key has no event time and is always due. With a `latency_ms`, which is for promises beside file slices that
-        were left out, it happened no earlier than its batch's completion less that (FACTS 4).
+        were left out, it happened no earlier than its batch's completion less that (facts: unknown-bounded).
         """
 
         def is_due(deleted: Deleted) -> bool:

@@ -83,7 +83,8 @@ class Timeline:
     def hiding_partitions(self) -> frozenset[str]:
         """Those with a base file of a write that has begun and not completed.
 
-        By a listing of folders Hudi reads no log file of its file group that completed after that write began (FACTS 13).
+        By a listing of folders Hudi reads no log file of its file group that completed after that write began
+        (facts: failed-write-hides-rows).
         """
         open_writes = self.table.incomplete("deltacommit")
         files = self.table.glob("*/*.parquet")

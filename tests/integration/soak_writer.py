@@ -40,8 +40,8 @@ SHARED = {
 def services(seed: int, *, cleans: bool) -> dict[str, str]:
     """Cleaning, archiving and compaction of the metadata table, as often as Hudi lets them; one writer alone cleans.
 
-    Two that carry out one pending clean break the metadata table of stock Hudi (FACTS 13). Column statistics, which have no
-    part in this and double a batch's time, are kept for every fourth seed.
+    Two that carry out one pending clean break the metadata table of stock Hudi (facts: two-cleaning-writers). Column
+    statistics, which have no part in this and double a batch's time, are kept for every fourth seed.
     """
     statistics = "true" if seed % 4 == 0 else "false"
     return {

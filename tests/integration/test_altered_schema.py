@@ -1,4 +1,7 @@
-"""ALTER TABLE beside a compaction: Hudi merges by the schema of the last commit before C, and loses values (FACTS 1.8)."""
+"""ALTER TABLE beside a compaction: Hudi merges by the schema of the last commit before C, and loses values.
+
+See facts: schema-of-the-cut.
+"""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_a_key_twice_in_ro_fails(spark, tmp_path):
 
 @pytest.mark.extended
 def test_a_key_twice_in_rt_alone_fails(spark, tmp_path):
-    """One of its rows is in a log file only, where an index over base files does not find it (FACTS 3)."""
+    """One of its rows is in a log file only, where an index over base files does not find it (facts: delete-rule)."""
     simple = {"hoodie.index.type": "SIMPLE", "hoodie.parquet.small.file.limit": "0"}
     table = StockTable(spark, str(tmp_path / "t"), ROWS, options=simple)
     table.write([row(1), row(2)], "insert")

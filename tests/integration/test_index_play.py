@@ -54,7 +54,8 @@ def test_a_client_that_was_not_told_hides_rows_which_is_seen_and_mended(spark, t
         spark.sql("DROP TABLE hurt")
     table.write(*FIRST)
     assert not any("statistics" in fault for fault in faults(table))
-    # Not by key: RO misses keys with a newer version in a log file once Hudi has built the record index anew (FACTS 5).
+    # Not by key: RO misses keys with a newer version in a log file once Hudi has built the record index anew
+    # (facts: record-index-rebuilt).
     assert table.faults_of_skipping(10, seed=5, columns=OF_STATISTICS) == []
 
 

@@ -544,7 +544,10 @@ def test_stock_inline_compaction_runs_our_plan(kind):
 
 
 def test_tables_without_meta_columns(kind):
-    """Hudi compacts them rightly; what compares rows by key has none, and says so before anything is done (FACTS 13)."""
+    """Hudi compacts them rightly; what compares rows by key has none, and says so before anything is done.
+
+    See facts: no-meta-columns.
+    """
     table = kind(options={"hoodie.populate.meta.fields": "false", "hoodie.index.type": "SIMPLE", **NO_MDT})
     table.history()
     refused = table.plan().tables[0]
@@ -557,7 +560,7 @@ def test_tables_without_meta_columns(kind):
 
 @pytest.mark.extended
 def test_tables_of_orc(kind, spark):
-    """Hudi on Spark cannot compact them, whoever asks it to (FACTS 13)."""
+    """Hudi on Spark cannot compact them, whoever asks it to (facts: orc-not-compacted)."""
     table = kind(options={"hoodie.table.base.file.format": "ORC", **NO_MDT})
     table.history()
     refused = table.plan().tables[0]

@@ -51,7 +51,10 @@ def test_a_symbolic_link_dangles_once_the_stock_cleaner_has_run(spark, written_v
 
 
 def test_log_files_that_are_picked_wherever_they_stand_give_older_rows_back(spark, tmp_path, monkeypatch):
-    """The RFC's choice by file (FACTS 2): an update with an early event time is lost, and a deleted row comes back."""
+    """The RFC's choice by file: an update with an early event time is lost, and a deleted row comes back.
+
+    See facts: prefix-not-pick.
+    """
     newer_first = (Write(((1, "old", 900), (5, "old", 900))), Write(((1, "new", 100),)), Write(deleted=(5,)))
     kind = Kind(by_event_time=False)
     table = make_table(spark, tmp_path / "prefix", kind, (HISTORY[0], *newer_first))

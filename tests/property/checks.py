@@ -281,7 +281,7 @@ def go_on(history: History, *, finish_open: bool) -> None:
     """Open writes end, and each key is written again.
 
     They fail where a delete is compacted under an index over base files alone: a write that was tagged to the row
-    before the compaction took it meets FACTS 3 in stock Hudi too, and no plan can know of it.
+    before the compaction took it meets `delete-rule` of docs/facts in stock Hudi too, and no plan can know of it.
     """
     history.now = max(history.now, history.clock)
     for write in list(history.writers.open):

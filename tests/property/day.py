@@ -202,7 +202,7 @@ def write(
             return tuple(found)
         for group in source.sample(range(groups), min(groups, source.randint(1, most))):
             late = source.choice((0, latency, source.randint(0, latency), source.randint(0, latency // 4)))
-            # Off the whole seconds of runs, as nothing that completed right before one can be cut (FACTS 1.4).
+            # Off the whole seconds of runs, as nothing that completed right before one can be cut (facts: free-instant).
             times = requested + 137, at + 137
             known = source.random() >= unknown
             found.append(Written(f"L{len(found)}", f"f{group:04}", *times, times[1] - late, known=known))

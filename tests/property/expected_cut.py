@@ -43,7 +43,7 @@ def split(file_slice: FileSlice, instant: int) -> tuple[list[LogFile], list[LogF
 def broken_rules(
     instant: int, policy: Policy, state: TableState, chosen: list[FileSlice], clock: int, *, delete_rule: bool
 ) -> Iterator[str]:
-    """Every rule of FACTS 1-3 that a cut of the chosen slices at the instant breaks, except being complete.
+    """Every rule of docs/facts/cut.md that a cut of the chosen slices at the instant breaks, except being complete.
 
     `clock` is now as the table's zone shows it.
     """

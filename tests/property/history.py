@@ -1,6 +1,6 @@
 """Histories: bytes in, a table with a past and the planner's inputs out. The same bytes give the same history.
 
-Left out on purpose (FACTS 3, last paragraph): in event-time ordering, a delete by key only that is followed by a record
+Left out on purpose (facts: key-delete-reinsert): in event-time ordering, a delete by key only that is followed by a record
 of the key with a LOWER event time than the key ever had. There stock Hudi's own snapshot depends on when a compaction
 ran, so no oracle can be right about it: after such a delete, events of the key never go below the highest one seen.
 """

@@ -1,6 +1,6 @@
-"""A merge-on-read table in plain Python: file groups, slices, and what readers must see (FACTS 1). No planner code.
+"""A merge-on-read table in plain Python: file groups, slices, and what readers must see. No planner code.
 
-Times are epoch milliseconds; `instant_text` prints one the way Hudi names it, in UTC.
+See facts: slice-by-completion. Times are epoch milliseconds; `instant_text` prints one the way Hudi names it, in UTC.
 
 - A log file belongs to the newest slice whose base instant is <= its completion time. Slices begin at completed base
   files and at pending compactions (a phantom slice: readers go on to the base file below it). Log files before any

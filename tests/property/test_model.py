@@ -1,4 +1,4 @@
-"""The oracle itself, held to what was run on stock Hudi 1.2.0 (FACTS 2, 3 and 7 of section 1)."""
+"""The oracle itself, held to what was run on stock Hudi 1.2.0 (facts: prefix-not-pick, delete-rule, both-orders)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
 ALL_PAGES = sorted(DOCS.rglob("*.md"))
 #: Pages for users, without the record of what was measured and the reports to Hudi.
-PAGES = [page for page in ALL_PAGES if page.name != "facts.md" and page.parent.name != "upstream"]
+PAGES = [page for page in ALL_PAGES if page.parent.name not in ("facts", "upstream")]
 IN_THE_ROOT = [
     REPOSITORY / name
     for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "changelog.d/README.md")

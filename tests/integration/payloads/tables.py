@@ -184,5 +184,8 @@ def is_key_delete(number: int) -> bool:
 
 
 def deletes_keys(bundle: str) -> bool:
-    """Whether a bundle can read what it writes then: Hudi 1.0 compares the delete's 0 with a long, and fails (FACTS 18)."""
+    """Whether a bundle can read what it writes then: Hudi 1.0 compares the delete's 0 with a long, and fails.
+
+    See facts: deletes-fail-1-0.
+    """
     return not bundle.startswith("1.0.")

@@ -88,7 +88,7 @@ class TestHudiFiles:
 
 
 class TestCutOff:
-    """A run that was killed while Hudi 0.x wrote the file of its commit leaves it empty (FACTS 8)."""
+    """A run that was killed while Hudi 0.x wrote the file of its commit leaves it empty (facts: empty-commit-file)."""
 
     @pytest.fixture(params=[6, 9])
     def cut_off(self, request, tmp_path):

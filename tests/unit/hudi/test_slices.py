@@ -421,7 +421,10 @@ def test_a_data_file_that_a_commit_wrote_and_that_is_gone(table):
 
 @pytest.mark.parametrize("is_done", [False, True])
 def test_a_log_file_of_a_file_group_that_a_clustering_is_about_to_make_is_not_missed(table, is_done):
-    """Beside a resize of consistent buckets rows are written twice: to the old file group, and to the new one (FACTS 5)."""
+    """Beside a resize of consistent buckets rows are written twice: to the old file group, and to the new one.
+
+    See facts: dual-write-names.
+    """
     second = at("10:00:02")
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
     table.file(second, ".clustering.requested")

@@ -86,7 +86,7 @@ def test_both_slices_read_the_same_whatever_is_carried(seed):
 
 
 def test_each_files_own_choice_would_lose_a_row():
-    """The RFC's `filterLogFiles` picks due files wherever they stand: a deleted row comes back (FACTS 2)."""
+    """The RFC's `filterLogFiles` picks due files wherever they stand: a deleted row comes back (facts: prefix-not-pick)."""
     first, second = log_name(1), log_name(2)
     rows = {first: [(1, "written", 900)], second: [(1, "deleted", 910), (2, "late", 100)]}
     right = merged([first, second], rows, {}, by_event_time=False)

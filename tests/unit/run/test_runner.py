@@ -258,7 +258,7 @@ class TestApply:
 
 
 class TestAlteredSchema:
-    """ALTER TABLE beside a run: Hudi would merge by the schema of before (FACTS 1.8)."""
+    """ALTER TABLE beside a run: Hudi would merge by the schema of before (facts: schema-of-the-cut)."""
 
     def test_while_it_compacts_the_plan_is_taken_back(self, table):
         def alter():

@@ -1,4 +1,7 @@
-"""The client mirrors the table: one with default settings drops indexes, or builds a metadata table (FACTS 5)."""
+"""The client mirrors the table: one with default settings drops indexes, or builds a metadata table.
+
+See facts: client-mirrors-table.
+"""
 
 import pytest
 
@@ -91,7 +94,10 @@ def test_heartbeats_of_a_policy_are_not_taken():
 
 
 def test_the_client_leaves_the_tables_lock_to_its_caller():
-    """It would take it a second time, and stock Hudi removes a lock that it has waited for in vain (FACTS 5)."""
+    """It would take it a second time, and stock Hudi removes a lock that it has waited for in vain.
+
+    See facts: client-lock-in-process.
+    """
     for lock in ({}, {"hoodie.write.lock.provider": "zookeeper"}):
         assert options(writer=Writer(lock=lock))["hoodie.write.lock.provider"].endswith(".InProcessLockProvider")
 

@@ -62,7 +62,7 @@ def test_a_base_file_must_have_its_size(faults):
 
 @pytest.mark.parametrize(("file_id", "instant"), [("f1", SECOND), ("f1", at("10:02:00"))])
 def test_a_file_that_is_gone_must_not_be_listed(faults, file_id, instant):
-    """The base file of a run that was rolled back, beside that of the next run (FACTS 8)."""
+    """The base file of a run that was rolled back, beside that of the next run (facts: empty-metadata-commit)."""
     found, _ = faults
     other = f"p/{file_id}_0-7-7_{instant}.parquet"
     assert found(**{other: 100}) == (f"{other}: listed, not there",)
