@@ -274,7 +274,7 @@ class TestFreshness:
         assert code == 1
         assert [table["status"] for table in json.loads(out)["tables"]] == ["warn", "unknown"]
         unread = json.loads(out)["tables"][1]
-        assert [value for key, value in unread.items() if key.startswith(("remaining", "unknown"))] == [None] * 4
+        assert [value for key, value in unread.items() if key.startswith(("remaining", "unknown"))] == [None] * 5
         assert "error[ETC201]" in err
         assert "(policy `payments_ro`)" in err
 
