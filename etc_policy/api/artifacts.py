@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from etc_policy import __version__
-from etc_policy.errors import EngineError
+from etc_policy.errors import EngineError, EtcError, Issue
 from etc_policy.errors.codes import Code
 from etc_policy.storage import files
 
@@ -29,6 +30,21 @@ def write_text(folder: Path, name: str, text: str, option: str = "--target-dir")
     """
     with _writing(folder / name, option):
         files.write_below(folder, name, _encoded(text))
+
+
+def keep_copy(folder: Path, name: str, text: str, warn: Callable[[Issue], None]) -> tuple[EtcError, ...]:
+    """Write etc's own file of what is printed too; what went wrong. That this user may not write there is a warning."""
+    try:
+        write_text(folder, name, text)
+    except EngineError as error:
+        if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in (
+            errno.EACCES,
+            errno.EPERM,
+            errno.EROFS,
+        ):
+            return (error,)
+        warn(Issue(error.code, f"{error.message}: what is printed here is not kept", hint=error.hint, level="warning"))
+    return ()
 
 
 def require_writable(folder: Path, below: str) -> None:

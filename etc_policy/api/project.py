@@ -14,7 +14,7 @@ those of several tables are raised together after the last one, with the report 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,8 +33,8 @@ from etc_policy.api.arguments import (
     moment_ms,
     span_ms,
 )
-from etc_policy.api.artifacts import create_text, write_named, write_text
-from etc_policy.api.one_table import errors_of, raise_all
+from etc_policy.api.artifacts import create_text, keep_copy, write_named
+from etc_policy.api.one_table import one_table, raise_all
 from etc_policy.api.workspace import Workspace
 from etc_policy.errors import Issue, PolicyError, UsageError
 from etc_policy.errors.codes import Code
@@ -43,6 +43,7 @@ from etc_policy.policy import writers
 from etc_policy.policy.manifest import Manifest, VerifyLevel
 from etc_policy.policy.secrets import with_values
 from etc_policy.table.formats import iso_time
+from etc_policy.wiring import resolve_table
 
 if TYPE_CHECKING:
     from etc_policy.api.repairing import PlannedRepair
@@ -166,7 +167,7 @@ class Project(Workspace):
         every_ms = self._every_ms(reading, policies, every)
         plan = plan_tables(self.environment, policies, now_ms, read_stats=read_stats, every_ms=every_ms)
         text = plan.as_json(indent=2) + "\n"
-        unwritten = errors_of(lambda: write_text(self.target_dir, "plan.json", text))
+        unwritten = keep_copy(self.target_dir, "plan.json", text, self._warn)
         if out is not None:
             write_named(Path(out), text, "--out")
         raise_all(refusal_errors(plan, policies) if check else (), (), plan, unwritten)
@@ -281,7 +282,7 @@ class Project(Workspace):
         tables, errors = observe_freshness(self.environment, policies, now_ms, archived=archived, partitions=partitions)
         report = FreshnessReport(observed_at=iso_time(now_ms), git=self.environment.git_state(), tables=tables)
         text = report.as_json(indent=2) + "\n"
-        unwritten = errors_of(lambda: write_text(self.target_dir, "freshness.json", text))
+        unwritten = keep_copy(self.target_dir, "freshness.json", text, self._warn)
         report = report.with_errors(errors if check else (), unwritten)
         report.raise_errors()
         return report
@@ -348,6 +349,24 @@ class Project(Workspace):
         from etc_policy.api.repairing import plan_table_repair
 
         return plan_table_repair(self._one(name, "repair"), self.environment)
+
+    def kept_beside(self, name: str) -> Mapping[str, int]:
+        """The size in bytes of each file that etc keeps in one policy's table, by its path there."""
+        policy = self._one(name, "forget")
+        with one_table(policy):
+            return self.environment.forgetter().kept(resolve_table(self.environment, policy).table)
+
+    def forget(self, name: str) -> None:
+        """Remove the files that etc keeps in one policy's table.
+
+        Raises:
+            EngineError: a run has left something that they are needed for.
+            RetryableError: a run is at work.
+
+        """
+        policy = self._one(name, "forget")
+        with one_table(policy):
+            self.environment.forgetter().forget(self.environment.read_state(policy, read_logs=False))
 
     def site(
         self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, out: File | None = None, runs: Count = 100

@@ -296,6 +296,9 @@ class Code(StrEnum):
         "`granularity: log_file` needs table version 8 or later: set `granularity: file_slice`, the default, upgrade the "
         "table, or, where nobody else compacts it, set `carry: auto`. See docs/how-to/table-version-6.md.")
 
+    CANNOT_FORGET = ("ETC219", _UNCHANGED, "etc's own files are still needed in the table",
+        "A run of etc has died there, and the next one needs what it left: `etc apply` finishes its work, `etc undo` withdraws a "
+        "pending plan. Then run `etc forget` again.")
     SUITE_REPLACED = ("ETC220", _WARNING, "A suite of the project replaces one that etc ships",
         "A project may have a suite of a shipped one's name, which then counts instead: also for policies\n"
         "without `verify.suite`, if it is `ro_complete`. What the shipped one checks is checked no more, but for the checks "

@@ -26,6 +26,8 @@ METADATA_TABLE = ".hoodie/metadata"
 HEARTBEATS = ".hoodie/.heartbeat"
 #: What etc itself keeps in a table: its lease, its own lock where the writers declare none, the state of `etc apply`.
 ETC_FOLDER = ".hoodie/.etc"
+#: In it: what the metadata table had, one partition a line, while a run owes the table another one.
+METADATA_NOTE = f"{ETC_FOLDER}/metadata_partitions"
 
 
 class DataFileName(NamedTuple):

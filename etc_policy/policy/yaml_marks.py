@@ -236,6 +236,9 @@ def _require_printable(text: str, path: str) -> None:
         raise PolicyError([Issue(Code.SYNTAX, f"the character U+{ord(bad[0]):04X} is not allowed in YAML", where)])
 
 
+_TAB_HINT = "the line is indented with a tab: YAML takes spaces alone"
+
+
 def _syntax_issue(error: yaml.YAMLError, text: str, path: str) -> Issue:
     mark = getattr(error, "problem_mark", None)
     where = Where(path, mark.line + 1, mark.column + 1) if mark else Where(path)
@@ -251,12 +254,13 @@ def _syntax_issue(error: yaml.YAMLError, text: str, path: str) -> Issue:
             message = "a statement of Jinja cannot stand round YAML"
             return Issue(Code.TEMPLATE_FORBIDDEN, message, where, _STRUCTURE_HINT)
         return Issue(Code.TEMPLATE_SYNTAX, "an expression needs quotes round it", where, _QUOTE_HINT)
-    return Issue(Code.SYNTAX, f"not valid YAML: {problem}", where, _syntax_hint(problem))
+    is_tab = mark is not None and line[mark.column : mark.column + 1] == "\t"
+    return Issue(Code.SYNTAX, f"not valid YAML: {problem}", where, _TAB_HINT if is_tab else _syntax_hint(problem))
 
 
 def _syntax_hint(problem: str) -> str | None:
     if "tab" in problem:
-        return "indent with spaces"
+        return _TAB_HINT
     if "mapping values are not allowed" in problem or "expected" in problem:
         return "look at the indent, and quote text that holds `: `, `{` or `#`"
     return "quote text that begins with a special character" if "token" in problem else None

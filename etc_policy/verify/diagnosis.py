@@ -32,6 +32,8 @@ _RECENT = 10
 #: Operations that write a key again where it is there already, and keep copies within one batch.
 _LOOK_NO_KEY_UP = ("INSERT", "BULK_INSERT")
 _NAMED_FILES = 5
+#: `hoodie.compact.inline.max.delta.commits` where nobody sets it.
+_COMMITS_BEFORE_COMPACTION = 5
 
 
 class Finding(Frozen):
@@ -188,6 +190,11 @@ def foreign_compactions(facts: TableFacts) -> Found:
             f"the policy says `{declared}`, but the history has compactions by etc alone",
             ("set `writer.compaction: none` if the writers no longer compact"),
         )
+    if not foreign and _is_young(facts.history):
+        message = (
+            "none yet: Spark's writers compact after five delta commits unless told otherwise, which no table shows"
+        )
+        return "skipped", message, "give the writers the options of `etc compile` before their sixth commit"
     if not foreign:
         return "ok", "no compaction but by etc in the history", None
     message = f"{count_of(len(foreign), 'compaction')} not by etc, the last at {foreign[-1].requested}"
@@ -195,6 +202,12 @@ def foreign_compactions(facts: TableFacts) -> Found:
         return "ok", f"{message}, as the policy says (`{declared}`)", None
     hint = "turn compaction off where the table is written (`etc compile`), or declare `writer.compaction`"
     return "warn", message, hint
+
+
+def _is_young(history: TableHistory) -> bool:
+    """Whether Hudi's default has not yet made a writer compact that does."""
+    writes = sum(commit.action == "deltacommit" for commit in history.commits)
+    return 0 < writes <= _COMMITS_BEFORE_COMPACTION and not any(commit.is_compaction for commit in history.commits)
 
 
 def has_buckets(state: TableState) -> bool:

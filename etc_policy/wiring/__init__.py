@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from etc_policy.report.metrics import TableObservation
     from etc_policy.report.sync import PropertyStore
     from etc_policy.run.finisher import Finisher
+    from etc_policy.run.forgetting import Forgetter
     from etc_policy.run.repairer import Repairer
     from etc_policy.run.runner import Runner
     from etc_policy.spark.submission import Submission as Submission
@@ -232,6 +233,13 @@ class Environment(Readings):
             lease=lambda base_path: lease_of(base_path, local=local, progress=self.progress),
             progress=self.progress,
         )
+
+    def forgetter(self) -> Forgetter:
+        """What removes etc's own files from a table."""
+        from etc_policy.run.file_lease import lease_of
+        from etc_policy.run.forgetting import Forgetter
+
+        return Forgetter(lambda base_path: lease_of(base_path, local=False, progress=self.progress))
 
     def repairer(self) -> Repairer:
         """The repairer of `etc repair` over the table's files and, where it must, over stock Hudi."""

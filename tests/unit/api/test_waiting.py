@@ -122,7 +122,7 @@ def test_no_table_is_no_reason_to_wait():
     ("state", "said"),
     [
         (OPEN | {"version": 7}, "table version 7 is not supported"),
-        (OPEN | {"missing_files": ["p/.f1.log.1"]}, "data file\\(s\\) that commits wrote are not there"),
+        (OPEN | {"missing_files": ["p/.f1.log.1"]}, "1 missing data file"),
     ],
 )
 def test_what_no_waiting_changes_is_said_at_once(state, said):

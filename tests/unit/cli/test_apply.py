@@ -367,6 +367,14 @@ class TestATargetFolderThatCannotBeWritten:
         assert f"error[ETC003]: cannot write `target/{command}.json`" in err
 
 
+@pytest.mark.parametrize("command", ["plan", "freshness"])
+def test_what_is_printed_of_a_project_that_nobody_may_write_is_not_lost(etc, outside, command):
+    """Not even root may write to this folder, as where a project is mounted read-only."""
+    ended, out, err = etc(command, "--at", NOON, "--target-dir", "/sys/target", "--output", "json")
+    assert (ended, len(json.loads(out)["tables"])) == (0 if command == "plan" else ended, 2)
+    assert f"warning[ETC003]: cannot write `/sys/target/{command}.json`: what is printed here is not kept" in err
+
+
 def test_an_end_between_two_tables_keeps_the_results_of_those_that_are_done(etc, outside):
     def end(_):
         raise KeyboardInterrupt

@@ -10,7 +10,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from etc_policy.hudi.layout import ETC_FOLDER
 from etc_policy.policy.settings import read_own_settings
+from etc_policy.run.store_lease import StoreLease
+from etc_policy.storage.open_storage import open_remote_storage
+from etc_policy.storage.shared_file import change_shared
 from etc_policy.table.commit_keys import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from tests.faulty_proxy import faulty_proxy
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
@@ -119,6 +123,20 @@ def test_a_plan_for_a_table_in_a_bucket(etc, project, uploaded):
     code, out, err = etc("plan", "--at", NOON, "--target", "store", "--output", "json")
     (table,) = json.loads(out)["tables"]
     assert (code, err, table["action"], table["base_path"]) == (0, "", "compact", f"{uploaded}/orders")
+
+
+def test_etcs_own_files_are_forgotten_there_too(etc, project, root):
+    etc("plan", "--at", NOON, "--target", "store")  # so that the store is known here too
+    storage = open_remote_storage(f"{root}/orders")
+    with StoreLease(storage):
+        pass
+    change_shared(f"{root}/orders", f"{ETC_FOLDER}/memory.json", lambda _: b"{}")
+    before = set(storage.below(".hoodie"))
+    code, _, err = etc("forget", "orders_ro", "--target", "store")
+    assert (code, "memory.json" in err) == (2, True), err
+    assert etc("forget", "orders_ro", "--target", "store", "--yes")[0] == 0
+    assert set(storage.below(".hoodie")) == {path for path in before if not path.startswith(f"{ETC_FOLDER}/")}
+    assert etc("plan", "--at", NOON, "--target", "store")[0] == 0
 
 
 @pytest.mark.parametrize(("fault", "code"), [("busy", 4), ("cut before", 4), ("forbidden", 3)])

@@ -41,6 +41,13 @@ class TestSparkHome:
             assert (found.status, version in found.message) == (status, status == "error")
 
 
+def test_variables_that_decide_how_spark_starts():
+    assert look("variables").message == "none is set that decides how Spark starts"
+    found = look("variables", HADOOP_CONF_DIR="/etc/hadoop", PYSPARK_SUBMIT_ARGS="--conf a=secret pyspark-shell")
+    assert (found.status, found.message.endswith(": PYSPARK_SUBMIT_ARGS, HADOOP_CONF_DIR")) == ("ok", True)
+    assert look("variables", PYSPARK_SUBMIT_ARGS="--master yarn").status == "error"
+
+
 def test_what_is_kept_in_the_home_is_said(tmp_path):
     ObjectCache(tmp_path).put("a", b"content")
     assert "39 B in 1 file" in look("cache", ETC_CACHE=str(tmp_path)).message
