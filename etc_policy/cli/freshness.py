@@ -48,7 +48,7 @@ from etc_policy.table.formats import MANY_TABLES
     "globs",
     metavar="GLOB",
     multiple=True,
-    help="Only these partitions; with `--by partition`, repeatable.",
+    help="Only these partitions, or a range `A..B`; with `--by partition`, repeatable.",
 )
 @click.option("--archived", is_flag=True, help="Judge `data_latency` over archived commits too.")
 @click.option(

@@ -59,6 +59,11 @@ def test_json_has_them_all_by_its_schema(etc, orders):
     assert (eight["status"], eight["complete_until_ms"]) == ("done", epoch_ms("11:50:00"))
 
 
+def test_a_range_of_partitions_is_reported(etc, orders):
+    _, out, _ = etc("freshness", "--partition", f"{hour(8)}..{hour(9)}", "--output", "json")
+    assert [one["partition"] for one in json.loads(out)["tables"][0]["partitions"]["partitions"]] == [hour(9), hour(8)]
+
+
 def test_without_the_flag_none_are_reported(etc, orders):
     _, out, _ = etc("freshness", "--output", "json")
     assert json.loads(out)["tables"][0]["partitions"] is None
