@@ -6,9 +6,10 @@ from etc_policy.api.proofs import freshness_of, proofs_of
 from etc_policy.errors import RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Policy
-from etc_policy.run.done_actions import Action, NotTakenError, actions_of
+from etc_policy.run.done_actions import Action, actions_of
 from etc_policy.run.done_store import DoneStore
 from etc_policy.run.results import ToldPartitions
+from etc_policy.run.sending import NotTakenError
 from etc_policy.table.done import after_look, reaches_back
 from etc_policy.table.formats import count_of
 from etc_policy.table.partitions import partitions_freshness

@@ -187,11 +187,11 @@ class PartitionTime(Declared):
         return PartitionClock(self.pattern, self.length_ms, ZoneInfo(self.zone))
 
 
-class DoneHttp(Declared):
-    """Where it is posted that a partition is done."""
+class HttpEndpoint(Declared):
+    """Where documents are posted."""
 
     url: HttpUrl = Field(
-        description="Gets a POST of a CloudEvents document (JSON) for each event; an answer of 200 to 299 accepts it.",
+        description="Gets a POST of a JSON document; an answer of 200 to 299 accepts it.",
         examples=["https://scheduler.example.com/etc"],
     )
     secret_headers: dict[StrictStr, StrictStr] = Field(
@@ -225,8 +225,10 @@ class Done(Declared):
         "`ETC_EVENT_...` of its environment, and as JSON on its standard input. Exit code 0 means that it was taken.",
         examples=[["./start_daily_report.sh"]],
     )
-    http: DoneHttp | None = Field(
-        None, description="Where each event is posted.", examples=[{"url": "https://scheduler.example.com/etc"}]
+    http: HttpEndpoint | None = Field(
+        None,
+        description="Where each event is posted, as a CloudEvents document.",
+        examples=[{"url": "https://scheduler.example.com/etc"}],
     )
     timeout_ms: IntervalMs = Field(
         "30s",
