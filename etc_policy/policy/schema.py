@@ -23,6 +23,7 @@ from pydantic import (
 from etc_policy.policy.partition_time import PartitionClock
 from etc_policy.policy.schema_values import (
     Budget,
+    CatalogTable,
     Count,
     Declared,
     DurationMs,
@@ -218,6 +219,11 @@ class Done(Declared):
         "reopen",
         description="`report` leaves the success file of a partition that late data reach; other actions are told either way.",
         examples=["report"],
+    )
+    partition_property: CatalogTable | None = Field(
+        None,
+        description="Table of the catalog whose partition gets the property `etc.partition.status`: `done`, or `reopened`.",
+        examples=["lake.orders_ro"],
     )
     command: tuple[Text, ...] = Field(
         (),

@@ -1,16 +1,17 @@
-"""What is done when a partition is done or reopened: a file in it, a program, a POST."""
+"""What is done when a partition is done or reopened: a file in it, a property of it in the catalog, a program, a POST."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
+from etc_policy.errors import EtcError, RetryableError
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.schema import Done, HttpEndpoint
 from etc_policy.run.sending import NotTakenError, post
@@ -38,14 +39,24 @@ class Action(Protocol):
         """
 
 
-def actions_of(policy: Policy, files: TableStorage, project_dir: Path) -> tuple[Action, ...]:
+#: Sets properties of a partition of `db.table`, by its path. Raises EtcError.
+PutProperties = Callable[[str, str, Mapping[str, str]], None]
+
+
+def actions_of(
+    policy: Policy, files: TableStorage, project_dir: Path, put_properties: PutProperties
+) -> tuple[Action, ...]:
     """What the policy lists, in the order in which it is told."""
-    return tuple(_actions(policy, policy.done, files, project_dir)) if policy.done else ()
+    return tuple(_actions(policy, policy.done, files, project_dir, put_properties)) if policy.done else ()
 
 
-def _actions(policy: Policy, done: Done, files: TableStorage, project_dir: Path) -> Iterator[Action]:
+def _actions(
+    policy: Policy, done: Done, files: TableStorage, project_dir: Path, put_properties: PutProperties
+) -> Iterator[Action]:
     if done.success_file is not None:
         yield SuccessFile(files, done.success_file, removes=done.on_late == "reopen", policy=policy)
+    if done.partition_property is not None:
+        yield PartitionProperty(done.partition_property, put_properties)
     if done.command:
         yield Command(done.command, project_dir, done.timeout_ms / 1000, policy)
     if done.http is not None:
@@ -99,6 +110,23 @@ class SuccessFile:
         except (FileNotFoundError, ValueError, RecursionError):
             return False
         return isinstance(found, dict) and set(found) == {"etc"}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProperty:
+    """Properties of the partition in the catalog."""
+
+    table: str
+    put: PutProperties
+    name: str = "partition_property"
+
+    def tell(self, event: DoneEvent) -> None:
+        """Set them."""
+        values = {"status": event.kind, "event": event.key, "instant": event.instant, "proof": event.proof or ""}
+        try:
+            self.put(self.table, event.partition, {f"etc.partition.{key}": value for key, value in values.items()})
+        except EtcError as error:
+            raise NotTakenError(error.with_cause, is_out=isinstance(error, RetryableError)) from error
 
 
 @dataclass(frozen=True, slots=True)
