@@ -31,7 +31,8 @@ class PartitionFreshness:
     `status` is None where the policy does not say when partitions are done, or the path fits its pattern not. `held_back_by`
     is the log file with the smallest event time, in the file group `file_id`; `held_back_assumed` says that this time is
     bounded and not known. No row was written after `last_write_ms`. `lacking` says that RO may lack a row of it, as far as
-    metadata show, and `proof` at which level it is known that RO lacks none.
+    metadata show, and `proof` at which level it is known that RO lacks none. `reopened` counts how often late data reached it
+    when it was done; None where nobody counts that.
     """
 
     partition: str
@@ -48,6 +49,7 @@ class PartitionFreshness:
     last_write_ms: int | None = None
     lacking: bool = False
     proof: VerifyLevel | None = None
+    reopened: int | None = None
 
 
 class PartitionsFreshness(Frozen):
