@@ -16,7 +16,9 @@ from etc_policy.report.history import PolicyHistory, policy_history, unread_hist
 from etc_policy.report.metrics import TableObservation
 from etc_policy.report.results import TableFreshness
 from etc_policy.report.run_files import RunFiles
+from etc_policy.run.done_store import DoneStore
 from etc_policy.run.results import TableResult
+from etc_policy.table.state import TableState
 from etc_policy.wiring import Environment, clock_ms
 
 
@@ -37,10 +39,22 @@ def observe_freshness(
     def read(policy: Policy) -> TableFreshness:
         state, history = environment.read_table(policy, archived=archived)
         found = freshness_of(policy, state, now_ms, history)
-        return found if partitions is None else with_partitions(found, policy, state, now_ms, partitions)
+        return found if partitions is None else partitions_of(found, policy, state, now_ms, partitions)
 
     found = readings_of(environment, policies, read)
     return entries_of(found, lambda policy, error: unreadable(policy, error.with_cause))
+
+
+def partitions_of(
+    found: TableFreshness, policy: Policy, state: TableState, now_ms: int, terms: Sequence[str] = ()
+) -> TableFreshness:
+    """The freshness with that of partitions, and where the policy tells somebody of them, how often they were reopened."""
+    found = with_partitions(found, policy, state, now_ms, terms)
+    reopened = DoneStore(state.base_path).reopened() if policy.done and found.partitions else None
+    if reopened is None or found.partitions is None:
+        return found
+    counted = tuple(replace(one, reopened=reopened.get(one.partition, 0)) for one in found.partitions.partitions)
+    return found.model_copy(update={"partitions": found.partitions.model_copy(update={"partitions": counted})})
 
 
 def observe_tables(
@@ -110,4 +124,5 @@ def table_history(
 
 def _history(environment: Environment, policy: Policy, runs: RunFiles) -> PolicyHistory:
     log = environment.read_compactions(policy)
-    return policy_history(policy, log, runs.files, tuple(str(issue) for issue in runs.issues))
+    reopened = DoneStore(log.base_path).reopened() if policy.done else None
+    return policy_history(policy, log, runs.files, tuple(str(issue) for issue in runs.issues), reopened)

@@ -34,13 +34,14 @@ from etc_policy.api.arguments import (
     span_ms,
 )
 from etc_policy.api.artifacts import create_text, keep_copy, write_named
+from etc_policy.api.loading import ProjectReading
 from etc_policy.api.one_table import one_table, raise_all
 from etc_policy.api.workspace import Workspace
-from etc_policy.errors import Issue, PolicyError, UsageError
+from etc_policy.errors import EtcError, Issue, PolicyError, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.model import Plan
 from etc_policy.policy import writers
-from etc_policy.policy.manifest import Manifest, VerifyLevel
+from etc_policy.policy.manifest import Manifest, Policy, VerifyLevel
 from etc_policy.policy.secrets import with_values
 from etc_policy.table.formats import iso_time
 from etc_policy.wiring import resolve_table
@@ -52,7 +53,15 @@ if TYPE_CHECKING:
     from etc_policy.report.history import PolicyHistory
     from etc_policy.report.imports import ImportReport
     from etc_policy.report.metrics import TableObservation
-    from etc_policy.report.results import FinishedService, FreshnessReport, RunResults, SyncReport, VerificationReport
+    from etc_policy.report.results import (
+        FinishedService,
+        FreshnessReport,
+        RunResults,
+        SyncReport,
+        TableVerification,
+        VerificationReport,
+    )
+    from etc_policy.run.results import TableResult
     from etc_policy.wiring import Submission
 
 
@@ -204,6 +213,7 @@ class Project(Workspace):
         saved, policies = choose_policies(plan, reading.manifest.policies, selected, disabled)
         every_ms, now_ms = self._every_ms(reading, policies, every), moment_ms(at)
         results = apply_and_record(self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms)
+        results = results.with_errors(self._notified(reading, policies, results.tables))
         if check:
             results.raise_errors(verdicts=True)
         raise_all((), (), results, results.unwritten)
@@ -252,11 +262,12 @@ class Project(Workspace):
         from etc_policy.api.run_records import record_verification
         from etc_policy.api.verifying import verify_tables
 
-        policies = self.policies(select, exclude)
+        reading = self._read()
+        policies = self._select(reading, select, exclude)
         report = verify_tables(self.environment, policies, moment_ms(at), level)
         if report.tables:
             unwritten = record_verification(self.target_dir, report, self.environment.git_sha())
-            report = report.with_errors(unwritten=unwritten)
+            report = report.with_errors(self._notified(reading, (), report.tables), unwritten)
         report.raise_errors()
         return report
 
@@ -269,23 +280,49 @@ class Project(Workspace):
         archived: bool = False,
         check: bool = False,
         partitions: Sequence[Name] | None = None,
+        notify: bool = False,
     ) -> FreshnessReport:
         """How far each table is complete; one that cannot be read has the status `unknown`, with the reason.
 
         With `archived` late data and latencies are those of archived commits too; with `check` tables that cannot be read are
-        SeveralErrors. `partitions` are globs over the partitions to report one by one; an empty list means all.
+        SeveralErrors. `partitions` are globs or ranges of the partitions to report one by one; an empty list means all. With
+        `notify` those whom the project's `notify:` names are sent what is new, as `apply` does.
         """
         from etc_policy.api.observing import observe_freshness
         from etc_policy.report.results import FreshnessReport
 
-        policies, now_ms = self.policies(select, exclude), moment_ms(at)
+        reading = self._read()
+        policies, now_ms = self._select(reading, select, exclude), moment_ms(at)
         tables, errors = observe_freshness(self.environment, policies, now_ms, archived=archived, partitions=partitions)
         report = FreshnessReport(observed_at=iso_time(now_ms), git=self.environment.git_state(), tables=tables)
         text = report.as_json(indent=2) + "\n"
         unwritten = keep_copy(self.target_dir, "freshness.json", text, self._warn)
-        report = report.with_errors(errors if check else (), unwritten)
+        told = self._notified(reading, policies, now_ms=now_ms) if notify else ()
+        report = report.with_errors((*(errors if check else ()), *told), unwritten)
         report.raise_errors()
         return report
+
+    def _notified(
+        self,
+        reading: ProjectReading,
+        policies: Sequence[Policy],
+        tables: Sequence[TableResult | TableVerification] = (),
+        now_ms: int | None = None,
+    ) -> tuple[EtcError, ...]:
+        """Send what is new of these tables to those whom `notify:` names; what could not be sent."""
+        if reading.files.notify is None:
+            return ()
+        from etc_policy.api.notifying import Look, send_news
+        from etc_policy.report.results import TableVerification
+
+        look = Look(moment_ms(None) if now_ms is None else now_ms)
+        for table in tables:
+            if isinstance(table, TableVerification):
+                look.at_verification(table.policy, table.verification)
+            else:
+                look.at_results([table])
+        look.at_tables(self.environment, policies)
+        return send_news(self.environment, reading.files.notify, reading.manifest.project, self.target_dir, look)
 
     def sync(self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, remove: bool = False) -> SyncReport:
         """Record in the catalog how far each RO table is complete; with `remove`, remove that again.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from etc_policy.api.artifacts import write_listed
+from etc_policy.api.observing import partitions_of
 from etc_policy.api.one_table import entries_of, one_table, readings_of
 from etc_policy.api.proofs import freshness_of
 from etc_policy.errors import EngineError, EtcError, Issue
@@ -84,9 +85,12 @@ def _unknown(policy: Policy, error: EtcError, warn: Callable[[Issue], None]) -> 
 def _read_facts(environment: Environment, policy: Policy, now_ms: int, runs: tuple[RunFile, ...]) -> SiteTable:
     state, history, _ = environment.read_whole(policy)
     known = with_times_of(history, state)
+    freshness = freshness_of(policy, state, now_ms, history)
+    if policy.partition_time is not None or policy.partition_idle_ms is not None:
+        freshness = partitions_of(freshness, policy, state, now_ms)
     return SiteTable(
         policy=policy,
-        freshness=freshness_of(policy, state, now_ms, history),
+        freshness=freshness,
         history=policy_history(policy, history, runs),
         plans=planned_tables(policy, state.base_path, runs),
         state=state,

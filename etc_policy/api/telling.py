@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from etc_policy.api.proofs import freshness_of, proofs_of
 from etc_policy.errors import RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Policy
-from etc_policy.run.done_actions import Action, NotTakenError, actions_of
+from etc_policy.run.done_actions import Action, actions_of
 from etc_policy.run.done_store import DoneStore
 from etc_policy.run.results import ToldPartitions
+from etc_policy.run.sending import NotTakenError
 from etc_policy.table.done import after_look, reaches_back
 from etc_policy.table.formats import count_of
 from etc_policy.table.partitions import partitions_freshness
@@ -36,7 +39,11 @@ def tell_partitions(environment: Environment, policy: Policy, now_ms: int) -> To
     found = partitions_freshness(policy, state, now_ms, proofs=proofs_of(policy, state))
     looked_at_ms = clock_ms()
     record = store.update(lambda kept: after_look(kept, policy, state, history, found, looked_at_ms))
-    actions = actions_of(policy, store.files, environment.project_dir)
+
+    def put(table: str, partition: str, properties: Mapping[str, str]) -> None:
+        environment.property_store().write_partition(table, partition, properties)
+
+    actions = actions_of(policy, store.files, environment.project_dir, put)
     if not any(record.to_tell(action.name) for action in actions):
         return ToldPartitions()
     return _tell(policy, store, actions)

@@ -103,7 +103,7 @@ class PartitionDone:
 
     def look(self, policy: Policy, state: TableState, found: TableFreshness, now_ms: int) -> TableFreshness:
         """The freshness of the partition too."""
-        return with_partitions(found, policy, state, now_ms, [escape(self.partition)])
+        return with_partitions(found, policy, state, now_ms, [escape(self.partition).replace(".", "[.]")])
 
     def is_reached(self, found: TableFreshness) -> bool:
         """Whether it is done."""

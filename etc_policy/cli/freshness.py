@@ -50,8 +50,9 @@ from etc_policy.table.formats import MANY_TABLES
     "globs",
     metavar="GLOB",
     multiple=True,
-    help="Only these partitions; with `--by partition`, repeatable.",
+    help="Only these partitions, or a range `A..B`; with `--by partition`, repeatable.",
 )
+@click.option("--notify", is_flag=True, help="Send what is new to those whom `notify:` in etc_project.yml names.")
 @click.option("--archived", is_flag=True, help="Judge `data_latency` over archived commits too.")
 @click.option(
     "--fail-on",
@@ -67,6 +68,7 @@ def command(
     long: bool,
     by: str | None,
     globs: tuple[str, ...],
+    notify: bool,
     archived: bool,
     fail_on: Literal["warn", "error"],
 ) -> ExitCode:
@@ -86,7 +88,13 @@ def command(
     partitions = globs if by or globs else None
     with open_tables(flags, paths) if paths else open_project(flags) as project:
         report, error = settle(
-            project.freshness, *flags.terms, at=flags.at, archived=archived, check=True, partitions=partitions
+            project.freshness,
+            *flags.terms,
+            at=flags.at,
+            archived=archived,
+            check=True,
+            partitions=partitions,
+            notify=notify,
         )
         where = places(project.policies(*flags.terms))
     long = long or partitions is not None or len(report.tables) < MANY_TABLES

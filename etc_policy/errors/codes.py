@@ -516,9 +516,9 @@ class Code(StrEnum):
         "Somebody held the lock file for longer than `writer.lock_wait`. What a run of etc\n"
         "left behind is removed by the next run. A writer's lock is not, as that writer\n"
         "may still be alive: see the hint.")
-    NOT_TOLD = ("ETC424", _RETRY, "Not everybody was told of partitions that are done",
-        "A program of `done` failed, or nobody answered over HTTP; the message has the first reason. The compaction is done "
-        "and stays. What was not told is kept beside the table, and the next `etc apply` tells it, with the same id.")
+    NOT_TOLD = ("ETC424", _RETRY, "Not everybody was told of partitions that are done, or of problems",
+        "A program of `done` failed, or a server of `done` or `notify` did not take it; the message has the reason. The "
+        "compaction is done and stays. What was not told is kept, and the next run tells it, with the same id.")
     LOCK_LOST = ("ETC423", _RETRY, "The table's lock was lost to another process",
         "The lock file was removed, by its expiry or by hand, and another process has made it since. Nothing was\n"
         "committed. Run `etc apply` again, and give the lock an expiry longer than any commit.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from zoneinfo import ZoneInfo
 
 from etc_policy.plan.carry import Split, split_slice
@@ -15,13 +14,10 @@ from etc_policy.plan.skipped_slices import SkipReasons, WrittenTo
 from etc_policy.plan.stock_choice import stock_choice
 from etc_policy.policy.manifest import OTHER_GRANULARITY, Policy
 from etc_policy.table.double_keys import SEES_LOG_FILES
-from etc_policy.table.partitions import closing_slices
+from etc_policy.table.partitions import closing_slices, is_in
 from etc_policy.table.state import FileSlice, GroupKey, LogFile, TableState
 from etc_policy.table.versions import WHOLE_SLICE_VERSIONS
 from etc_policy.table.watermark import Watermark, watermark
-
-#: Between the first and the last partition of a range; either may be omitted.
-RANGE = ".."
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,16 +160,3 @@ def no_run_before(context: PlanningContext, left: Iterable[tuple[FileSlice, LogF
         return context.now_ms + context.pace.every_ms
     own = (one for file_slice, one in left if is_in(file_slice.partition, context.policy.strategy.partitions))
     return next_due_ms(context.pace, own, context.now_ms, context.policy.data_latency_ms)
-
-
-def is_in(partition: str, terms: Iterable[str]) -> bool:
-    """Whether one of the terms means the partition; without terms all are meant. Ranges go by the order of texts."""
-    chosen = tuple(terms)
-    return not chosen or any(_means(term, partition) for term in chosen)
-
-
-def _means(term: str, partition: str) -> bool:
-    first, dots, last = term.partition(RANGE)
-    if not dots:
-        return fnmatchcase(partition, term)
-    return first <= partition and (not last or partition <= last)

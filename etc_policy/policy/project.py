@@ -8,6 +8,7 @@ from typing import Any
 
 from etc_policy.errors import Issue, Where
 from etc_policy.errors.plain_text import without_passwords
+from etc_policy.policy.notify_schema import Notify
 from etc_policy.policy.project_schema import Folders
 from etc_policy.policy.schema import PolicyDeclaration
 from etc_policy.policy.secrets import without_secret
@@ -88,7 +89,8 @@ class ProjectFiles:
     """A project as read: `project_dir` is absolute, `issues` are those of files and single values.
 
     `name` and `folders` are those of etc_project.yml; `target` is where this run takes place, at `target_places`; `texts` are
-    the files by the path that errors name; `variables` are those that were given beside the files.
+    the files by the path that errors name; `variables` are those that were given beside the files;
+    `notify` says who is told of problems.
     """
 
     project_dir: str
@@ -100,6 +102,7 @@ class ProjectFiles:
     target_places: Places | None = None
     variables: Mapping[str, object] = field(default_factory=dict)
     folders: Folders = field(default_factory=Folders)
+    notify: Notify | None = None
 
 
 def value_at(value: Any, path: YamlPath) -> Any:  # noqa: ANN401 - any YAML value

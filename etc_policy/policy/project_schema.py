@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue, StrictBool, StrictInt, StrictStr
 
+from etc_policy.policy.notify_schema import Notify
 from etc_policy.policy.quantities import DEFAULT_JOBS, MAX_JOBS
 from etc_policy.policy.schema_values import Declared, DurationMs, FormatVersion, IntervalMs, Name, Option, Text
 
@@ -167,4 +168,9 @@ class ProjectFile(Declared):
         default_factory=dict,
         description="Profiles by name: each has targets such as `dev` and `prod`.",
         examples=[{"warehouse": {"target": "dev", "targets": {"dev": {"spark": {"master": "local[2]"}}}}}],
+    )
+    notify: Notify | None = Field(
+        None,
+        description="Who is told of problems.",
+        examples=[{"slack": {"url_variable": "SLACK_WEBHOOK_URL"}, "every": "1h"}],
     )

@@ -67,7 +67,16 @@ def read_project(
         require_known(variables or {}, settings.scope.known_variables, texts.values())
     name, target_now, places = settings.project.name, settings.target, settings.target_places
     return ProjectFiles(
-        sources.project_dir, policies, unique, name, target_now, texts, places, variables or {}, folders
+        sources.project_dir,
+        policies,
+        unique,
+        name,
+        target_now,
+        texts,
+        places,
+        variables or {},
+        folders,
+        settings.project.notify,
     )
 
 

@@ -23,6 +23,7 @@ from pydantic import (
 from etc_policy.policy.partition_time import PartitionClock
 from etc_policy.policy.schema_values import (
     Budget,
+    CatalogTable,
     Count,
     Declared,
     DurationMs,
@@ -187,11 +188,11 @@ class PartitionTime(Declared):
         return PartitionClock(self.pattern, self.length_ms, ZoneInfo(self.zone))
 
 
-class DoneHttp(Declared):
-    """Where it is posted that a partition is done."""
+class HttpEndpoint(Declared):
+    """Where documents are posted."""
 
     url: HttpUrl = Field(
-        description="Gets a POST of a CloudEvents document (JSON) for each event; an answer of 200 to 299 accepts it.",
+        description="Gets a POST of a JSON document; an answer of 200 to 299 accepts it.",
         examples=["https://scheduler.example.com/etc"],
     )
     secret_headers: dict[StrictStr, StrictStr] = Field(
@@ -219,14 +220,21 @@ class Done(Declared):
         description="`report` leaves the success file of a partition that late data reach; other actions are told either way.",
         examples=["report"],
     )
+    partition_property: CatalogTable | None = Field(
+        None,
+        description="Table of the catalog whose partition gets the property `etc.partition.status`: `done`, or `reopened`.",
+        examples=["lake.orders_ro"],
+    )
     command: tuple[Text, ...] = Field(
         (),
         description="A program with its arguments, run in the project's folder for each event: what happened is in "
         "`ETC_EVENT_...` of its environment, and as JSON on its standard input. Exit code 0 means that it was taken.",
         examples=[["./start_daily_report.sh"]],
     )
-    http: DoneHttp | None = Field(
-        None, description="Where each event is posted.", examples=[{"url": "https://scheduler.example.com/etc"}]
+    http: HttpEndpoint | None = Field(
+        None,
+        description="Where each event is posted, as a CloudEvents document.",
+        examples=[{"url": "https://scheduler.example.com/etc"}],
     )
     timeout_ms: IntervalMs = Field(
         "30s",

@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic.json_schema import WithJsonSchema
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
+from etc_policy.policy.locations import is_catalog_name
 from etc_policy.policy.partition_time import pattern_fault
 from etc_policy.policy.quantities import (
     DURATION_PATTERN,
@@ -119,6 +120,8 @@ TimePattern: TypeAlias = Annotated[Text, AfterValidator(lambda pattern: _require
 ZoneName: TypeAlias = Annotated[Text, AfterValidator(lambda name: _require_zone(name))]
 #: One that neither Hudi takes for a file of its own, nor leads elsewhere.
 FileName: TypeAlias = Annotated[Text, AfterValidator(lambda name: _require_marker(name))]
+#: A table that a catalog knows, `db.table`.
+CatalogTable: TypeAlias = Annotated[Text, AfterValidator(lambda name: _require_catalog_table(name))]
 HttpUrl: TypeAlias = Annotated[Text, AfterValidator(lambda url: _require_http(url))]
 #: What the partitions of `partition_regex` are found by: Java and Python read it alike.
 PartitionRegex: TypeAlias = Annotated[StrictStr, AfterValidator(require_plain)]
@@ -237,6 +240,12 @@ def _require_marker(name: str) -> str:
         raise ValueError(
             "the name must be one such as `_SUCCESS`, with a `_` first and no dot, so that readers pass over it"
         )
+    return name
+
+
+def _require_catalog_table(name: str) -> str:
+    if not is_catalog_name(name):
+        raise ValueError(f"`{name[:60]}` is not a table of a catalog such as `lake.orders_ro`")
     return name
 
 

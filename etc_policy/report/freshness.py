@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from zoneinfo import ZoneInfo
 
@@ -53,15 +53,15 @@ def table_freshness(
 
 
 def with_partitions(
-    found: TableFreshness, policy: Policy, state: TableState, now_ms: int, globs: Iterable[str]
+    found: TableFreshness, policy: Policy, state: TableState, now_ms: int, terms: Sequence[str]
 ) -> TableFreshness:
-    """The freshness with that of the partitions which a glob means, or of all; without where nothing is known of the table.
+    """The freshness with that of the partitions which the terms mean, or of all; without where nothing is known of the table.
 
     No partition counts as complete further than what is proved of the table, where the policy wants a proof.
     """
     if found.complete_until_ms is None:
         return found
-    partitions = partitions_freshness(policy, state, now_ms, globs, _until(policy, now_ms, found.proofs), found.proofs)
+    partitions = partitions_freshness(policy, state, now_ms, terms, _until(policy, now_ms, found.proofs), found.proofs)
     return found.model_copy(update={"partitions": partitions})
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from etc_policy.errors import RetryableError, TableError, first_line
 from etc_policy.errors.codes import Code
 from etc_policy.policy.project_schema import CatalogSettings, StorageSettings
-from etc_policy.report.sync import PREFIX, PropertyChanges
+from etc_policy.report.sync import PREFIX, PropertyChanges, lies_at, no_partition, partition_values
 from etc_policy.storage.store_keys import aws_session, no_keys
 
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -83,6 +83,29 @@ class GlueCatalog:
                 SkipArchive=True,
                 **version,
             )
+
+    def write_partition(self, table: str, partition: str, properties: Mapping[str, str]) -> None:
+        """Set properties of the partition of `db.table` that lies at the path, and change nothing else of it.
+
+        Raises:
+            TableError: the catalog has no such table, or no partition there.
+            RetryableError: the catalog cannot be asked.
+
+        """
+        values = list(partition_values(partition, len(self._ro_table(table).get("PartitionKeys", ()))))
+        database, name = _parts(table)
+        where = {"DatabaseName": database, "TableName": name}
+        with _errors(table):
+            try:
+                found = self._client.get_partition(**where, PartitionValues=values)["Partition"]
+            except (self._client.exceptions.EntityNotFoundException, self._client.exceptions.InvalidInputException):
+                raise no_partition(table, partition) from None
+            if not lies_at(str(found.get("StorageDescriptor", {}).get("Location", "")), partition):
+                raise no_partition(table, partition)
+            names = self._client.meta.service_model.shape_for("PartitionInput").members
+            partition_input = {key: value for key, value in found.items() if key in names}
+            partition_input["Parameters"] = {**found.get("Parameters", {}), **properties}
+            self._client.update_partition(**where, PartitionValueList=values, PartitionInput=partition_input)
 
     def _ro_table(self, table: str) -> dict[str, Any]:
         found = self._table(table)

@@ -96,6 +96,7 @@ class Attempt(Frozen):
 class PolicyHistory(Frozen):
     """What happened to one policy's table, oldest first.
 
+    `reopened` counts by partition how often late data reached it when it was done; None where nobody counts that.
     A table that could not be read has a `reason`, with its code and hints; then nothing is known of its compactions.
     """
 
@@ -105,6 +106,7 @@ class PolicyHistory(Frozen):
     compactions: tuple[Compaction, ...]
     attempts: tuple[Attempt, ...]
     warnings: tuple[str, ...] = ()
+    reopened: dict[str, int] | None = None
     reason: str | None = None
     reason_code: str | None = None
     hints: tuple[str, ...] = ()
@@ -131,7 +133,11 @@ def unread_history(policy: Policy, error: EtcError) -> PolicyHistory:
 
 
 def policy_history(
-    policy: Policy, history: TableHistory, runs: Sequence[RunFile], warnings: Sequence[str] = ()
+    policy: Policy,
+    history: TableHistory,
+    runs: Sequence[RunFile],
+    warnings: Sequence[str] = (),
+    reopened: dict[str, int] | None = None,
 ) -> PolicyHistory:
     """The joined history of one policy; runs of other policies are left out."""
     compactions = list(_compactions(history))
@@ -149,6 +155,7 @@ def policy_history(
         compactions=tuple(compactions),
         attempts=tuple(attempts),
         warnings=tuple(warnings),
+        reopened=reopened,
     )
 
 

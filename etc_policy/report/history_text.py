@@ -38,6 +38,10 @@ def render_history(history: PolicyHistory, limit: int, width: int = TEXT_WIDTH) 
         footer.append(f"  {len(entries) - limit} older: `--limit {len(entries)}` shows them")
     if quiet:
         footer.append(f"  {count_of(quiet, 'run')} more on this machine with nothing due")
+    if history.reopened:
+        worst = max(history.reopened, key=lambda name: (history.reopened or {})[name])
+        total = f"{sum(history.reopened.values()):,} times by late data, `{worst}` {history.reopened[worst]:,} times"
+        footer.append(f"  {count_of(len(history.reopened), 'partition')} reopened {total}")
     return "\n\n".join([*blocks, *(["\n".join(footer)] if footer else [])])
 
 

@@ -106,6 +106,9 @@ PARTITIONS = Gauge(
     "status",
 )
 PARTITIONS_UNPARSED = Gauge("etc_partitions_unparsed", "Partitions whose paths do not fit the policy's partition_time.")
+PARTITION_REOPENINGS = Gauge(
+    "etc_partition_reopenings", "How often late data reached partitions that were done, in all."
+)
 PARTITION_COMPLETE_UNTIL = Gauge(
     "etc_partition_complete_until_timestamp_seconds",
     "How far RO is complete in the worst ten partitions that have log files which are not compacted.",
@@ -167,6 +170,9 @@ def _partition_samples(found: PartitionsFreshness) -> Iterator[MetricSample]:
     if found.unparsed or any(counts.values()):  # else the policy does not say when partitions are done
         yield from (MetricSample(PARTITIONS, count, status) for status, count in counts.items())
         yield MetricSample(PARTITIONS_UNPARSED, found.unparsed)
+    counted = [one.reopened for one in found.partitions if one.reopened is not None]
+    if counted:
+        yield MetricSample(PARTITION_REOPENINGS, sum(counted))
     for one in [one for one in found.partitions if one.log_files][:WORST_PARTITIONS]:
         yield MetricSample(PARTITION_COMPLETE_UNTIL, one.complete_until_ms / _THOUSAND, one.partition)
 

@@ -30,6 +30,11 @@ def partition_lines(table: PartitionsFreshness | None) -> Iterator[tuple[str, st
 
 
 def _figures(one: PartitionFreshness) -> str:
+    reopened = f"; late data reopened it {count_of(one.reopened, 'time')}" if one.reopened else ""
+    return f"{_log_files(one)}{reopened}"
+
+
+def _log_files(one: PartitionFreshness) -> str:
     if not one.log_files:
         return "no log file is left to compact"
     files = f"{count_of(one.log_files, 'log file')} ({format_bytes(one.log_bytes)})"

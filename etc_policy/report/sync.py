@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
+from urllib.parse import unquote
 
+from etc_policy.errors import TableError
+from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Level, Policy, VerifyLevel
 from etc_policy.report.results import TableFreshness
 from etc_policy.run.results import TableResult, TableStatus
@@ -42,6 +45,29 @@ class PropertyStore(Protocol):
 
     def write(self, table: str, changes: PropertyChanges) -> None:
         """Change the properties of `db.table`; what is to go goes before anything is set."""
+
+    def write_partition(self, table: str, partition: str, properties: Mapping[str, str]) -> None:
+        """Set properties of the partition of `db.table` that lies at the path; TableError where the catalog has none there."""
+
+
+def partition_values(partition: str, columns: int) -> tuple[str, ...]:
+    """The values of a partition by its path, as Hudi's sync gives them to a catalog with so many partition columns.
+
+    Several folders of one column (`2026/01/01`) are one value, `2026-01-01`.
+    """
+    parts = [unquote(part.partition("=")[2] if "=" in part else part) for part in partition.split("/")]
+    return ("-".join(parts),) if columns == 1 else tuple(parts)
+
+
+def no_partition(table: str, partition: str) -> TableError:
+    """The error where the catalog knows no such partition."""
+    hint = "Hudi's sync adds it (`hoodie.datasource.hive_sync.enable`); the next run tries again"
+    return TableError(Code.NO_RO_TABLE, f"the catalog has no partition of `{table}` at `{partition}`", hint=hint)
+
+
+def lies_at(location: str, partition: str) -> bool:
+    """Whether a partition that lies there has this path."""
+    return f"/{location.rstrip('/')}".endswith(f"/{partition}")
 
 
 @dataclass(frozen=True, slots=True)

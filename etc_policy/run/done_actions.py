@@ -1,39 +1,26 @@
-"""What is done when a partition is done or reopened: a file in it, a program, a POST."""
+"""What is done when a partition is done or reopened: a file in it, a property of it in the catalog, a program, a POST."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
+from etc_policy.errors import EtcError, RetryableError
 from etc_policy.policy.manifest import Policy
-from etc_policy.policy.schema import Done, DoneHttp
+from etc_policy.policy.schema import Done, HttpEndpoint
+from etc_policy.run.sending import NotTakenError, post
 from etc_policy.storage.port import TableStorage
 from etc_policy.table.done import DoneEvent
 from etc_policy.table.formats import iso_time
 from etc_policy.table.state import path_below
 
-#: Seconds before the second try and those after it, where nobody answered or the answer may be another one soon.
-PAUSES_SECONDS = (1.0, 3.0)
-_MAY_PASS = frozenset({408, 425, 429})
 _SHOWN = 200
-
-
-class NotTakenError(Exception):
-    """An action was not done; `is_out` says that nobody answers, so that the others need not be tried now."""
-
-    def __init__(self, reason: str, *, is_out: bool = False) -> None:
-        super().__init__(reason)
-        self.is_out = is_out
 
 
 class Action(Protocol):
@@ -52,14 +39,24 @@ class Action(Protocol):
         """
 
 
-def actions_of(policy: Policy, files: TableStorage, project_dir: Path) -> tuple[Action, ...]:
+#: Sets properties of a partition of `db.table`, by its path. Raises EtcError.
+PutProperties = Callable[[str, str, Mapping[str, str]], None]
+
+
+def actions_of(
+    policy: Policy, files: TableStorage, project_dir: Path, put_properties: PutProperties
+) -> tuple[Action, ...]:
     """What the policy lists, in the order in which it is told."""
-    return tuple(_actions(policy, policy.done, files, project_dir)) if policy.done else ()
+    return tuple(_actions(policy, policy.done, files, project_dir, put_properties)) if policy.done else ()
 
 
-def _actions(policy: Policy, done: Done, files: TableStorage, project_dir: Path) -> Iterator[Action]:
+def _actions(
+    policy: Policy, done: Done, files: TableStorage, project_dir: Path, put_properties: PutProperties
+) -> Iterator[Action]:
     if done.success_file is not None:
         yield SuccessFile(files, done.success_file, removes=done.on_late == "reopen", policy=policy)
+    if done.partition_property is not None:
+        yield PartitionProperty(done.partition_property, put_properties)
     if done.command:
         yield Command(done.command, project_dir, done.timeout_ms / 1000, policy)
     if done.http is not None:
@@ -116,6 +113,23 @@ class SuccessFile:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionProperty:
+    """Properties of the partition in the catalog."""
+
+    table: str
+    put: PutProperties
+    name: str = "partition_property"
+
+    def tell(self, event: DoneEvent) -> None:
+        """Set them."""
+        values = {"status": event.kind, "event": event.key, "instant": event.instant, "proof": event.proof or ""}
+        try:
+            self.put(self.table, event.partition, {f"etc.partition.{key}": value for key, value in values.items()})
+        except EtcError as error:
+            raise NotTakenError(error.with_cause, is_out=isinstance(error, RetryableError)) from error
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """A program of the user's."""
 
@@ -155,58 +169,18 @@ def _variables(document: Mapping[str, Any]) -> dict[str, str]:
     return {f"ETC_EVENT_{name.upper()}": "" if value is None else str(value) for name, value in values.items()}
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect is an answer like others: secrets go to the URL of the policy alone."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """None."""
-        return
-
-
 @dataclass(frozen=True, slots=True)
 class Http:
     """A POST of the event."""
 
-    http: DoneHttp
+    http: HttpEndpoint
     timeout_seconds: float
     variables: Mapping[str, str]
     policy: Policy
     name: str = "http"
 
     def tell(self, event: DoneEvent) -> None:
-        """Post it; what may pass by itself is tried a few times."""
-        request = self._request(event)
-        for pause in (*PAUSES_SECONDS, None):
-            try:
-                return self._post(request)
-            except NotTakenError as error:
-                if pause is None or not error.is_out:
-                    raise
-            time.sleep(pause)
-        raise AssertionError("the last try returns or raises")
-
-    def _request(self, event: DoneEvent) -> urllib.request.Request:
-        headers = {"Content-Type": "application/cloudevents+json", "Idempotency-Key": event.key, "User-Agent": "etc"}
-        for header, variable in self.http.secret_headers.items():
-            value = self.variables.get(variable)
-            if value is None:
-                raise NotTakenError(f"the environment variable `{variable}` is not set", is_out=True)
-            if not value.isprintable() or not value.isascii():
-                raise NotTakenError(f"what the environment variable `{variable}` holds is no header", is_out=True)
-            headers[header] = value
-        body = json.dumps(cloud_event(self.policy, event)).encode()
-        return urllib.request.Request(self.http.url, body, headers, method="POST")  # noqa: S310 - http or https
-
-    def _post(self, request: urllib.request.Request) -> None:
-        opener = urllib.request.build_opener(_NoRedirects)
-        host = request.host
-        try:
-            with opener.open(request, timeout=self.timeout_seconds):
-                return
-        except urllib.error.HTTPError as error:
-            with error:
-                is_out = error.code in _MAY_PASS or error.code >= 500
-                raise NotTakenError(f"`{host}` answered with status {error.code}", is_out=is_out) from None
-        except (OSError, HTTPException, ValueError) as error:
-            why = getattr(error, "reason", None) or error
-            raise NotTakenError(f"`{host}` does not answer: {type(why).__name__}", is_out=True) from None
+        """Post it."""
+        headers = {"Content-Type": "application/cloudevents+json", "Idempotency-Key": event.key}
+        document = cloud_event(self.policy, event)
+        post(self.http, document, headers, self.variables, self.timeout_seconds)

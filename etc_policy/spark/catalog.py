@@ -5,13 +5,13 @@ See facts: ro-table-properties.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from etc_policy.errors import EtcError, RetryableError, TableError, first_line
 from etc_policy.errors.codes import Code
-from etc_policy.report.sync import PREFIX, PropertyChanges
+from etc_policy.report.sync import PREFIX, PropertyChanges, lies_at, no_partition, partition_values
 from etc_policy.spark.interrupts import raise_if_interrupted
 
 
@@ -55,6 +55,30 @@ class SparkPropertyStore:
             if changes.put:
                 pairs = ", ".join(f"{_text(key)} = {_text(value)}" for key, value in sorted(changes.put.items()))
                 self._spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({pairs})")
+
+    def write_partition(self, table: str, partition: str, properties: Mapping[str, str]) -> None:
+        """Set properties of the partition of `db.table` that lies at the path; SQL of Spark has no statement for it.
+
+        Raises:
+            TableError: the catalog has no partition there.
+            RetryableError: the catalog cannot be asked, or refused.
+
+        """
+        database, name = (part.strip("`") for part in table.split("."))
+        jvm, catalog = self._spark._jvm, self._spark._jsparkSession.sharedState().externalCatalog()
+        with catalog_errors(table):
+            columns = catalog.getTable(database, name).partitionColumnNames()
+            names = [columns.apply(place) for place in range(columns.size())]
+            spec = jvm.PythonUtils.toScalaMap(dict(zip(names, partition_values(partition, len(names)), strict=False)))
+            found = catalog.getPartitionOption(database, name, spec)
+        if found.isEmpty() or not lies_at(str(found.get().location().getPath()), partition):
+            raise no_partition(table, partition)
+        with catalog_errors(table):
+            one = found.get()
+            kept = jvm.scala.collection.JavaConverters.mapAsJavaMap(one.parameters())
+            changed = jvm.PythonUtils.toScalaMap({**dict(kept), **properties})
+            made = one.copy(one.spec(), one.storage(), changed, one.createTime(), one.lastAccessTime(), one.stats())
+            catalog.alterPartitions(database, name, jvm.PythonUtils.toSeq([made]))
 
 
 def _quoted(table: str) -> str:

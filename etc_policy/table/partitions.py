@@ -18,6 +18,8 @@ from etc_policy.table.watermark import complete_until_ms, watermark
 
 #: `closed`: nothing more is to come, and RO lacks some of it; `done`: RO holds all of it.
 PartitionStatus = Literal["open", "closed", "done"]
+#: Between the first and the last partition of a range; either may be omitted.
+RANGE = ".."
 #: The worst first.
 _ORDER: dict[PartitionStatus | None, int] = {"closed": 0, "open": 1, None: 1, "done": 2}
 
@@ -29,7 +31,8 @@ class PartitionFreshness:
     `status` is None where the policy does not say when partitions are done, or the path fits its pattern not. `held_back_by`
     is the log file with the smallest event time, in the file group `file_id`; `held_back_assumed` says that this time is
     bounded and not known. No row was written after `last_write_ms`. `lacking` says that RO may lack a row of it, as far as
-    metadata show, and `proof` at which level it is known that RO lacks none.
+    metadata show, and `proof` at which level it is known that RO lacks none. `reopened` counts how often late data reached it
+    when it was done; None where nobody counts that.
     """
 
     partition: str
@@ -46,6 +49,7 @@ class PartitionFreshness:
     last_write_ms: int | None = None
     lacking: bool = False
     proof: VerifyLevel | None = None
+    reopened: int | None = None
 
 
 class PartitionsFreshness(Frozen):
@@ -70,19 +74,19 @@ def partitions_freshness(
     policy: Policy,
     state: TableState,
     now_ms: int,
-    globs: Iterable[str] = (),
+    terms: Sequence[str] = (),
     limit_ms: int | None = None,
     proofs: Sequence[Proof] = (),
 ) -> PartitionsFreshness:
-    """The figures of each partition that one of the globs means, or of all; the table's files and times must be trusted.
+    """The figures of each partition that the terms mean (`is_in`), or of all; the table's files and times must be trusted.
 
     None is complete beyond the limit. `proofs` are those of the table's last compaction.
     """
-    chosen, by_partition = tuple(globs), dict[str, list[FileSlice]]()
+    by_partition = dict[str, list[FileSlice]]()
     for one in state.slices:
         by_partition.setdefault(one.partition, []).append(one)
     judge = _Judge(policy, state, now_ms, limit_ms, proofs)
-    found = [judge.of(name, slices) for name, slices in by_partition.items() if _is_meant(name, chosen)]
+    found = [judge.of(name, slices) for name, slices in by_partition.items() if is_in(name, terms)]
     found.sort(key=_worst_first)
     timed = policy.partition_time
     unparsed = [one.partition for one in found if one.ends_ms is None] if timed else []
@@ -195,8 +199,16 @@ class _Judge:
         return self._times_ms[last]
 
 
-def _is_meant(partition: str, globs: Sequence[str]) -> bool:
-    return not globs or any(fnmatchcase(partition, glob) for glob in globs)
+def is_in(partition: str, terms: Sequence[str]) -> bool:
+    """Whether a term, a glob or a range, means the partition; without terms all are meant. Ranges go by the order of texts."""
+    return not terms or any(_means(term, partition) for term in terms)
+
+
+def _means(term: str, partition: str) -> bool:
+    first, dots, last = term.partition(RANGE)
+    if not dots:
+        return fnmatchcase(partition, term)
+    return first <= partition and (not last or partition <= last)
 
 
 def _worst_first(one: PartitionFreshness) -> tuple[int, int, str]:

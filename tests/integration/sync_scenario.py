@@ -21,6 +21,8 @@ from pathlib import Path
 
 from etc_policy.api import workspace
 from etc_policy.cli.main import main
+from etc_policy.errors import TableError
+from etc_policy.spark.catalog import SparkPropertyStore
 from etc_policy.spark.local_catalog import local_catalog_confs
 from etc_policy.spark.session import start_spark
 from etc_policy.table.formats import iso_time
@@ -291,6 +293,29 @@ def killed_while_syncing(scenario: Scenario) -> None:
     assert scenario.values() == {1: "g"}
 
 
+def property_of_a_partition(scenario: Scenario) -> None:
+    """It is set on the partition that Hudi's sync made; all else of it, its rows and the table's properties stay."""
+
+    def parameters(spark) -> str:
+        rows = spark.sql("DESCRIBE EXTENDED lake.orders_ro PARTITION (p = 'a')").collect()
+        return next(row["data_type"] for row in rows if row["col_name"] == "Partition Parameters")
+
+    before, values = scenario.properties(), scenario.values()
+    with scenario.session() as spark:
+        kept, store = parameters(spark), SparkPropertyStore(spark)
+        for status in ("done", "reopened"):
+            store.write_partition("lake.orders_ro", "a", {"etc.partition.status": status})
+            assert f"etc.partition.status={status}" in parameters(spark)
+        assert set(kept.strip("{}").split(", ")) <= set(parameters(spark).strip("{}").split(", "))
+        try:
+            store.write_partition("lake.orders_ro", "b", {})
+        except TableError as error:
+            assert error.code == "ETC217"
+        else:
+            raise AssertionError("there is no such partition")
+    assert (scenario.properties(), scenario.values()) == (before, values)
+
+
 BEGAN = time.monotonic()
 
 
@@ -304,6 +329,7 @@ def run(kind: str, folder: Path, jars: str | None) -> None:
     try:
         scenario = Scenario(folder, metastore)
         apply_write_and_fail(scenario)
+        property_of_a_partition(scenario)
         if metastore:
             catalog_that_goes_down(scenario)
             killed_while_syncing(scenario)

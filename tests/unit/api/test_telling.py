@@ -14,7 +14,7 @@ import pytest
 from etc_policy.api.project import Project
 from etc_policy.api.telling import tell_partitions
 from etc_policy.errors import RetryableError, TableError
-from etc_policy.run import done_actions
+from etc_policy.run import sending
 from etc_policy.run.done_store import RECORD, DoneStore
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
@@ -69,7 +69,7 @@ def endpoint():
 @pytest.fixture
 def orders(tmp_path, monkeypatch):
     """Hour ten is done, and eleven is open; it is noon."""
-    monkeypatch.setattr(done_actions, "PAUSES_SECONDS", (0.05, 0.05))
+    monkeypatch.setattr(sending, "PAUSES_SECONDS", (0.05, 0.05))
     table = TableFolder(tmp_path / "lake" / "orders")
     table.commit(at("11:00:00"), at("11:00:05"), base("f10", partition=TEN), base("f11", partition=ELEVEN))
     return table

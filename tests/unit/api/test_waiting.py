@@ -198,6 +198,13 @@ class TestPartition:
         assert world.wait(self.hours(), partition=self.HOUR)
         assert world.said[0] == f"orders_ro: without a partition `{self.HOUR}`"
 
+    def test_a_path_is_neither_a_glob_nor_a_range(self):
+        hours = self.hours(partition_time=PartitionTime(pattern="*/h=%Y-%m-%d-%H"))
+        other = {"slices": {"b/h=2026-01-01-10/f1": {"base": "11:02:00"}}}
+        world = World("12:20:00", orders_ro=[("00:00:00", other)])
+        with pytest.raises(RetryableError, match="without a partition"):
+            world.wait(hours, partition="a..*/h=2026-01-01-10", timeout=0)
+
     def test_a_quiet_one_is_done(self):
         idle = policy().model_copy(update={"partition_idle_ms": 60 * MINUTE})
         world = World("12:00:00", orders_ro=[("00:00:00", self.table())])

@@ -5,6 +5,7 @@ import json
 import pytest
 from jsonschema import Draft202012Validator
 
+from etc_policy.api.project import Project
 from etc_policy.report.metrics import WORST_PARTITIONS
 from etc_policy.report.schemas import json_schema
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
@@ -57,6 +58,11 @@ def test_json_has_them_all_by_its_schema(etc, orders):
     assert (nine["partition"], nine["status"], nine["log_files"], nine["file_id"]) == (hour(9), "closed", 1, "f9")
     assert (nine["begins_ms"], nine["last_write_ms"]) == (epoch_ms("09:00:00"), epoch_ms("09:20:05"))
     assert (eight["status"], eight["complete_until_ms"]) == ("done", epoch_ms("11:50:00"))
+
+
+def test_a_range_of_partitions_is_reported(etc, orders):
+    _, out, _ = etc("freshness", "--partition", f"{hour(8)}..{hour(9)}", "--output", "json")
+    assert [one["partition"] for one in json.loads(out)["tables"][0]["partitions"]["partitions"]] == [hour(9), hour(8)]
 
 
 def test_without_the_flag_none_are_reported(etc, orders):
@@ -142,6 +148,32 @@ class TestApply:
         _, out, _ = etc("apply", "--yes", "--output", "json")
         assert json.loads(out)["tables"][0]["told"] == {"done": 0, "reopened": 0}
         assert not list(Draft202012Validator(json_schema("run_results")).iter_errors(json.loads(out)))
+
+    def test_how_often_a_partition_was_reopened_is_shown(self, etc, done, orders, tmp_path):
+        done("{success_file: _SUCCESS}")
+        etc("apply", "--yes")
+        for minute in ("11:01", "11:21"):
+            orders.commit(
+                at(f"{minute}:00"), at(f"{minute}:05"), log("f8", partition=hour(8), min_event=epoch_ms("08:10:00"))
+            )
+            orders.compaction(at(f"{minute}:10"), at(f"{minute}:15"), base("f8", partition=hour(8), merged=1))
+            assert etc("apply", "--yes")[0] == 0
+        _, out, _ = etc("freshness", "--by", "partition")
+        assert f"{hour(8)}: no log file is left to compact; late data reopened it 2 times" in out
+        _, out, _ = etc("freshness", "--by", "partition", "--output", "json")
+        counts = {one["partition"]: one["reopened"] for one in json.loads(out)["tables"][0]["partitions"]["partitions"]}
+        assert counts == {hour(8): 2, hour(9): 0, hour(10): 0, hour(11): 0}
+        _, out, _ = etc("history", "orders_ro")
+        assert f"1 partition reopened 2 times by late data, `{hour(8)}` 2 times" in out
+        assert json.loads(etc("history", "orders_ro", "--output", "json")[1])["reopened"] == {hour(8): 2}
+        etc("metrics", "write", "etc.prom")
+        assert "etc_partition_reopenings{" in (tmp_path / "etc.prom").read_text()
+        with Project(tmp_path) as project:
+            project.site()
+        (page,) = (tmp_path / "target" / "site" / "tables").glob("*.html")
+        text = page.read_text()
+        assert "4 partitions, 1 open, 3 done" in text
+        assert f'<td data-label="partition">{hour(8)}</td><td data-label="status">done</td>' in text
 
     def test_what_was_not_told_is_a_retry_and_not_a_failed_compaction(self, etc, done):
         done("{command: ['false']}")

@@ -10,7 +10,7 @@ from etc_policy.policy.manifest import EventTime, Policy, Sync
 from etc_policy.policy.project_schema import CatalogSettings, StorageSettings
 from etc_policy.policy.targets import Target, catalog_confs
 from etc_policy.report.glue_catalog import GlueCatalog
-from etc_policy.report.sync import PropertyChanges
+from etc_policy.report.sync import PropertyChanges, partition_values
 from etc_policy.wiring import Environment
 from tests.s3_servers import KEY, REGION, SECRET
 from tests.unit.hudi.table_folder import TableFolder, at, log
@@ -75,6 +75,36 @@ def test_properties_change_and_nothing_else_does(catalog, table, glue):
     assert found["Parameters"] == {"EXTERNAL": "TRUE", "etc.event_time.threshold": "5"}
     assert (found["TableType"], found["PartitionKeys"]) == ("EXTERNAL_TABLE", [{"Name": "day", "Type": "string"}])
     assert found["StorageDescriptor"]["Columns"] == [{"Name": "id", "Type": "bigint"}]
+
+
+def test_a_partition_is_found_by_its_path_and_nothing_else_of_it_changes(catalog, table, glue):
+    database, name = table.split(".")
+    where = {"DatabaseName": database, "TableName": name}
+    descriptor = {"Location": "s3://lake/orders/day=2026%2F01", "Columns": [{"Name": "id", "Type": "bigint"}]}
+    kept = {"Values": ["2026/01"], "StorageDescriptor": descriptor, "Parameters": {"theirs": "1"}}
+    glue.create_partition(**where, PartitionInput=kept)
+    catalog.write_partition(table, "day=2026%2F01", {"etc.partition.status": "done"})
+    catalog.write_partition(table, "day=2026%2F01", {"etc.partition.status": "reopened"})
+    found = glue.get_partition(**where, PartitionValues=["2026/01"])["Partition"]
+    assert found["Parameters"] == {"theirs": "1", "etc.partition.status": "reopened"}
+    assert found["StorageDescriptor"]["Location"] == descriptor["Location"]
+    for path in ("day=2026%2F02", "other/2026%2F01", "2026/01"):  # that is not there, or lies elsewhere
+        with pytest.raises(TableError, match="has no partition"):
+            catalog.write_partition(table, path, {})
+
+
+@pytest.mark.parametrize(
+    ("path", "columns", "values"),
+    [
+        ("dt=2026-01-01", 1, ("2026-01-01",)),
+        ("2026/01/01", 1, ("2026-01-01",)),
+        ("2026/01/01", 3, ("2026", "01", "01")),
+        ("year=2026/month=1", 2, ("2026", "1")),
+        ("at=a%3Db", 1, ("a=b",)),
+    ],
+)
+def test_values_of_a_partition_are_those_of_its_path(path, columns, values):
+    assert partition_values(path, columns) == values
 
 
 def test_an_ro_table_that_is_missing(catalog):

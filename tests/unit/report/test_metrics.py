@@ -50,7 +50,7 @@ FRESH = TableFreshness(
     partitions=PartitionsFreshness(
         partitions=(
             PartitionFreshness(partition="h=9", status="closed", complete_until_ms=1_700_000_000_123, log_files=3),
-            PartitionFreshness(partition="h=8", status="done", complete_until_ms=1_700_000_000_123),
+            PartitionFreshness(partition="h=8", status="done", complete_until_ms=1_700_000_000_123, reopened=2),
             PartitionFreshness(partition="x", complete_until_ms=1_700_000_000_123),
         ),
         unparsed=1,
@@ -111,6 +111,7 @@ def test_every_figure():
         ("partitions", "closed"): 1,
         ("partitions", "done"): 1,
         ("partitions_unparsed", None): 1,
+        ("partition_reopenings", None): 2,
         ("partition_complete_until_timestamp_seconds", "h=9"): 1_700_000_000.123,
         ("late_writes", None): 2,
         ("late_rows_upper_bound", None): 70,

@@ -4,7 +4,7 @@ import pytest
 
 from etc_policy.errors import RetryableError
 from etc_policy.policy.project_schema import StorageSettings
-from etc_policy.run import done_store
+from etc_policy.run import turns
 from etc_policy.run.done_store import DoneStore
 from etc_policy.storage.open_storage import use_storage_settings
 from etc_policy.table.done import DoneEvent, DoneRecord, PartitionRecord
@@ -15,7 +15,7 @@ RECORD = DoneRecord(instant="2", partitions={"p": PartitionRecord(events=(EVENT,
 
 @pytest.fixture(params=["disk", "bucket"])
 def store(request, tmp_path, monkeypatch):
-    monkeypatch.setattr(done_store, "_WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(turns, "_WAIT_SECONDS", 0.3)
     if request.param == "disk":
         return DoneStore(str(tmp_path))
     request.getfixturevalue("s3_variables")
@@ -34,7 +34,7 @@ def test_what_is_kept_is_read_again(store):
 def test_one_tells_at_a_time(store):
     with store.turn() as renew:
         renew()
-        with pytest.raises(RetryableError, match="another process is telling"), store.turn():
+        with pytest.raises(RetryableError, match="another process is sending"), store.turn():
             raise AssertionError("two tell at once")
         renew()
     with store.turn():
@@ -46,6 +46,7 @@ def test_a_turn_that_was_left_on_a_bucket_ends(store, monkeypatch):
         return  # the kernel gives it back: test_a_run_that_is_killed_anywhere_is_made_up_for
     held = store.turn()
     renew = held.__enter__()
-    monkeypatch.setattr(done_store, "_TURN_SECONDS", -5.0)
+    monkeypatch.setattr(turns, "_TURN_SECONDS", -5.0)
     with store.turn(), pytest.raises(RetryableError):
         renew()  # it was taken over
+    held.__exit__(None, None, None)

@@ -1,6 +1,6 @@
 import pytest
 
-from etc_policy.plan.planning_context import is_in
+from etc_policy.table.partitions import is_in
 
 
 @pytest.mark.parametrize(

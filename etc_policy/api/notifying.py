@@ -1,0 +1,137 @@
+"""Finds out what is not as it should be, keeps that in a record, and sends what is new to those whom `notify:` names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from etc_policy.api.one_table import entries_of, readings_of
+from etc_policy.api.proofs import freshness_of
+from etc_policy.errors import EtcError, RetryableError
+from etc_policy.errors.codes import Code
+from etc_policy.policy.manifest import Policy
+from etc_policy.policy.notify_schema import Notify
+from etc_policy.report.freshness import unreadable, with_partitions
+from etc_policy.report.problems import (
+    Problem,
+    ProblemKind,
+    ProblemRecord,
+    document_of,
+    problems_of_freshness,
+    problems_of_run,
+    problems_of_verification,
+)
+from etc_policy.run.channels import Channel, channels_of
+from etc_policy.run.results import TableResult
+from etc_policy.run.sending import NotTakenError
+from etc_policy.run.turns import Turn
+from etc_policy.storage.open_storage import is_remote
+from etc_policy.storage.shared_file import change_shared, read_shared
+from etc_policy.verify.freshness import has_limits
+from etc_policy.verify.ports import Verification
+from etc_policy.wiring import Environment, clock_ms
+
+RECORD, TURN = "notified.json", "notified.turn"
+
+
+@dataclass
+class Look:
+    """What a run has looked at, by policy and kind, and the problems that it found there."""
+
+    now_ms: int
+    looked: set[tuple[str, ProblemKind]] = field(default_factory=set)
+    problems: list[Problem] = field(default_factory=list)
+
+    def note(self, policy: str, kinds: Iterable[ProblemKind], problems: Iterable[Problem]) -> None:
+        """Add some kinds of problems of one policy."""
+        self.looked |= {(policy, kind) for kind in kinds}
+        self.problems += problems
+
+    def at_results(self, results: Iterable[TableResult]) -> None:
+        """Look at how a run went."""
+        for one in results:
+            self.note(one.policy, ["run"], problems_of_run(one, self.now_ms))
+            if one.verification is not None:
+                self.at_verification(one.policy, one.verification)
+
+    def at_verification(self, policy: str, verdict: Verification) -> None:
+        """Look at a verdict."""
+        self.note(policy, ["verification"], problems_of_verification(policy, verdict, self.now_ms))
+
+    def at_tables(self, environment: Environment, policies: Iterable[Policy]) -> None:
+        """Read the tables that have limits."""
+
+        def read(policy: Policy) -> list[Problem]:
+            state, history = environment.read_table(policy)
+            found = freshness_of(policy, state, self.now_ms, history)
+            if policy.partition_time is not None:
+                found = with_partitions(found, policy, state, self.now_ms, ())
+            return list(problems_of_freshness(policy, found, state, self.now_ms))
+
+        def unread(policy: Policy, error: EtcError) -> list[Problem]:
+            return list(problems_of_freshness(policy, unreadable(policy, error.with_cause), None, self.now_ms))
+
+        limited = [one for one in policies if has_limits(one.freshness)]
+        found, _ = entries_of(readings_of(environment, limited, read), unread)
+        for policy, problems in zip(limited, found, strict=True):
+            self.note(policy.name, ["limit", "partition"], problems)
+
+
+def send_news(
+    environment: Environment, notify: Notify, project: str | None, target_dir: Path, look: Look
+) -> tuple[EtcError, ...]:
+    """Send what is new since the last message; what is not sent is an error, and the next run sends it."""
+    location = notify.record or str(target_dir)
+    if not is_remote(location):
+        location = os.path.realpath(environment.project_dir / location)
+        Path(location).mkdir(parents=True, exist_ok=True)
+    change_shared(location, RECORD, lambda kept: _json(_parsed(kept).after_look(look.looked, look.problems)))
+    try:
+        faults = _send(tuple(channels_of(notify, os.environ)), location, project, notify.every_ms)
+    except RetryableError as error:
+        return (error,)
+    if not faults:
+        return ()
+    message = f"not everybody was told of problems: {'; '.join(faults)}"
+    return (RetryableError(Code.NOT_TOLD, message, hint="what was not sent the next run sends"),)
+
+
+def _send(channels: Sequence[Channel], location: str, project: str | None, every_ms: int) -> list[str]:
+    faults: list[str] = []
+    if not any(_read(location).message_to(one.name, clock_ms(), every_ms) for one in channels):
+        return faults
+    with Turn(location, TURN).taken() as renew:
+        for channel in channels:
+            now_ms = clock_ms()
+            message = _read(location).message_to(channel.name, now_ms, every_ms)
+            if message is None:
+                continue
+            renew()
+            try:
+                channel.send(document_of(message, project))
+            except NotTakenError as error:
+                faults.append(f"{channel.name}: {error}")
+            else:
+                sent = channel.name, now_ms, message
+                change_shared(location, RECORD, lambda kept, sent=sent: _json(_parsed(kept).after_message(*sent)))  # type: ignore[misc]
+    return faults
+
+
+def _read(location: str) -> ProblemRecord:
+    return _parsed(read_shared(location, RECORD))
+
+
+def _parsed(kept: bytes | None) -> ProblemRecord:
+    """What is kept; a record that cannot be read is begun anew: all that lasts is then sent once more."""
+    try:
+        return ProblemRecord() if kept is None else ProblemRecord.model_validate_json(kept)
+    except ValidationError:
+        return ProblemRecord()
+
+
+def _json(record: ProblemRecord) -> bytes:
+    return record.model_dump_json(exclude_defaults=True).encode()

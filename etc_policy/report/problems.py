@@ -1,0 +1,196 @@
+"""What people are told of: tables and partitions beyond their limits, runs and verifications that failed, and when that ends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from etc_policy.policy.manifest import Frozen, Policy, digest
+from etc_policy.report.results import TableFreshness
+from etc_policy.run.results import TableResult
+from etc_policy.table.formats import count_of, format_duration, format_time
+from etc_policy.table.state import TableState
+from etc_policy.verify.freshness import error_limit_ms, has_limits
+from etc_policy.verify.ports import Verification
+
+ProblemKind = Literal["limit", "partition", "run", "verification"]
+#: So many partitions of a table, and so many problems of one message, are named.
+NAMED_PARTITIONS, NAMED_PROBLEMS = 10, 20
+
+
+class Problem(Frozen):
+    """Something that is not as it should be; `key` is the same for as long as it lasts.
+
+    `title` is one sentence, `details` say what is behind it, and `command` shows more.
+    """
+
+    policy: str
+    kind: ProblemKind
+    partition: str | None = None
+    title: str
+    details: tuple[str, ...] = ()
+    command: str
+    since_ms: int
+
+    @property
+    def key(self) -> str:
+        """Tells it from all other problems of the project."""
+        return "/".join((self.kind, self.policy, *([self.partition] if self.partition is not None else [])))
+
+
+class Heard(Frozen):
+    """What somebody was last sent, and when: the title of each problem of which they have not heard that it is over."""
+
+    at_ms: int
+    problems: dict[str, str] = Field(default_factory=dict)
+
+
+class ProblemRecord(Frozen):
+    """The problems that were found and are not over, and who has heard of which."""
+
+    problems: dict[str, Problem] = Field(default_factory=dict)
+    heard: dict[str, Heard] = Field(default_factory=dict)
+
+    def after_look(self, looked: Collection[tuple[str, ProblemKind]], found: Iterable[Problem]) -> ProblemRecord:
+        """The record after a look at some kinds of problems of some policies; others stay as they are."""
+        kept = {key: one for key, one in self.problems.items() if (one.policy, one.kind) not in looked}
+        for one in found:
+            before = self.problems.get(one.key)
+            kept[one.key] = one.model_copy(update={"since_ms": before.since_ms}) if before else one
+        return self.model_copy(update={"problems": kept})
+
+    def message_to(self, name: str, now_ms: int, every_ms: int) -> Message | None:
+        """What is new to somebody; None where nothing is, or where they were sent something a short time ago.
+
+        What broke and recovered in between is not said.
+        """
+        heard = self.heard.get(name) or Heard(at_ms=0)
+        if now_ms < heard.at_ms + every_ms:
+            return None
+        broken = tuple(one for key, one in self.problems.items() if key not in heard.problems)
+        recovered = {key: title for key, title in heard.problems.items() if key not in self.problems}
+        return Message(broken=broken, recovered=recovered) if broken or recovered else None
+
+    def after_message(self, name: str, now_ms: int, message: Message) -> ProblemRecord:
+        """The record after somebody was sent a message."""
+        before = self.heard[name].problems if name in self.heard else {}
+        kept = {key: title for key, title in before.items() if key not in message.recovered}
+        heard = Heard(at_ms=now_ms, problems={**kept, **{one.key: one.title for one in message.broken}})
+        return self.model_copy(update={"heard": {**self.heard, name: heard}})
+
+
+class Message(Frozen):
+    """The problems that are new to somebody, and the titles of those that are over, by key."""
+
+    broken: tuple[Problem, ...]
+    recovered: dict[str, str]
+
+    @property
+    def key(self) -> str:
+        """The same whenever this very message is sent again."""
+        return digest([*(f"{one.key}@{one.since_ms}" for one in self.broken), "recovered", *self.recovered])
+
+    @property
+    def title(self) -> str:
+        """The only sentence, or how many there are."""
+        if len(self.broken) + len(self.recovered) == 1:
+            return next((one.title for one in self.broken), f"recovered: {next(iter(self.recovered.values()), '')}")
+        counts = [count_of(len(self.broken), "problem")] if self.broken else []
+        return ", ".join((*counts, *([f"{len(self.recovered):,} recovered"] if self.recovered else [])))
+
+    def lines(self) -> Iterator[str]:
+        """The message for people."""
+        for one in self.broken[:NAMED_PROBLEMS]:
+            yield f"{one.title} (since {format_time(one.since_ms)})"
+            yield from (f"    {detail}" for detail in one.details)
+            yield f"    {one.command}"
+        yield from (f"recovered: {title}" for title in list(self.recovered.values())[:NAMED_PROBLEMS])
+        left = sum(max(0, len(many) - NAMED_PROBLEMS) for many in (self.broken, self.recovered))
+        if left:
+            yield f"and {left:,} more: etc freshness"
+
+
+def problems_of_freshness(
+    policy: Policy, found: TableFreshness, state: TableState | None, now_ms: int
+) -> Iterator[Problem]:
+    """The table and those of its partitions that are beyond the policy's limit; nothing without one."""
+    if not has_limits(policy.freshness):
+        return
+    name, held = policy.name, tuple(_held_back_by(found, state))
+    command = f"etc freshness --select {name}"
+    if found.status == "unknown":
+        title, details = f"nobody knows how far `{name}` is complete", (found.reason or "",)
+        yield Problem(policy=name, kind="limit", title=title, details=details, command=command, since_ms=now_ms)
+    elif found.status == "error":
+        title = f"`{name}` is beyond its limit: RO is complete until {format_time(found.complete_until_ms)}"
+        late = f"that is {format_duration(round((found.lag_seconds or 0) * 1000))} ago"
+        yield Problem(policy=name, kind="limit", title=title, details=(late, *held), command=command, since_ms=now_ms)
+    limit_ms = error_limit_ms(policy.freshness)
+    late_ones = (
+        one
+        for one in (found.partitions.partitions if found.partitions and limit_ms is not None else ())
+        if one.ends_ms is not None and one.status == "closed" and now_ms > one.ends_ms + (limit_ms or 0)
+    )
+    for one, _ in zip(late_ones, range(NAMED_PARTITIONS), strict=False):
+        behind = f"held back by `{one.held_back_by}` of `{one.file_id}`" if one.held_back_by else "it lacks its proof"
+        yield Problem(
+            policy=name,
+            kind="partition",
+            partition=one.partition,
+            title=f"`{one.partition}` of `{name}` is beyond its limit: it ended at {format_time(one.ends_ms)}",
+            details=(f"{count_of(one.log_files, 'log file')} not compacted, {behind}",),
+            command=f"{command} --by partition --partition '{one.partition}'",
+            since_ms=now_ms,
+        )
+
+
+def _held_back_by(found: TableFreshness, state: TableState | None) -> Iterator[str]:
+    """What of the table keeps it from being complete: a log file, writers, pending services."""
+    if found.held_back_by:
+        yield f"held back by `{found.held_back_by}`"
+    if state is not None:
+        if state.writes_in_flight:
+            yield f"in flight: a write that began at {state.writes_in_flight[0].requested}"
+        pending = next((one for one in state.pending if one.action != "deltacommit"), None)
+        if pending is not None:
+            yield f"pending: {pending.action} of {pending.requested}"
+
+
+def problems_of_run(result: TableResult, now_ms: int) -> Iterator[Problem]:
+    """That a run failed or refused the table; one whose plan was stale is made again by the next run."""
+    if result.status in ("failed", "refused"):
+        yield Problem(
+            policy=result.policy,
+            kind="run",
+            title=f"the run of `{result.policy}` {'failed' if result.status == 'failed' else 'was refused'}",
+            details=tuple(filter(None, (result.reason, *result.hints))),
+            command=f"etc history {result.policy}",
+            since_ms=now_ms,
+        )
+
+
+def problems_of_verification(policy: str, verdict: Verification, now_ms: int) -> Iterator[Problem]:
+    """That a verification did not pass."""
+    if verdict.status in ("fail", "error"):
+        yield Problem(
+            policy=policy,
+            kind="verification",
+            title=f"the verification of `{policy}`: {verdict.status}",
+            details=(verdict.failures,),
+            command=f"etc verify --select {policy}",
+            since_ms=now_ms,
+        )
+
+
+def document_of(message: Message, project: str | None) -> dict[str, object]:
+    """The message as plain JSON."""
+    return {
+        "id": message.key,
+        "project": project,
+        "title": message.title,
+        "problems": [{"key": one.key, **one.model_dump(mode="json")} for one in message.broken],
+        "recovered": message.recovered,
+        "text": "\n".join(message.lines()),
+    }

@@ -1,0 +1,309 @@
+"""People hear of problems: from real tables of files, over real HTTP and SMTP servers, once, and again when it is over."""
+
+import json
+import socket
+import ssl
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes
+
+import pytest
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import AuthResult
+
+from etc_policy.api import notifying
+from etc_policy.api.project import Project
+from etc_policy.errors import PolicyError, SeveralErrors
+from etc_policy.report.problems import NAMED_PROBLEMS, Message, Problem, ProblemRecord
+from etc_policy.run import sending
+from tests.unit.api.test_telling import Endpoint, endpoint  # noqa: F401 - a fixture
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
+from tests.unit.plan.plan_cases import epoch_ms
+
+POLICY = """version: 1
+policies:
+  - name: orders_ro
+    table: lake/orders
+    event_time_column: ts
+    data_latency: 10m
+    freshness: {target: 1h}
+    partition_time: {from: "h=%Y-%m-%d-%H"}
+    verify: {level: metadata}
+"""
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class Clock:
+    now_ms = epoch_ms("12:00:00")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    for place in ("etc_policy.api.notifying.clock_ms", "etc_policy.wiring.clock_ms"):
+        monkeypatch.setattr(place, lambda: clock.now_ms)
+    return clock
+
+
+@pytest.fixture
+def orders(tmp_path, monkeypatch):
+    """Hour nine has closed, and a log file holds an event of it; it is noon."""
+    monkeypatch.setattr(sending, "PAUSES_SECONDS", (0.05, 0.05))
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yml").write_text(POLICY)
+    table = TableFolder(tmp_path / "lake" / "orders")
+    table.commit(at("09:00:00"), at("09:00:05"), base("f9", partition="h=2026-01-01-09"))
+    table.commit(at("09:20:00"), at("09:20:05"), log("f9", partition="h=2026-01-01-09", min_event=epoch_ms("09:10:00")))
+    return table
+
+
+@pytest.fixture
+def look(tmp_path, clock, orders):
+    """What `etc freshness --notify` does; returns its errors."""
+
+    def run(notify, later=timedelta()):
+        (tmp_path / "etc_project.yml").write_text(f"name: shop\nnotify: {notify}\n")
+        clock.now_ms = epoch_ms("12:00:00") + int(later.total_seconds() * 1000)
+        with Project(tmp_path) as project:
+            try:
+                project.freshness(at=NOON + later, notify=True)
+            except SeveralErrors as error:
+                return [str(one) for one in error.errors]
+        return []
+
+    return run
+
+
+def compact(table):
+    table.compaction(at("11:45:00"), at("11:45:05"), base("f9", partition="h=2026-01-01-09", merged=1))
+
+
+class TestHttp:
+    @pytest.fixture
+    def notify(self, endpoint):  # noqa: F811
+        return f"{{http: {{url: '{endpoint.url}', secret_headers: {{Authorization: ETC_TEST_TOKEN}}}}, timeout: 500ms}}"
+
+    @pytest.fixture(autouse=True)
+    def _token(self, monkeypatch):
+        monkeypatch.setenv("ETC_TEST_TOKEN", "s3cret")
+
+    def test_one_message_says_which_how_late_and_what_holds_it_back(self, look, notify, endpoint, tmp_path):  # noqa: F811
+        assert look(notify) == []
+        ((_, said),) = endpoint.posted
+        assert [one["key"] for one in said["problems"]] == ["limit/orders_ro", "partition/orders_ro/h=2026-01-01-09"]
+        assert (said["project"], said["title"]) == ("shop", "2 problems")
+        assert "RO is complete until 2026-01-01 09:09:59.999 UTC" in said["text"]
+        assert "that is 2h50m" in said["text"]
+        assert "held back by `.f9_" in said["text"]
+        assert "etc freshness --select orders_ro --by partition --partition 'h=2026-01-01-09'" in said["text"]
+        assert endpoint.headers[0]["Authorization"] == "s3cret"
+        assert "s3cret" not in (tmp_path / "target" / notifying.RECORD).read_text()
+
+    def test_it_is_not_said_again_until_it_is_over(self, look, notify, endpoint, orders):  # noqa: F811
+        look(notify)
+        look(notify, timedelta(hours=1))
+        compact(orders)
+        orders.commit(at("12:50:00"), at("12:50:05"), base("g", partition="h=2026-01-01-12"))
+        look(notify, timedelta(hours=2))
+        look(notify, timedelta(hours=3))
+        first, second = (said for _, said in endpoint.posted)
+        assert second["problems"] == []
+        assert set(second["recovered"]) == {one["key"] for one in first["problems"]}
+        assert second["id"] != first["id"]
+
+    def test_news_wait_for_their_time(self, look, notify, endpoint, orders):  # noqa: F811
+        look(notify)
+        compact(orders)
+        look(notify, timedelta(minutes=14))
+        assert len(endpoint.posted) == 1
+        look(notify, timedelta(minutes=15))
+        assert len(endpoint.posted) == 2
+
+    def test_what_is_not_taken_is_sent_by_the_next_run_with_the_same_id(self, look, notify, endpoint):  # noqa: F811
+        endpoint.answers = [400]
+        (error,) = look(notify)
+        assert "not everybody was told of problems: http: `127.0.0.1" in error
+        assert "s3cret" not in error
+        look(notify, timedelta(minutes=1))
+        assert len({said["id"] for _, said in endpoint.posted}) == 1
+        assert [status for status, _ in endpoint.posted] == [400, 204]
+
+    def test_a_table_that_cannot_be_read_is_a_problem(self, look, notify, endpoint, tmp_path):  # noqa: F811
+        (tmp_path / "lake" / "orders").rename(tmp_path / "lake" / "gone")
+        look(notify)
+        assert endpoint.posted[0][1]["title"] == "nobody knows how far `orders_ro` is complete"
+
+    def test_another_channel_hears_all_the_same(self, look, notify, endpoint, monkeypatch):  # noqa: F811
+        monkeypatch.delenv("ETC_TEST_SLACK", raising=False)
+        (error,) = look("{slack: {url_variable: ETC_TEST_SLACK}, " + notify[1:])
+        assert "slack: the environment variable `ETC_TEST_SLACK` is not set" in error
+        assert len(endpoint.posted) == 1
+
+    def test_a_run_and_a_verification_that_fail(self, tmp_path, orders, notify, endpoint, clock):  # noqa: F811
+        (tmp_path / "etc_project.yml").write_text(f"notify: {notify}\n")
+        (tmp_path / "policies" / "a.yml").write_text(POLICY.replace("    freshness: {target: 1h}\n", ""))
+        compact(orders)
+        (gone,) = (orders.base / "h=2026-01-01-09").glob("f9*1145*.parquet")
+        kept = gone.read_bytes()
+        gone.unlink()
+        with Project(tmp_path) as project:
+            with pytest.raises(SeveralErrors):
+                project.apply(at=NOON)
+            project.verify(at=NOON, level="metadata")
+            gone.write_bytes(kept)
+            clock.now_ms += 3_600_000
+            project.apply(at=NOON)
+        kinds = [sorted(one["kind"] for one in said["problems"]) for _, said in endpoint.posted]
+        assert kinds[0] == ["run"]
+        assert "run/orders_ro" in endpoint.posted[-1][1]["recovered"]
+
+
+def test_slack_gets_its_own_form(look, endpoint, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("ETC_TEST_SLACK", endpoint.url)
+    look("{slack: {url_variable: ETC_TEST_SLACK}}")
+    ((_, said),) = endpoint.posted
+    assert list(said) == ["text"]
+    assert said["text"].startswith("*etc: 2 problems*\n`orders_ro` is beyond its limit")
+
+
+class Mailbox:
+    """What an SMTP server takes; `answers` are said in place of taking one."""
+
+    def __init__(self):
+        self.mails, self.answers = [], []
+
+    async def handle_DATA(self, _server, _session, envelope):
+        if self.answers:
+            return self.answers.pop(0)
+        self.mails.append((envelope.rcpt_tos, message_from_bytes(envelope.content)))
+        return "250 taken"
+
+
+@contextmanager
+def serving(**settings):
+    """A mailbox behind a real server."""
+    mailbox = Mailbox()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        mailbox.port = free.getsockname()[1]
+    server = Controller(mailbox, hostname="127.0.0.1", port=mailbox.port, **settings)
+    server.start()
+    try:
+        yield mailbox
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def mailbox():
+    with serving() as mailbox:
+        yield mailbox
+
+
+class TestEmail:
+    def notify(self, port, more="tls: none"):
+        people = "from: etc@shop.example, to: [a@shop.example, b@shop.example]"
+        return f"{{email: {{server: 127.0.0.1, port: {port}, {people}, {more}}}}}"
+
+    def test_a_mail_is_sent(self, look, mailbox):
+        assert look(self.notify(mailbox.port)) == []
+        ((to, mail),) = mailbox.mails
+        assert (to, mail["Subject"]) == (["a@shop.example", "b@shop.example"], "etc: 2 problems")
+        assert "RO is complete until" in mail.get_payload()
+
+    @pytest.mark.parametrize(("answer", "tries"), [("451 later", 3), ("554 no", 1)])
+    def test_what_may_pass_is_tried_again(self, look, mailbox, answer, tries):
+        mailbox.answers = [answer] * 3
+        (error,) = look(self.notify(mailbox.port))
+        assert f"answered with code {answer[:3]}" in error
+        assert len(mailbox.answers) == 3 - tries
+        mailbox.answers = []
+        assert look(self.notify(mailbox.port), timedelta(minutes=1)) == []
+        assert len(mailbox.mails) == 1
+
+    def test_a_server_that_is_away(self, look):
+        (error,) = look(self.notify(1))
+        assert "email: `127.0.0.1` does not answer: ConnectionRefusedError" in error
+
+    @pytest.mark.parametrize(("password", "taken"), [("s3cret", 1), ("wrong", 0)])
+    def test_a_password_goes_over_tls_alone(self, look, tmp_path, monkeypatch, password, taken):
+        context = own_certificate(tmp_path)
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+        monkeypatch.setenv("ETC_TEST_PASSWORD", password)
+
+        def is_right(_server, _session, _envelope, _mechanism, given):
+            return AuthResult(success=(given.login, given.password) == (b"etc", b"s3cret"), handled=False)
+
+        with serving(tls_context=context, require_starttls=True, authenticator=is_right) as mailbox:
+            said = look(self.notify(mailbox.port, "user: etc, password_variable: ETC_TEST_PASSWORD"))
+        assert len(mailbox.mails) == taken
+        assert bool(said) != bool(taken)
+        assert password not in "".join(said)
+
+
+def own_certificate(folder):
+    """A TLS context of 127.0.0.1, whose certificate is in `cert.pem`."""
+    import ipaddress
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    (folder / "cert.pem").write_bytes(certificate.public_bytes(pem))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return context
+
+
+@pytest.mark.parametrize(
+    ("notify", "says"),
+    [
+        ("{every: 1h}", "`notify` needs `slack`, `http` or `email`"),
+        ("{http: {url: 'ftp://x'}}", "the URL must be one such as"),
+        ("{email: {server: x, from: 'a b@c', to: [a@b]}}", "is not an address"),
+        ("{email: {server: x, from: a@b, to: [a@b], user: u}}", "need each other"),
+        ("{email: {server: x, from: a@b, to: [a@b], user: u, password_variable: P, tls: none}}", "in clear"),
+        ("{email: {server: x, from: a@b, to: []}}", "is empty"),
+    ],
+)
+def test_what_cannot_be_is_an_error_at_its_place(tmp_path, orders, notify, says):
+    (tmp_path / "etc_project.yml").write_text(f"notify: {notify}\n")
+    with pytest.raises(PolicyError, match=says) as error, Project(tmp_path) as project:
+        project.policies()
+    assert "etc_project.yml:1:" in str(error.value)
+
+
+def test_many_problems_are_one_message_and_the_rest_is_counted():
+    many = tuple(
+        Problem(policy=f"p{number}", kind="run", title=f"p{number} failed", command="etc history", since_ms=0)
+        for number in range(100)
+    )
+    text = "\n".join(Message(broken=many, recovered={}).lines())
+    assert text.count("failed") == NAMED_PROBLEMS
+    assert "and 80 more" in text
+    assert Message(broken=many, recovered={}).title == "100 problems"
+
+
+def test_what_breaks_and_recovers_between_two_messages_is_not_said():
+    one = Problem(policy="p", kind="run", title="p failed", command="etc history", since_ms=0)
+    record = ProblemRecord().after_look({("p", "run")}, [one]).after_look({("p", "run")}, [])
+    assert record.message_to("slack", 10**12, 1) is None
+    kept = ProblemRecord().after_look({("p", "run")}, [one]).after_look({("q", "run"), ("p", "limit")}, [])
+    assert kept.message_to("slack", 10**12, 1) == Message(broken=(one,), recovered={})
+    assert json.loads(kept.model_dump_json())["problems"]["run/p"]["policy"] == "p"
