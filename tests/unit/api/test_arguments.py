@@ -34,6 +34,7 @@ _FLAGS = (
     "archived",
     "diff",
     "guesses",
+    "notify",
     "remove",
     "spark",
     "metadata_only",
