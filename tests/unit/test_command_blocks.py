@@ -136,16 +136,22 @@ def test_a_daily_job_starts_when_its_partition_is_complete(project, blocks):
         stdout=subprocess.PIPE,
         text=True,
     )
+    assert waited.stdout is not None
+    shown = ""
+    while f"closed {day}" not in " ".join(shown.split()):  # `etc freshness` has looked before the compaction
+        line = waited.stdout.readline()
+        assert line, shown
+        shown += line
     time.sleep(3)
     assert waited.poll() is None
     done = base("f", partition=day, merged=1)
     written(
         table.compaction(at("10:00:00"), at("10:00:05"), done, extra={"schema": json.dumps(schema)}), at("10:00:05")
     )
-    out, _ = waited.communicate(timeout=60)
+    out = shown + waited.stdout.read()
     assert f"closed {day}: RO complete until 2026-01-01 08:29:59.999 UTC" in " ".join(out.split())
     assert f"orders_ro  RO holds every row of {day}" in out
-    assert waited.returncode == 0
+    assert waited.wait(timeout=60) == 0
 
 
 def test_a_table_is_looked_at_before_it_is_adopted(tmp_path, blocks):

@@ -32,9 +32,9 @@ def test_cited_facts_exist():
     known = {name for name, _ in facts()}
     texts = {page.relative_to(REPOSITORY).as_posix(): page.read_text("utf-8") for page in sources()}
     cited = [(page, name) for page, text in texts.items() for all_ in CITED.findall(text) for name in all_.split(", ")]
-    rules = texts["docs/architecture.md"].split("| fact |")[1].split("\n\n")[0]
+    rules = texts["docs/rules.md"].split("| fact |")[1].split("\n\n")[0]
     cited += [
-        ("docs/architecture.md", name)
+        ("docs/rules.md", name)
         for row in re.findall(rf"^\| ({_NAME}.*?) \|", rules, re.MULTILINE)
         for name in row.split(", ")
     ]

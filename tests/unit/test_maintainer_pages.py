@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-ARCHITECTURE, CONTRIBUTING = REPOSITORY / "docs" / "architecture.md", REPOSITORY / "CONTRIBUTING.md"
-PAGES = [ARCHITECTURE, CONTRIBUTING]
+DOCS, CONTRIBUTING = REPOSITORY / "docs", REPOSITORY / "CONTRIBUTING.md"
+PAGES = [DOCS / "architecture.md", DOCS / "rules.md", CONTRIBUTING]
 SECURITY = REPOSITORY / "docs" / "security.md"
 #: `one`, `Another.method` (`plan/cut.py`)
 REFERENCE = re.compile(r"((?:`[\w.]+`,\s+)*`[\w.]+`)(\s+)\(`([\w/]+\.py)`\)")
