@@ -51,7 +51,7 @@ class TableShape:
         if self.table_version < _FIRST_VERSION:
             return f"Hudi records none in table version {self.table_version}"
         if self.merge_mode not in (None, EVENT_TIME_ORDERING):
-            return f"the table merges by {self.merge_mode}, and Hudi records them only with {EVENT_TIME_ORDERING}"
+            return f"the table merges by {self.merge_mode}, and Hudi (up to 1.2) records them only with {EVENT_TIME_ORDERING}"
         if self.column_type is not None and self.column_type not in _TYPES:
             return f"Hudi cannot record those of a {self.column_type} column"
         if event_time.unit not in _UNITS:
@@ -71,7 +71,7 @@ _COMMENTS = {
         "left out silently, also from the smallest time of a log file that holds both kinds.\n"
         "Hudi 1.2.0 fails with it on a MERGE INTO that sets only some columns: switch it off for such a statement."
     ),
-    MERGE_MODE_OF_WRITERS: "Event times are recorded in this mode only; an existing table keeps the mode it has.",
+    MERGE_MODE_OF_WRITERS: "Up to Hudi 1.2 event times are recorded in this mode only; an existing table keeps the mode it has.",
     "hoodie.write.auto.upgrade": (
         "The table keeps its version. Without these two a writer of Hudi upgrades it to that of its own with its next write:\n"
         "from Hudi 1.3 on to version 10, which this etc does not read. To upgrade to 8 or 9, leave them out once."

@@ -30,7 +30,10 @@ def unknown_times(event_time: EventTime, state: TableState, files: Iterable[LogF
     if untracked is None:
         yield "let the writer record event times (`etc compile` prints its options), or plan with --read-stats"
     else:
-        yield f"{untracked}: plan without --metadata-only, so that log files are read, or with --read-stats"
+        yield (
+            f"{untracked}, and they could not be read from the log files: plan without --metadata-only, or with --read-stats; "
+            "`etc verify --level logs` says which files cannot be read"
+        )
 
 
 def null_rows_in(event_time: EventTime, files: Iterable[LogFile]) -> str:

@@ -186,6 +186,14 @@ def test_of_unknown_event_times_the_cause_is_named(log_file, said):
     assert f"unknown       1 log file without a known event time: {said}" in text
 
 
+def test_of_a_column_that_hudi_never_records_no_option_for_writers_is_advised():
+    table = {"slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "11:10:00 > 11:10:05"}}}}
+    state = replace(state_of("/t", table), event_time_type="timestamp-micros")
+    said = table_freshness(POLICY, state, NOW, NOW).unknown_because
+    assert said.startswith("Hudi cannot record those of a timestamp-micros column")
+    assert "etc compile" not in said
+
+
 def test_of_few_writes_what_is_known_is_shown_with_how_sure_it_is():
     done = instant("11:40:05")
     commits = [
