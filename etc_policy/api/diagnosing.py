@@ -14,7 +14,7 @@ from etc_policy.policy.targets import Target
 from etc_policy.report.debug import DebugReport
 from etc_policy.table.formats import count_of
 from etc_policy.table.state import TableState
-from etc_policy.verify.diagnosis import Finding, FindingStatus, TableFacts, diagnose_table
+from etc_policy.verify.diagnosis import LAST_SYNC, Finding, FindingStatus, TableFacts, diagnose_table
 from etc_policy.wiring import Environment, clock_ms
 
 
@@ -107,8 +107,20 @@ def read_facts(environment: Environment, policy: Policy, *, spark: bool = False,
         clock_ms=clock_ms(),
         lock=environment.held_lock(policy),
         writer_form=environment.writer_form(state, properties),
+        last_sync=_last_sync(environment, policy, spark=spark),
         index_faults=_index_faults(environment, state) if spark and has_indexes else None,
     )
+
+
+def _last_sync(environment: Environment, policy: Policy, *, spark: bool) -> Mapping[str, str] | str | None:
+    """What Hudi's sync has recorded in the catalog, which Glue says without Spark; an error in words."""
+    table, catalog = policy.sync.ro_table, environment.target.catalog
+    if table is None or not (spark or (catalog is not None and catalog.type == "glue")):
+        return None
+    try:
+        return environment.property_store().read(table, LAST_SYNC)
+    except EtcError as error:
+        return error.with_cause
 
 
 def _index_faults(environment: Environment, state: TableState) -> tuple[str, ...]:

@@ -53,8 +53,8 @@ class GlueCatalog:
             raise TableError(Code.UNKNOWN_CATALOG_TABLE, f"the Glue Data Catalog names no location for `{table}`")
         return location.removeprefix("file:")
 
-    def read(self, table: str) -> dict[str, str]:
-        """The properties of etc that `db.table` has.
+    def read(self, table: str, prefix: str = PREFIX) -> dict[str, str]:
+        """The properties of `db.table` that begin so: those of etc if not given.
 
         Raises:
             TableError: the catalog has no such table.
@@ -62,7 +62,7 @@ class GlueCatalog:
 
         """
         found = self._ro_table(table)
-        return {key: value for key, value in found.get("Parameters", {}).items() if key.startswith(PREFIX)}
+        return {key: value for key, value in found.get("Parameters", {}).items() if key.startswith(prefix)}
 
     def write(self, table: str, changes: PropertyChanges) -> None:
         """Change the properties of `db.table` at once, and nothing else of it.

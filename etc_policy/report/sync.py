@@ -40,8 +40,8 @@ _SAID: dict[VerificationStatus, str] = {"pass": _VERIFIED, "warn": _VERIFIED, "f
 class PropertyStore(Protocol):
     """The catalog's table properties. Raises RetryableError when it cannot be asked, TableError for an unknown table."""
 
-    def read(self, table: str) -> dict[str, str]:
-        """The properties of etc that `db.table` has."""
+    def read(self, table: str, prefix: str = PREFIX) -> dict[str, str]:
+        """The properties of `db.table` that begin so: those of etc if not given."""
 
     def write(self, table: str, changes: PropertyChanges) -> None:
         """Change the properties of `db.table`; what is to go goes before anything is set."""

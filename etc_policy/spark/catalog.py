@@ -21,8 +21,8 @@ class SparkPropertyStore:
     def __init__(self, spark: Any) -> None:
         self._spark = spark
 
-    def read(self, table: str) -> dict[str, str]:
-        """The properties of etc that `db.table` has.
+    def read(self, table: str, prefix: str = PREFIX) -> dict[str, str]:
+        """The properties of `db.table` that begin so: those of etc if not given.
 
         Raises:
             TableError: the catalog has no such table.
@@ -39,7 +39,7 @@ class SparkPropertyStore:
             raise TableError(Code.NO_RO_TABLE, f"the catalog has no table `{table}`", hint=hint)
         with catalog_errors(table):
             rows = self._spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
-        return {row["key"]: row["value"] for row in rows if row["key"].startswith(PREFIX)}
+        return {row["key"]: row["value"] for row in rows if row["key"].startswith(prefix)}
 
     def write(self, table: str, changes: PropertyChanges) -> None:
         """Change the properties of `db.table`; what is to go goes before anything is set.

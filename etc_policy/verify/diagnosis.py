@@ -17,10 +17,12 @@ from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.policy.writers import TRACKED_SINCE
 from etc_policy.table.commit_keys import THRESHOLD
 from etc_policy.table.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
-from etc_policy.table.formats import count_of, format_bytes
+from etc_policy.table.formats import count_of, format_bytes, format_time
 from etc_policy.table.history import Commit, TableHistory
 from etc_policy.table.state import LogFile, TableState, WriterOption
 from etc_policy.table.unknown_times import null_rows_in
+from etc_policy.table.watermark import completeness_of
+from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
 
 FindingStatus = Literal["ok", "warn", "error", "skipped"]
 
@@ -29,6 +31,8 @@ _DROPPED_BY_DEFAULTS = ("record_index", "bloom_filters")
 #: File groups of the bucket index begin with the bucket's number in eight digits.
 _BUCKET = re.compile(r"\d{8}-")
 _RECENT = 10
+#: How the properties begin by which Hudi's sync records in a catalog what it has synced.
+LAST_SYNC = "last_commit_"
 #: Operations that write a key again where it is there already, and keep copies within one batch.
 _LOOK_NO_KEY_UP = ("INSERT", "BULK_INSERT")
 _NAMED_FILES = 5
@@ -61,6 +65,7 @@ class TableFacts:
     """All that the checks look at; `properties` are those of `hoodie.properties`, `clock_ms` is the wall clock.
 
     `writer_form` is what the table shows of its writers' options. `index_faults` are sentences; None where nobody looked.
+    `last_sync` are the properties by which Hudi's sync records in the catalog how far it came, or why the catalog does not say.
     """
 
     policy: Policy
@@ -71,6 +76,7 @@ class TableFacts:
     lock: HeldLock | None = None
     writer_form: tuple[WriterOption, ...] = ()
     index_faults: tuple[str, ...] | None = None
+    last_sync: Mapping[str, str] | str | None = None
 
     @property
     def untracked(self) -> str | None:
@@ -386,6 +392,47 @@ def unseen_rows(facts: TableFacts) -> Found:
     return "error", message, hint
 
 
+def compaction_backlog(facts: TableFacts) -> Found:
+    """How much of the table waits for a compaction: the first of two reasons for rows that are missing in RO."""
+    files = [log_file for _, log_file in facts.state.log_files]
+    if not files:
+        return "ok", "no log file is left to compact: RO holds all that is committed", None
+    latency_ms, freshness = facts.policy.data_latency_ms, facts.policy.freshness
+    until_ms, _ = completeness_of(facts.state, latency_ms, facts.clock_ms)
+    late = judge_lag(completeness_lag_ms(facts.clock_ms, until_ms), freshness) in ("warn", "error")
+    size = format_bytes(sum(one.size_bytes for one in files))
+    message = f"RO lacks {count_of(len(files), 'log file')} ({size}) and is complete until {format_time(until_ms)}"
+    return ("warn", message, f"`etc apply --select {facts.policy.name}`") if late else ("ok", message, None)
+
+
+def catalog_sync(facts: TableFacts) -> Found:
+    """Whether the catalog has every commit: the second reason. Queries by the catalog miss new partitions until it has."""
+    table, synced = facts.policy.sync.ro_table, facts.last_sync
+    if table is None:
+        return "skipped", "the policy names no table of a catalog (`sync.ro_table`)", None
+    if synced is None:
+        return "skipped", "Spark was not started", "`etc debug --spark` asks the catalog"
+    if isinstance(synced, str):
+        return "warn", synced, None
+    by_completion, by_request = synced.get(f"{LAST_SYNC}completion_time_sync"), synced.get(f"{LAST_SYNC}time_sync")
+    if not by_request:
+        return (
+            "warn",
+            f"Hudi's sync has never recorded a commit in `{table}`",
+            "see `hoodie.datasource.hive_sync.enable`",
+        )
+    missing = [
+        one.requested
+        for one in facts.state.instants
+        if one.state == "completed" and one.action in ("deltacommit", "replacecommit")  # compactions add no partition
+        if ((one.completed or one.requested) > by_completion if by_completion else one.requested > by_request)
+    ]
+    if not missing:
+        return "ok", f"`{table}` has every commit of the table", None
+    message = f"{count_of(len(missing), 'commit')} since {missing[0]} not synced to `{table}`"
+    return "warn", f"{message}: queries by it miss new partitions", "run Hudi's sync; no compaction helps"
+
+
 CHECKS: Mapping[str, TableCheck] = {
     "plan": can_be_planned,
     "version": table_version,
@@ -394,6 +441,8 @@ CHECKS: Mapping[str, TableCheck] = {
     "log file size": log_file_sizes,
     "event times": event_times,
     "compactions": foreign_compactions,
+    "backlog": compaction_backlog,
+    "catalog": catalog_sync,
     "index": declared_index,
     "lock": declared_lock,
     "double keys": duplicate_keys,

@@ -1,5 +1,7 @@
 """What is told of partitions, in modelled histories of writers, compactions and looks, against what was really so.
 
+`python -m tests.property.test_done 100000` plays that many, and prints what was told.
+
 The oracle keeps every row with its true event time and knows when it was in RO. It knows neither slices nor the record's rules.
 """
 
@@ -7,7 +9,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -297,9 +300,10 @@ def live(seed: int) -> World:
     return world
 
 
-def test_nothing_false_is_told_and_nothing_is_passed_over() -> None:
+def play(seeds: Iterable[int]) -> dict[str, int]:
+    """How many events of each kind were told, all of them rightly."""
     seen = {"done": 0, "reopened": 0}
-    for seed in range(HISTORIES):
+    for seed in seeds:
         try:
             world = live(seed)
         except AssertionError as broken:
@@ -307,6 +311,11 @@ def test_nothing_false_is_told_and_nothing_is_passed_over() -> None:
             raise
         for event in world.told["http"]:
             seen[event.kind] += 1
+    return seen
+
+
+def test_nothing_false_is_told_and_nothing_is_passed_over() -> None:
+    seen = play(range(HISTORIES))
     if HISTORIES >= 300:
         assert seen["reopened"] > HISTORIES // 10, seen
 
@@ -343,3 +352,7 @@ def test_a_broken_rule_is_noticed(rule: str) -> None:
         with patched:
             for seed in range(400):
                 live(seed)
+
+
+if __name__ == "__main__":
+    print(play(range(int(sys.argv[1]))))

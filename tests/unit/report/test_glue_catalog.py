@@ -4,6 +4,7 @@ from uuid import uuid4
 
 import pytest
 
+from etc_policy.api.diagnosing import diagnose_tables
 from etc_policy.api.syncing import sync_table
 from etc_policy.errors import RetryableError, TableError
 from etc_policy.policy.manifest import EventTime, Policy, Sync
@@ -105,6 +106,25 @@ def test_a_partition_is_found_by_its_path_and_nothing_else_of_it_changes(catalog
 )
 def test_values_of_a_partition_are_those_of_its_path(path, columns, values):
     assert partition_values(path, columns) == values
+
+
+def test_how_far_the_sync_came_is_asked_without_spark(moto_server, catalog, table, glue, tmp_path):
+    database, name = table.split(".")
+    found = glue.get_table(DatabaseName=database, Name=name)["Table"]
+    changed = {"Name": name, "StorageDescriptor": found["StorageDescriptor"]}
+    glue.update_table(DatabaseName=database, TableInput={**changed, "Parameters": {"last_commit_time_sync": "1"}})
+    folder = TableFolder(tmp_path / "orders")
+    folder.commit(at("10:00:00"), at("10:00:05"), log("f", min_event=1))
+    policy = Policy(
+        name="o",
+        table=str(folder.base),
+        event_time=EventTime(column="ts"),
+        data_latency_ms=1,
+        sync=Sync(ro_table=table),
+    )
+    environment = Environment(tmp_path, lambda _: None, target=Target(catalog=settings(moto_server), storage=STORAGE))
+    (lag,) = (one for one in diagnose_tables(environment, [policy]) if one.check == "catalog")
+    assert (lag.status, lag.message.startswith("1 commit since")) == ("warn", True), lag.message
 
 
 def test_an_ro_table_that_is_missing(catalog):

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.policy.hudi_options import EXPIRY, FILE_PROVIDER, PROVIDER
-from etc_policy.policy.manifest import EventTime, Policy, Writer
+from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sync, Writer
 from etc_policy.table.history import Commit, GroupWrite, TableHistory
 from etc_policy.table.state import FileSlice, Instant, LogFile
 from etc_policy.table.zone_evidence import ZoneReading
@@ -41,8 +41,42 @@ def look(check, *arguments, **keywords):
 def test_everything_is_looked_at_once():
     found = diagnose_table(facts(commit("10:00:00", "10:00:01")))
     assert [finding.check for finding in found] == list(CHECKS)
-    assert {finding.status for finding in found if finding.check not in ("version", "compactions")} == {"ok"}
+    assert {one.status for one in found if one.check not in ("version", "compactions", "catalog")} == {"ok"}
     assert all(len(finding.check) <= 13 for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("limit_ms", "status"),
+    [(None, "ok"), (7_200_000, "ok"), (3_600_000, "warn")],
+)
+def test_a_backlog_is_judged_by_the_limit(limit_ms, status):
+    policy = POLICY.model_copy(update={"freshness": Freshness(target_ms=limit_ms)})
+    found, message, hint = look("backlog", policy=policy)
+    assert (found, hint) == (status, "`etc apply --select o`" if status == "warn" else None)
+    assert "RO lacks 1 log file" in message
+    assert "complete until 2026-01-01 10:04:59.999 UTC" in message
+
+
+@pytest.mark.parametrize(
+    ("synced", "status", "says"),
+    [
+        (None, "skipped", "Spark was not started"),
+        ("the catalog cannot be asked", "warn", "cannot be asked"),
+        ({}, "warn", "never recorded a commit in `lake.o_ro`"),
+        ({"last_commit_time_sync": instant("10:10:00")}, "ok", "has every commit"),
+        ({"last_commit_time_sync": instant("10:09:00")}, "warn", f"1 commit since {instant('10:10:00')} not synced"),
+        (
+            {"last_commit_time_sync": instant("10:12:00"), "last_commit_completion_time_sync": instant("10:10:04")},
+            "warn",
+            "1 commit since",  # it was requested before what was synced, and completed after it
+        ),
+    ],
+)
+def test_the_lag_of_the_catalog_is_told_apart(synced, status, says):
+    state = with_instant(STATE, "11:00:00", "commit", completed="11:00:05")
+    policy = POLICY.model_copy(update={"sync": Sync(ro_table="lake.o_ro")})
+    found, message, _ = CHECKS["catalog"](replace(facts(policy=policy, state=state), last_sync=synced))
+    assert (found, says in message) == (status, True), message
 
 
 def test_what_stands_in_the_way_of_a_plan():
