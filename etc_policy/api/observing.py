@@ -39,8 +39,10 @@ def observe_freshness(
         found = freshness_of(policy, state, now_ms, history)
         return found if partitions is None else with_partitions(found, policy, state, now_ms, partitions)
 
-    found = readings_of(environment, policies, read)
-    return entries_of(found, lambda policy, error: unreadable(policy, error.with_cause))
+    def unread(policy: Policy, error: EtcError) -> TableFreshness:
+        return unreadable(policy, error.with_cause).model_copy(update={"error_code": error.code})
+
+    return entries_of(readings_of(environment, policies, read), unread)
 
 
 def observe_tables(

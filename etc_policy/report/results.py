@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, Self
 
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from etc_policy.errors import EtcError, ExitCode, SeveralErrors, VerdictError, worst
 from etc_policy.errors.codes import Code
@@ -156,6 +156,8 @@ class TableFreshness(Frozen):
     late_data: LateData | None = None
     data_latency: LatencyVerdict | None = None
     partitions: PartitionsFreshness | None = None
+    #: That of the error which `reason` is of.
+    error_code: str | None = Field(default=None, exclude=True)
 
 
 class FreshnessReport(Report):
