@@ -110,6 +110,49 @@ class FinishedService(Frozen):
     instant: str
 
 
+class FailedTable(Frozen):
+    """A table where a verb failed; `policy` is None where the error is of no policy."""
+
+    policy: str | None
+    reason: str
+    reason_code: str
+    hints: tuple[str, ...]
+
+
+def failed_tables(errors: Iterable[EtcError]) -> tuple[FailedTable, ...]:
+    """Each error as an entry of a report."""
+    return tuple(
+        FailedTable(
+            policy=error.where.object_name if error.where else None,
+            reason=error.message,
+            reason_code=error.code,
+            hints=tuple(issue.hint for issue in error.issues if issue.hint),
+        )
+        for error in errors
+    )
+
+
+class FinishReport(Report):
+    """The results of one `etc finish`."""
+
+    finished: tuple[FinishedService, ...]
+    failed: tuple[FailedTable, ...]
+
+
+class WithdrawnPlan(Frozen):
+    """A pending plan of etc that `etc undo` withdrew."""
+
+    policy: str
+    instant: str
+
+
+class UndoReport(Report):
+    """The results of one `etc undo`."""
+
+    withdrawn: tuple[WithdrawnPlan, ...]
+    failed: tuple[FailedTable, ...]
+
+
 class VerificationReport(Report):
     """The verdicts of one `etc verify`."""
 
