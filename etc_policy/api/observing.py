@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from etc_policy.api.one_table import entries_of, one_table, raise_all, readings_of
+from etc_policy.api.one_table import entries_of, one_table, readings_of
 from etc_policy.api.proofs import freshness_of
 from etc_policy.api.run_records import last_results, load_runs
 from etc_policy.errors import EtcError, Issue
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.freshness import unreadable, with_partitions
-from etc_policy.report.history import PolicyHistory, policy_history, unread_history
+from etc_policy.report.history import PolicyHistories, PolicyHistory, policy_history, unread_history
 from etc_policy.report.metrics import TableObservation
 from etc_policy.report.results import TableFreshness
 from etc_policy.report.run_files import RunFiles
@@ -41,8 +41,10 @@ def observe_freshness(
         found = freshness_of(policy, state, now_ms, history)
         return found if partitions is None else partitions_of(found, policy, state, now_ms, partitions)
 
-    found = readings_of(environment, policies, read)
-    return entries_of(found, lambda policy, error: unreadable(policy, error.with_cause))
+    def unread(policy: Policy, error: EtcError) -> TableFreshness:
+        return unreadable(policy, error.with_cause).model_copy(update={"error_code": error.code})
+
+    return entries_of(readings_of(environment, policies, read), unread)
 
 
 def partitions_of(
@@ -91,18 +93,12 @@ def observer(
 
 def table_histories(
     environment: Environment, policies: Iterable[Policy], target_dir: Path, warn: Callable[[Issue], None]
-) -> tuple[PolicyHistory, ...]:
-    """The history of each table.
-
-    Raises:
-        SeveralErrors: some cannot be read; in the report these have the reason.
-
-    """
+) -> PolicyHistories:
+    """The history of each table; those that cannot be read have the reason."""
     runs = load_runs(target_dir, warn)
     found = readings_of(environment, policies, lambda policy: _history(environment, policy, runs))
     histories, errors = entries_of(found, unread_history)
-    raise_all(errors, (), histories)
-    return histories
+    return PolicyHistories(histories=histories).with_errors(errors)
 
 
 def table_history(

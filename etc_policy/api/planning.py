@@ -120,10 +120,9 @@ def refusal_errors(plan: Plan, policies: Iterable[Policy]) -> list[EtcError]:
 
 def _refusal(table: TablePlan, where: Where | None) -> EtcError:
     kind = RetryableError if may_pass(table.reason_code) else EtcError
-    code = table.reason_code if (table.reason_code or "").startswith("ETC") else Code.CANNOT_COMPACT_NOW
     message = f"`{table.policy}` cannot be compacted now: {table.reason}"
     hint = table.hints[0] if table.hints else None
-    return kind(code or Code.CANNOT_COMPACT_NOW, message, where=where, hint=hint)
+    return kind(table.error_code or Code.CANNOT_COMPACT_NOW, message, where=where, hint=hint)
 
 
 def load_plan(path: Path) -> Plan:

@@ -50,15 +50,16 @@ if TYPE_CHECKING:
     from etc_policy.api.repairing import PlannedRepair
     from etc_policy.api.site import WrittenSite
     from etc_policy.report.debug import DebugReport
-    from etc_policy.report.history import PolicyHistory
+    from etc_policy.report.history import PolicyHistories, PolicyHistory
     from etc_policy.report.imports import ImportReport
     from etc_policy.report.metrics import TableObservation
     from etc_policy.report.results import (
-        FinishedService,
+        FinishReport,
         FreshnessReport,
         RunResults,
         SyncReport,
         TableVerification,
+        UndoReport,
         VerificationReport,
     )
     from etc_policy.run.results import TableResult
@@ -374,12 +375,14 @@ class Project(Workspace):
         policy = self._one(name, "history")
         return table_history(self.environment, policy, self.target_dir, self._warn)
 
-    def histories(self, select: Terms = (), exclude: Terms = ()) -> tuple[PolicyHistory, ...]:
+    def histories(self, select: Terms = (), exclude: Terms = ()) -> PolicyHistories:
         """The history of each selected table; SeveralErrors where one is not read, which has the reason in their report."""
         from etc_policy.api.observing import table_histories
 
         policies = self.policies(select, exclude)
-        return table_histories(self.environment, policies, self.target_dir, self._warn)
+        report = table_histories(self.environment, policies, self.target_dir, self._warn)
+        report.raise_errors()
+        return report
 
     def repair(self, name: str) -> PlannedRepair:
         """The steps that set wrong completion times of one policy's table right; its `carry_out()` does them."""
@@ -444,23 +447,21 @@ class Project(Workspace):
         known = self._open_anyway()
         return diagnose(self.environment, issues, policies, os.environ, spark=spark, target_known=known)
 
-    def finish(self, select: Terms = (), exclude: Terms = ()) -> tuple[FinishedService, ...]:
+    def finish(self, select: Terms = (), exclude: Terms = ()) -> FinishReport:
         """Carry out pending compactions, log compactions and clusterings that are not etc's own; SeveralErrors as below."""
         from etc_policy.api.finishing import finish_tables
 
-        policies = self.policies(select, exclude)
-        finished, errors = finish_tables(self.environment, policies)
-        raise_all(errors, (), finished)
-        return finished
+        report = finish_tables(self.environment, self.policies(select, exclude))
+        report.raise_errors()
+        return report
 
-    def undo(self, select: Terms = (), exclude: Terms = ()) -> dict[str, str]:
-        """Withdraw pending plans of etc; returns the instant by policy, or raises SeveralErrors with it as the report."""
+    def undo(self, select: Terms = (), exclude: Terms = ()) -> UndoReport:
+        """Withdraw pending plans of etc; SeveralErrors, with the report, where that failed for a table."""
         from etc_policy.api.finishing import undo_tables
 
-        policies = self.policies(select, exclude)
-        withdrawn, errors = undo_tables(self.environment, policies)
-        raise_all(errors, (), dict(withdrawn))
-        return dict(withdrawn)
+        report = undo_tables(self.environment, self.policies(select, exclude))
+        report.raise_errors()
+        return report
 
 
 def _several(given: Terms) -> tuple[str, ...]:

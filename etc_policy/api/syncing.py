@@ -94,6 +94,7 @@ def failed_sync(policy: Policy, error: EtcError) -> SyncResult:
         status="failed",
         attempts=attempts,
         message=error.with_cause,
+        error_code=error.code,
     )
 
 

@@ -202,6 +202,7 @@ class TableApply:
             threshold_ms=table.threshold_ms if table else None,
             instant=table.instant if table else None,
             reason=error.with_cause,
+            error_code=error.code,
             refusals_in_a_row=refusals,
             **timed(started_ms, clock_ms()),
         )

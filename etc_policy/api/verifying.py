@@ -219,7 +219,7 @@ def broken_verification(
     said = "; ".join(issue.message for issue in error.issues)
     message = f"{said}{cause}{hint}"
     name = expectation or _expectation_of(error)
-    broken = ExpectationResult(expectation=name, status="error", message=message)
+    broken = ExpectationResult(expectation=name, status="error", message=message, error_code=error.code)
     return Verification(level=level, status="error", threshold_ms=threshold_ms, expectations=(broken,))
 
 

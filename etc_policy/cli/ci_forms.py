@@ -150,19 +150,16 @@ def _with_issues(checks: Iterable[Check], error: EtcError) -> list[Check]:
 
     found = list(checks)
     for issue in checks_of_issues(error.issues):
-        index = next((n for n, check in enumerate(found) if _is_reported(issue, check)), None)
+        index = next(
+            (n for n, check in enumerate(found) if (check.group, check.code) == (issue.group, issue.name)), None
+        )
         if index is None:
             found.append(issue)
         else:
             reported = found[index]
             hint = None if issue.hint and issue.hint in (reported.message or "") else issue.hint
-            found[index] = replace(reported, where=reported.where or issue.where, hint=reported.hint or hint)
+            found[index] = replace(reported, where=reported.where or issue.where, hint=reported.hint or hint, code=None)
     return found
-
-
-def _is_reported(issue: Check, check: Check) -> bool:
-    said, message = check.message or "", issue.message or ""
-    return check.status == "error" and bool(said and message) and (said in message or said.startswith(message))
 
 
 def _write(context: click.Context, checks: list[Check]) -> tuple[EtcError, ...]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from etc_policy.cli.opening import finish, open_project, settle, show_done
+from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import Flags, common_options, conf_option, examples
+from etc_policy.cli.printing import show
 from etc_policy.errors import ExitCode
 
 
@@ -25,8 +26,8 @@ def command(flags: Flags) -> ExitCode:
     `etc apply`.
     """
     with open_project(flags) as project:
-        finished, error = settle(project.finish, *flags.terms)
-    lines = [f"{service.policy}: the {service.action} at {service.instant} is complete" for service in finished]
-    found = [service.model_dump() for service in finished]
-    show_done(flags, error, "finished", found, lines, "No service of another job is pending.")
-    return finish(error)
+        report, error = settle(project.finish, *flags.terms)
+    lines = [f"{service.policy}: the {service.action} at {service.instant} is complete" for service in report.finished]
+    # that there was none is known only where every table could be read
+    show(flags, report, lambda: "\n".join(lines) or ("" if error else "No service of another job is pending."))
+    return finish(error, report.exit_code)

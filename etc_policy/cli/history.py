@@ -21,7 +21,7 @@ from etc_policy.cli.options import (
 )
 from etc_policy.cli.printing import show, text_width
 from etc_policy.errors import ExitCode
-from etc_policy.report.history import PolicyHistories, PolicyHistory
+from etc_policy.report.history import PolicyHistory
 from etc_policy.report.history_text import render_history
 
 
@@ -56,9 +56,9 @@ def command(flags: Flags, name: str | None, limit: int) -> ExitCode:
         return finish(error)
     select, exclude = require_choice(flags, *([name] if name is not None else []))
     with open_project(flags) as project:
-        histories, error = settle(project.histories, select, exclude)
-    show(flags, PolicyHistories(histories=histories), lambda: _shown(histories, limit))
-    return finish(error)
+        report, error = settle(project.histories, select, exclude)
+    show(flags, report, lambda: _shown(report.histories, limit))
+    return finish(error, report.exit_code)
 
 
 def _shown(histories: Iterable[PolicyHistory], limit: int) -> str:

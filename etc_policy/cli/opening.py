@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import ParamSpec, TypeVar, cast
 
 from etc_policy.api.project import Project
 from etc_policy.cli.ci_forms import report_checks
 from etc_policy.cli.messages import SETTINGS, show_note, show_warning
 from etc_policy.cli.options import Flags
-from etc_policy.cli.printing import say
 from etc_policy.cli.progress import Progress
-from etc_policy.cli.terminal import print_json
 from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, VerdictError
 from etc_policy.table.formats import format_duration
 
@@ -94,25 +91,6 @@ def settle(verb: Callable[P, T], *args: P.args, **named: P.kwargs) -> tuple[T, S
         errors = [one for one in found if not isinstance(one, VerdictError)]
         report = cast(T, error.report)
         return report, SeveralErrors(errors, error.exit_code) if errors else None
-
-
-def show_done(
-    flags: Flags, error: SeveralErrors | None, key: str, done: list[dict[str, Any]], lines: list[str], nothing: str
-) -> None:
-    """Print what was done, in JSON below a key; that nothing was to do is known only where every table could be read."""
-    if flags.output != "json":
-        say("\n".join(lines) or (nothing if error is None else ""))
-        return
-    failed = [
-        {
-            "policy": one.where.object_name if one.where else None,
-            "reason": one.message,
-            "reason_code": str(one.code),
-            "hints": [issue.hint for issue in one.issues if issue.hint],
-        }
-        for one in (error.errors if error is not None else ())
-    ]
-    print_json(json.dumps({"schema_version": 1, key: done, "failed": failed}, indent=2))
 
 
 def finish(error: SeveralErrors | None, code: ExitCode = ExitCode.DONE) -> ExitCode:

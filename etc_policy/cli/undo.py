@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from etc_policy.cli.opening import finish, open_project, settle, show_done
+from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import Flags, common_options, conf_option, examples
+from etc_policy.cli.printing import show
 from etc_policy.errors import ExitCode
 
 
@@ -23,8 +24,8 @@ def command(flags: Flags) -> ExitCode:
     before the plan. A compaction that has completed stays: it lost nothing, so there is nothing to undo.
     """
     with open_project(flags) as project:
-        withdrawn, error = settle(project.undo, *flags.terms)
-    lines = [f"{name}: the plan at {instant} is withdrawn" for name, instant in withdrawn.items()]
-    tables = [{"policy": name, "instant": instant} for name, instant in withdrawn.items()]
-    show_done(flags, error, "withdrawn", tables, lines, "etc has no pending plan.")
-    return finish(error)
+        report, error = settle(project.undo, *flags.terms)
+    lines = [f"{plan.policy}: the plan at {plan.instant} is withdrawn" for plan in report.withdrawn]
+    # that there was none is known only where every table could be read
+    show(flags, report, lambda: "\n".join(lines) or ("" if error else "etc has no pending plan."))
+    return finish(error, report.exit_code)

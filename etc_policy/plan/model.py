@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from etc_policy.errors.codes import Code
 from etc_policy.plan.pace import Pace
 from etc_policy.policy.manifest import Frozen, GitState, Granularity, digest
 from etc_policy.table.write_growth import WriteGrowth
@@ -184,6 +185,14 @@ class TablePlan(Frozen):
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
+
+    @property
+    def error_code(self) -> str | None:
+        """The code of the error that a refusal is; None where nothing is refused."""
+        if self.action != "refused":
+            return None
+        code = self.reason_code or ""
+        return code if code.startswith("ETC") else Code.CANNOT_COMPACT_NOW
 
     @property
     def left_out_though_due(self) -> int:

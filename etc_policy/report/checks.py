@@ -51,6 +51,8 @@ class Check:
     seconds: float | None = None
     hint: str | None = None
     details: tuple[str, ...] = ()
+    #: That of the table's error which the check reports.
+    code: str | None = None
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -82,7 +84,7 @@ def checks_of_plan(plan: Plan, places: Places) -> tuple[Check, ...]:
 def _of_plan(table: TablePlan, where: Where | None) -> Check:
     hint, details = table.hints[0] if table.hints else None, tuple(_plan_details(table))
     if table.action == "refused":
-        return Check(table.policy, "plan", "error", table.reason, where, hint=hint, details=details)
+        return Check(table.policy, "plan", "error", table.reason, where, None, hint, details, table.error_code)
     message = table.reason or "nothing due"
     if table.action == "compact":
         files = sum(len(operation.log_files_compacted) for operation in table.operations)
@@ -112,7 +114,8 @@ def _of_result(table: TableResult, where: Where | None) -> Iterator[Check]:
     if table.status in ("compacted", "resumed"):
         message = f"{table.status}, threshold {format_time(table.threshold_ms)}"
     hint = table.hints[0] if table.hints else None
-    yield Check(table.policy, "apply", "pass" if done else "error", message, where, table.seconds, hint)
+    status: CheckStatus = "pass" if done else "error"
+    yield Check(table.policy, "apply", status, message, where, table.seconds, hint, code=table.error_code)
     if table.verification is not None:
         yield from _of_verification(table.policy, table.verification, where)
     if table.sync is not None:
@@ -127,7 +130,7 @@ def checks_of_syncs(report: SyncReport, places: Places) -> tuple[Check, ...]:
 def _of_sync(table: SyncResult, where: Where | None) -> Check:
     failed = table.status == "failed"
     message = table.message or f"{table.status}: {table.ro_table}"
-    return Check(table.policy, "sync", "error" if failed else "pass", message, where)
+    return Check(table.policy, "sync", "error" if failed else "pass", message, where, code=table.error_code)
 
 
 def checks_of_verifications(report: VerificationReport, places: Places) -> tuple[Check, ...]:
@@ -147,7 +150,7 @@ def _of_verification(policy: str, verification: Verification, where: Where | Non
         name = f"{result.expectation} ({about})" if about else result.expectation
         seen[name] += 1
         number = f" #{seen[name]}" if seen[name] > 1 else ""
-        yield Check(policy, f"{name}{number}", result.status, result.message, where)
+        yield Check(policy, f"{name}{number}", result.status, result.message, where, code=result.error_code)
 
 
 def checks_of_freshness(report: FreshnessReport, places: Places, *, fail_on_warn: bool) -> tuple[Check, ...]:
@@ -162,7 +165,8 @@ def _of_freshness(table: TableFreshness, where: Where | None, *, fail_on_warn: b
         lag = format_duration(int(table.lag_seconds * 1000))
         proof = f" ({table.complete_until_proof})" if table.complete_until_proof else ""
         message = f"RO is complete until {format_time(table.complete_until_ms)}, {lag} ago{proof}"
-    return Check(table.policy, "freshness", "fail" if status == "warn" and fail_on_warn else status, message, where)
+    status = "fail" if status == "warn" and fail_on_warn else status
+    return Check(table.policy, "freshness", status, message, where, code=table.error_code)
 
 
 def github_annotations(checks: Iterable[Check], path_of: Callable[[str], str] = str) -> str:

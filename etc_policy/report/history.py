@@ -11,7 +11,7 @@ from etc_policy.errors import EtcError
 from etc_policy.plan.model import TablePlan
 from etc_policy.policy.locations import location_identity
 from etc_policy.policy.manifest import Frozen, Level, Policy, changed_values
-from etc_policy.report.results import TableVerification
+from etc_policy.report.results import Report, TableVerification
 from etc_policy.report.run_files import RunFile, RunKind
 from etc_policy.run.results import TableResult, TableStatus
 from etc_policy.table.commit_keys import (
@@ -112,7 +112,7 @@ class PolicyHistory(Frozen):
     hints: tuple[str, ...] = ()
 
 
-class PolicyHistories(Frozen):
+class PolicyHistories(Report):
     """The history of each selected policy."""
 
     schema_version: int = HISTORY_SCHEMA_VERSION

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, Self
 
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from etc_policy.errors import EtcError, ExitCode, SeveralErrors, VerdictError, worst
 from etc_policy.errors.codes import Code
@@ -110,6 +110,49 @@ class FinishedService(Frozen):
     instant: str
 
 
+class FailedTable(Frozen):
+    """A table where a verb failed; `policy` is None where the error is of no policy."""
+
+    policy: str | None
+    reason: str
+    reason_code: str
+    hints: tuple[str, ...]
+
+
+def failed_tables(errors: Iterable[EtcError]) -> tuple[FailedTable, ...]:
+    """Each error as an entry of a report."""
+    return tuple(
+        FailedTable(
+            policy=error.where.object_name if error.where else None,
+            reason=error.message,
+            reason_code=error.code,
+            hints=tuple(issue.hint for issue in error.issues if issue.hint),
+        )
+        for error in errors
+    )
+
+
+class FinishReport(Report):
+    """The results of one `etc finish`."""
+
+    finished: tuple[FinishedService, ...]
+    failed: tuple[FailedTable, ...]
+
+
+class WithdrawnPlan(Frozen):
+    """A pending plan of etc that `etc undo` withdrew."""
+
+    policy: str
+    instant: str
+
+
+class UndoReport(Report):
+    """The results of one `etc undo`."""
+
+    withdrawn: tuple[WithdrawnPlan, ...]
+    failed: tuple[FailedTable, ...]
+
+
 class VerificationReport(Report):
     """The verdicts of one `etc verify`."""
 
@@ -158,6 +201,8 @@ class TableFreshness(Frozen):
     late_data: LateData | None = None
     data_latency: LatencyVerdict | None = None
     partitions: PartitionsFreshness | None = None
+    #: That of the error which `reason` is of.
+    error_code: str | None = Field(default=None, exclude=True)
 
 
 class FreshnessReport(Report):

@@ -37,6 +37,8 @@ class SyncResult(Frozen):
     properties: dict[str, str] | None = None
     attempts: int = 1
     message: str | None = None
+    #: That of the error which `message` is of.
+    error_code: str | None = Field(default=None, exclude=True)
 
 
 class ToldPartitions(Frozen):
@@ -83,6 +85,8 @@ class TableResult(Frozen):
     verification: Verification | None = None
     sync: SyncResult | None = None
     told: ToldPartitions | None = None
+    #: That of the error which `reason` is of.
+    error_code: str | None = Field(default=None, exclude=True)
     #: When the compaction completed; this run's own knowledge, as what follows.
     completed: str | None = Field(default=None, exclude=True)
     #: Writes that began while the compaction was being committed, without its lock; None where nobody could look.

@@ -28,6 +28,8 @@ class ExpectationResult(Frozen):
     status: CheckStatus
     observed: dict[str, Any] = Field(default_factory=dict)
     message: str | None = None
+    #: That of the error which `message` is of.
+    error_code: str | None = Field(default=None, exclude=True)
 
 
 class Coverage(Frozen):

@@ -123,13 +123,13 @@ def test_the_hint_of_a_refused_plan_finishes_the_service_and_keeps_all_indexes(b
         bench.apply(plan)
         assert views.rt() == views.ro() == views.rust() == views.rust(read_optimized=True)
         assert views.rt() == {**ORACLE.rt(), 1: "after", 8: "new"}
-    assert Project(bench.base.parents[1]).finish() == ()
+    assert Project(bench.base.parents[1]).finish().finished == ()
 
 
 def test_a_plan_of_etc_is_left_to_apply(bench):
     plan = bench.plan()
     bench.publish(plan)
-    assert Project(bench.base.parents[1]).finish() == ()
+    assert Project(bench.base.parents[1]).finish().finished == ()
     assert bench.state().own_pending == plan.tables[0].instant
 
 

@@ -188,8 +188,8 @@ def test_undo(memory):
     project, table = memory
     table.put_plan(C, PLAN.operations, extra_metadata(PLAN, "plan-0", None))
     project.environment.undo = lambda policy, path: project.environment._runner(policy).undo(policy, path)
-    assert project.undo() == {"orders_ro": C}
-    assert project.undo() == {}
+    assert [(one.policy, one.instant) for one in project.undo().withdrawn] == [("orders_ro", C)]
+    assert project.undo().withdrawn == ()
 
 
 def test_only_what_is_public_is_there():

@@ -244,7 +244,7 @@ def test_undo(folder, etc_json, due):
     due().put_plan(C, PLAN.operations, extra_metadata(PLAN, "plan-0", None))
     assert etc_json("undo", "-s", "orders_ro")["withdrawn"] == [{"policy": "orders_ro", "instant": C}]
     due().put_plan(C, PLAN.operations, extra_metadata(PLAN, "plan-0", None))
-    assert Project(folder).undo("orders_ro") == {"orders_ro": C}
+    assert [one.instant for one in Project(folder).undo("orders_ro").withdrawn] == [C]
 
 
 def test_finish(folder, etc_json, due):
@@ -258,7 +258,7 @@ def test_finish(folder, etc_json, due):
         if by_command:
             finished = etc_json("finish", "-s", "orders_ro")["finished"]
         else:
-            finished = [one.model_dump() for one in Project(folder).finish("orders_ro")]
+            finished = [one.model_dump() for one in Project(folder).finish("orders_ro").finished]
         found.append((finished, table.calls, left_in(folder)))
     assert found[0] == found[1]
     assert found[0][0] == [{"policy": "orders_ro", "action": "compaction", "instant": C}]
@@ -327,9 +327,9 @@ def test_histories(folder, etc_json):
     printed, by_command = etc_json("history", "--select", "*_ro"), left_in(folder)
     with pytest.raises(SeveralErrors) as error:
         Project(folder).histories("*_ro")
-    assert [json.loads(one.model_dump_json()) for one in error.value.report] == printed["histories"]
+    assert [json.loads(one.model_dump_json()) for one in error.value.report.histories] == printed["histories"]
     assert left_in(folder) == by_command == {}
-    assert [one.policy for one in Project(folder).histories(exclude="gone_ro")] == ["orders_ro"]
+    assert [one.policy for one in Project(folder).histories(exclude="gone_ro").histories] == ["orders_ro"]
 
 
 def test_the_history_of_a_table_that_cannot_be_read(folder, etc_json):
