@@ -103,6 +103,9 @@ class MemoryFiles:
         self.table.calls.append("remove orphans")
         self.table.state = replace(self.table.state, orphans=())
 
+    def writes_in_flight(self, base_path: str) -> frozenset[str]:
+        return frozenset(write.requested for write in self.table.state.writes_in_flight if write.may_live)
+
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         if self.table.cut_off is None:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -76,6 +77,7 @@ class Applier:
     _refused: list[EtcError] = field(default_factory=list)
     _began: float = field(default_factory=lambda: time.monotonic())
     _asked_seconds: float = 0.0
+    _asking: threading.Lock = field(default_factory=threading.Lock)
 
     def run(
         self, policies: Iterable[Policy], saved: Plan | None = None, confirm: Callable[[Plan], bool] = lambda _: True
@@ -105,7 +107,11 @@ class Applier:
         if saved is not None or self._agreed(confirm, self.plan):
             left = ready
             for tries_left in range(0 if saved else REPLANS, -1, -1):
-                left = self._which(*self._due(self.plan, left, last=not tries_left))
+                tried = left
+                left = self._which(
+                    *self._due(self.plan, tried, last=not tries_left, confirm=None if saved else confirm)
+                )
+                self._take_newer(tried)
                 if not left:
                     break
                 newest = self._plan(left)
@@ -118,6 +124,12 @@ class Applier:
             table.sync()
             table.tell()
         return self.plan
+
+    def _take_newer(self, tried: Iterable[TableApply]) -> None:
+        """Make the plans that were made between two writes part of the run's."""
+        for table in tried:
+            if self.plan is not None and table.newer is not None:
+                self.plan, table.newer = self.plan.renewed(table.newer), None
 
     def _agreed(self, confirm: Callable[[Plan], bool], plan: Plan) -> bool:
         began = time.monotonic()
@@ -135,8 +147,14 @@ class Applier:
             self.environment, policies, self.now_ms, read_stats=True, written_to=left_out, every_ms=self.every_ms
         )
 
+    def _plan_between_writes(self, confirm: Callable[[Plan], bool], table: TableApply) -> Plan | None:
+        """The plan of one table, if it is confirmed; one question at a time."""
+        plan = self._plan([table])
+        with self._asking:
+            return plan if self._agreed(confirm, plan) else None
+
     def _due(
-        self, plan: Plan, tables: Iterable[TableApply], *, last: bool
+        self, plan: Plan, tables: Iterable[TableApply], *, last: bool, confirm: Callable[[Plan], bool] | None
     ) -> tuple[list[TableApply], Callable[[TableApply], bool]]:
         """The tables in the order of the plan, and what carries it out on one of them; true where it no longer fits.
 
@@ -154,7 +172,9 @@ class Applier:
             if len(due) > 1 and result.policy in due:
                 self.environment.progress(f"{_in_words(result)}; {next(number)} of {len(due)} tables done")
 
-        return [by_name[one.policy] for one in planned], partial(TableApply.run, plan=plan, report=report, last=last)
+        plan_anew = partial(self._plan_between_writes, confirm) if confirm else None
+        work = partial(TableApply.run, plan=plan, report=report, plan_anew=plan_anew, last=last)
+        return [by_name[one.policy] for one in planned], work
 
     def _which(self, tables: Sequence[TableApply], work: Callable[[TableApply], bool]) -> list[TableApply]:
         """The tables for which the work says yes, in their order; up to `jobs` of them are worked on at once."""

@@ -82,7 +82,7 @@ def plan_table(
     pace = _pace(policy, state, every_ms)
     table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to, pace=pace)
     table = with_doubt(table, state)
-    return with_remedy(table, state.apply_state.refusals) if table.action == "refused" else table
+    return with_remedy(policy, table, state.apply_state.refusals) if table.action == "refused" else table
 
 
 def _pace(policy: Policy, state: TableState, every_ms: int | None) -> Pace | None:

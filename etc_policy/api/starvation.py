@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from etc_policy.errors import StalePlanError
+from etc_policy.errors import OvertakenError, StalePlanError
 from etc_policy.plan.model import PendingWork, TablePlan
 from etc_policy.plan.refusals import BLOCKING_ACTIONS, FINISHED_SERVICES
 from etc_policy.plan.rules import Passes, passing
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Refusals
 from etc_policy.table.formats import count_of, format_time
+from etc_policy.table.versions import CUT_VERSIONS
 
 #: As many refusals in a row are no accident any more.
 REFUSALS_BEFORE_ADVICE = 3
 
 _WRITER = "a writer is in flight whenever etc looks: run `etc apply` in the writer's job, between two batches"
+_DECLARE = (
+    "or declare the lock file of its writers as `writer.lock`: then a run waits for the end of a write, and keeps the next one "
+    "out until it has committed, for `writer.hold` at most"
+)
 _SERVICE = (
     "its clustering or compaction is pending whenever etc looks: let `etc apply` run in the same job, right after that "
     "service, or let the service run less often than etc"
@@ -27,10 +32,15 @@ def is_blocked_by_pending_work(table: TablePlan) -> bool:
     return table.action == "refused" and passing(table.reason_code) == Passes.OTHERS_END
 
 
-def with_remedy(table: TablePlan, before: Refusals | None) -> TablePlan:
-    """The plan; one that is refused once more after several refusals (`before`) says so, and what to do."""
+def with_remedy(policy: Policy, table: TablePlan, before: Refusals | None) -> TablePlan:
+    """The plan; one that is refused once more after several refusals (`before`) says so, and what to do.
+
+    What would end refusals by writers that never pause is said at the first one.
+    """
     if not is_blocked_by_pending_work(table):
         return table
+    if table.reason_code == "writer_in_flight" and not policy.writer.lock and table.table_version in CUT_VERSIONS:
+        table = table.model_copy(update={"hints": (*table.hints, _DECLARE)})
     if before is None or before.count + 1 < REFUSALS_BEFORE_ADVICE:
         return table
     now = Refusals(before.count + 1, before.since, before.pending)
@@ -85,6 +95,8 @@ def end_refusals(policy: Policy, store: ApplyStateStore, run_ms: int | None = No
 def count_stale(policy: Policy, store: ApplyStateStore, error: StalePlanError, now_ms: int) -> int:
     """Counts a plan that grew stale between its making and its commit: again and again, it is starved by writers."""
     refusals = count_refusal(policy, store, now_ms)
+    if isinstance(error, OvertakenError) and not policy.writer.lock:
+        error.hint = "; ".join(filter(None, (error.hint, _DECLARE)))
     if refusals.count >= REFUSALS_BEFORE_ADVICE:
         error.hint = "; ".join(filter(None, (error.hint, remedy(refusals, "writer_in_flight"))))
     return refusals.count

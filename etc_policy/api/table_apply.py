@@ -34,6 +34,7 @@ from etc_policy.run.results import TableResult, timed
 from etc_policy.table.double_keys import exposed_in
 from etc_policy.table.formats import iso_time
 from etc_policy.table.state import GroupKey, TableState
+from etc_policy.table.versions import CUT_VERSIONS
 from etc_policy.table.watermark import watermark_of
 from etc_policy.verify.evidence import Evidence
 from etc_policy.wiring import Environment, clock_ms, resolve_table
@@ -64,8 +65,11 @@ class TableApply:
     errors: list[EtcError] = field(default_factory=list)
     overtaken: list[frozenset[GroupKey]] = field(default_factory=list)
     beside: TableResult | None = None
+    newer: Plan | None = None
     policy: Policy = field(init=False)
     _goes_back: bool = False
+    _stale: bool = False
+    _tried_between: bool = False
 
     def __post_init__(self) -> None:
         self.policy = self.declared
@@ -93,11 +97,19 @@ class TableApply:
             return False
         return True
 
-    def run(self, plan: Plan, report: Callable[[TableResult], None] = lambda _: None, *, last: bool = True) -> bool:
+    def run(
+        self,
+        plan: Plan,
+        report: Callable[[TableResult], None] = lambda _: None,
+        plan_anew: Callable[[TableApply], Plan | None] | None = None,
+        *,
+        last: bool = True,
+    ) -> bool:
         """Carry out the table's part of the plan and verify the table; true where it is to be planned again.
 
         That is so where another try is left, and the plan is stale, which is not recorded then, or writes began beside its
-        commit. Else the result is passed to `report`.
+        commit. Else the result is passed to `report`. Where writers leave the plan no moment, `plan_anew` gives one between two
+        of their writes, once; `newer` is that plan then.
         """
         started, policy = clock_ms(), self.policy
         table = next(one for one in plan.tables if one.policy == policy.name)
@@ -107,7 +119,7 @@ class TableApply:
                 # the plan's path may go through a link and back
                 table = table.model_copy(update={"base_path": policy.table})
                 check = partial(require_derived, self.environment, policy, table, self.made_ms, self.declared)
-                done = self.environment.runner().apply(policy, table, plan.plan_id, self.git_sha, check)
+                done, table = self._carry_out(plan, table, check, plan_anew)
                 self._note(done, table)
                 if done.writes_beside and not last:
                     await_writes(self.environment, policy, done)
@@ -124,6 +136,42 @@ class TableApply:
         if self.result is not None:
             report(self.result)
         return False
+
+    def _carry_out(
+        self,
+        plan: Plan,
+        table: TablePlan,
+        check: Callable[[], None],
+        plan_anew: Callable[[TableApply], Plan | None] | None,
+    ) -> tuple[TableResult, TablePlan]:
+        """What came of the table's plan, or of one that was made and carried out between two writes."""
+        if is_held_up(table) and (found := self._between_writes(table, plan_anew)):
+            return found
+        try:
+            return self.environment.runner().apply(self.policy, table, plan.plan_id, self.git_sha, check), table
+        except StalePlanError as error:
+            again, self._stale = self._stale or isinstance(error, OvertakenError), True
+            found = self._between_writes(table, plan_anew) if again else None
+            if found is None:
+                raise
+            return found
+
+    def _between_writes(
+        self, table: TablePlan, plan_anew: Callable[[TableApply], Plan | None] | None
+    ) -> tuple[TableResult, TablePlan] | None:
+        """What came of a plan that was made and carried out between two writes; None where that was tried, or cannot be."""
+        if self._tried_between or plan_anew is None or table.table_version not in CUT_VERSIONS:
+            return None
+        self._tried_between = True
+
+        def planned() -> tuple[TablePlan, str] | None:
+            newest = plan_anew(self)
+            if newest is None:
+                return None
+            self.newer, (only,) = newest, newest.tables
+            return only.model_copy(update={"base_path": self.policy.table}), newest.plan_id
+
+        return self.environment.runner().apply_between_writes(self.policy, self.policy.table, planned, self.git_sha)
 
     def _note(self, done: TableResult, table: TablePlan) -> None:
         """Record what came of the table's plan; a run that was finished just now, and verified, left nothing to do."""
@@ -266,6 +314,15 @@ class TableApply:
             kept |= {"resumed_instant": earlier.resumed_instant, "started_at": earlier.started_at}
             kept["verification"] = result.verification or earlier.verification
         self.result = result.model_copy(update=kept)
+
+
+def is_held_up(table: TablePlan) -> bool:
+    """Whether writers in flight refuse a plan, or leave it too little for RO to come further."""
+    if table.action != "compact":
+        return table.action == "refused" and table.reason_code == "writer_in_flight"
+    without = any(one.reason in ("due_but_behind_a_writer", "due_but_written_to") for one in table.left_out)
+    before_ms, after_ms = table.watermark_before_ms, table.watermark_after_ms
+    return without and before_ms is not None and after_ms is not None and after_ms <= before_ms
 
 
 def written_to(tries: Sequence[frozenset[GroupKey]]) -> WrittenTo:

@@ -121,12 +121,12 @@ def _leaving_out(context: PlanningContext, chosen: Slices, kept: Slices, reason:
 def _unknown_left_out(context: PlanningContext) -> FileSlice | None:
     """A slice that is left out and in which an event time is not known: T cannot be known without it.
 
-    Where a strategy of Hudi does not take the slice, or writers keep adding to it, a delete by key counts as in every
-    watermark: as no earlier than its commit completed, less the data latency. Rows beside it are not excused.
+    Where a strategy of Hudi does not take the slice, writers keep adding to it, or one in flight is before it, a delete by key
+    counts as in every watermark: as no earlier than its commit completed, less the data latency. Rows beside it are not excused.
     """
-    excusing = "due_but_not_chosen"
+    excusing = ("due_but_not_chosen", "due_but_behind_a_writer")
     for one in filter(context.leaves_out, context.state.slices):
-        is_excused = context.left_out.get(one.group, excusing) == excusing
+        is_excused = context.left_out.get(one.group, excusing[0]) in excusing
         if any(f.min_event_time_ms is None and not (f.unknown_is_deletes and is_excused) for f in one.log_files):
             return one
     return None

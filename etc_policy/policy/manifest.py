@@ -111,7 +111,7 @@ class Policy(PolicyDeclaration):
     def deciding_values(self) -> dict[str, Any]:
         """What the fingerprint covers, without what is not set: a new key leaves the fingerprints of others as they are."""
         values = self.model_dump(
-            mode="json", exclude={**dict.fromkeys(NOT_IN_FINGERPRINT, True), "writer": {"lock_wait_ms"}}
+            mode="json", exclude={**dict.fromkeys(NOT_IN_FINGERPRINT, True), "writer": {"lock_wait_ms", "hold_ms"}}
         )
         return _as_set(self, values)
 

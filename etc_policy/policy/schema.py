@@ -360,6 +360,14 @@ class Writer(Declared):
         description="How long to wait for a lock that a writer holds.",
         examples=["5m"],
     )
+    hold_ms: DurationMs = Field(
+        "30s",
+        alias="hold",
+        validate_default=True,
+        description="How long a compaction may hold the lock file of writers that leave it no other moment, from its plan to its "
+        "commit. `0s`: not at all.",
+        examples=["2m"],
+    )
     compaction: Literal["none", "inline", "async"] = Field(
         "none", description="Compaction that the writers do on their own.", examples=["none"]
     )

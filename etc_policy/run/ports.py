@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from etc_policy.plan.model import Operation
 from etc_policy.policy.manifest import Policy
+from etc_policy.run.lock_hold import LockHold
 from etc_policy.table.history import Commit
 from etc_policy.table.state import TableState, newest_base_file, path_below
 
@@ -22,7 +23,7 @@ class Job:
 
     `metadata_partitions` are the table's own: the engine must neither drop nor build any (facts: mirror-options).
     `partitions_with_logs` have log files as the plan is published. `base_file` is the table's newest base file, where no
-    operations name one.
+    operations name one. `hold` is the table's lock, where it is held for the whole job.
     """
 
     policy: Policy
@@ -34,6 +35,7 @@ class Job:
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
     partitions_with_logs: tuple[str, ...] = ()
     base_file: str | None = None
+    hold: LockHold | None = None
 
     @property
     def model_file(self) -> str | None:
@@ -132,6 +134,9 @@ class TableFiles(Protocol):
 
     def before_commit(self, base_path: str, instant: str) -> tuple[bool, str | None]:
         """Whether the compaction at an instant has completed, and else what `wrong_schema` says at that moment."""
+
+    def writes_in_flight(self, base_path: str) -> frozenset[str]:
+        """The instants of writes that have begun, and neither completed nor died."""
 
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         """A compaction of etc whose commit has a file, and nothing in it; None without one."""

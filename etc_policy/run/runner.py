@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError, TableError
@@ -14,10 +14,12 @@ from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.model import TablePlan
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.fence import Fence
+from etc_policy.run.file_lock import FileLock
+from etc_policy.run.lock_hold import LockHold, hold_place, take_between_writes
 from etc_policy.run.ports import Compactor, Job, Lease, TableFiles
 from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_unfit, require_writable
 from etc_policy.run.results import TableResult, TableStatus, timed
-from etc_policy.table.formats import count_of
+from etc_policy.table.formats import count_of, format_duration
 from etc_policy.table.history import Commit
 from etc_policy.table.state import TableState, TableStateReader
 
@@ -175,16 +177,62 @@ class Runner:
             if done is not None and done.plan_id == plan_id:
                 return self._not_run(table, started_ms, done)
             fence = self.fence(_job_of(policy, table, state, extra_metadata(table, plan_id, git_sha)), lease, state)
-            raise_unfit(policy, table, state, self.clock_ms(), published=False)
-            require_derived()
-            compactor, job = self.compactor(), fence.job
-            self.progress(
-                f"{policy.name}: publishing the plan at {job.instant} ({count_of(len(job.operations), 'file slice')})"
-            )
-            fence.before_publishing()
-            require = partial(self._require_fit, policy, table)  # the table may have changed while Spark started
-            compactor.publish(job, partial(require, published=False), partial(require, published=True))
-            result = self._run(job, fence, "compacted", started_ms)
+            return self._publish_and_run(table, fence, started_ms, require_derived)
+
+    def apply_between_writes(
+        self, policy: Policy, base_path: str, plan_anew: Callable[[], tuple[TablePlan, str] | None], git_sha: str | None
+    ) -> tuple[TableResult, TablePlan] | None:
+        """Plan while no write is in flight, and carry that out before the next one begins: the table's lock is held meanwhile.
+
+        After `writer.hold` it is given back, whatever has been done by then. `plan_anew` gives the table's plan and the id of the
+        whole one. None where it gives none, the lock is not one to hold, or writers left no moment in which none was in flight.
+
+        Raises:
+            StalePlanError: the table changed all the same; nothing was committed.
+            RetryableError: another run works on the table, or a writer did not give the lock back.
+            EngineError: Hudi failed; run it again.
+
+        """
+        started_ms, place = self.clock_ms(), hold_place(policy, base_path)
+        if place is None:
+            return None
+        with self.lease(base_path) as lease:
+            self.compactor()  # nobody waits while Spark starts
+            self.progress(f"{policy.name}: writers leave no moment; waiting for one between two writes")
+            wait_ms, in_flight = policy.writer.lock_wait_ms, partial(self.files.writes_in_flight, base_path)
+            take = partial(FileLock, place, base_path, wait_ms, self.progress)
+            lock = take_between_writes(take, place, in_flight, wait_ms / 1000)
+            if lock is None:
+                self.progress(f"{policy.name}: found none in {format_duration(wait_ms)}")
+                return None
+            hold = LockHold(lock, policy.writer.hold_ms / 1000)
+            try:
+                if (planned := plan_anew()) is None:
+                    return None
+                table, plan_id = planned
+                if table.action != "compact":
+                    return self._not_run(table, started_ms), table
+                state = self.reader.read(base_path, policy.event_time)
+                job = _job_of(policy, table, state, extra_metadata(table, plan_id, git_sha))
+                fence = self.fence(replace(job, hold=hold), lease, state)
+                return self._publish_and_run(table, fence, started_ms), table
+            finally:
+                hold.end()
+
+    def _publish_and_run(
+        self, table: TablePlan, fence: Fence, started_ms: int, require_derived: Callable[[], None] = lambda: None
+    ) -> TableResult:
+        """Publish the fence's job and execute it, while the table is as it was planned."""
+        job, policy = fence.job, fence.job.policy
+        raise_unfit(policy, table, fence.last, self.clock_ms(), published=False)
+        require_derived()
+        compactor = self.compactor()
+        slices = count_of(len(job.operations), "file slice")
+        self.progress(f"{policy.name}: publishing the plan at {job.instant} ({slices})")
+        fence.before_publishing()
+        require = partial(self._require_fit, policy, table)  # the table may have changed while Spark started
+        compactor.publish(job, partial(require, published=False), partial(require, published=True))
+        result = self._run(job, fence, "compacted", started_ms)
         return result.model_copy(update={"watermark_predicted_ms": table.watermark_after_ms})
 
     def fence(self, job: Job, lease: Lease, state: TableState) -> Fence:

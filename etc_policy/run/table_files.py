@@ -14,6 +14,7 @@ from etc_policy.hudi.properties import metadata_partitions, read_properties
 from etc_policy.hudi.stable_reading import read_until_stable, table_errors
 from etc_policy.hudi.timeline import CUT_OFF_HINT, Timeline, read_timeline
 from etc_policy.hudi.values import pairs_of
+from etc_policy.hudi.writers import writes_in_flight
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.ports import Job
@@ -72,6 +73,16 @@ class HudiFiles:
             timeline = timeline_of(base_path)
             is_completed = instant in timeline.completions
             return is_completed, None if is_completed else _wrong_schema(timeline, instant)
+
+        return read_until_stable(base_path, look)
+
+    def writes_in_flight(self, base_path: str) -> frozenset[str]:
+        """The instants of writes that have begun, and neither completed nor died."""
+        storage = open_reader(base_path)
+
+        def look() -> frozenset[str]:
+            found = writes_in_flight(storage, timeline_of(base_path))
+            return frozenset(write.requested for write in found if write.may_live)
 
         return read_until_stable(base_path, look)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from etc_policy.errors import RetryableError
@@ -42,6 +42,10 @@ def table_lock(
     writer = job.policy.writer
     place = lock_place(writer.lock, job.base_path)
     if place is not None:
+        with job.hold.borrowed() if job.hold else nullcontext() as held:
+            if held is not None:
+                yield held.require_held
+                return
         with FileLock(place, job.base_path, writer.lock_wait_ms, progress) as lock:
             yield lock.require_held
         return

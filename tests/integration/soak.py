@@ -60,6 +60,7 @@ class Soak:
     rested_since: float = field(default_factory=time.monotonic)
     usual_seconds: float = 20.0
     polled: float = 0.0
+    killed_share: float = KILLED_SHARE
 
     def __post_init__(self) -> None:
         self.setting.write_project(self.place)
@@ -120,7 +121,7 @@ class Soak:
             self.polled = now
         if starting and self.apply is None and self._wants_apply(now):
             moment, victim = draw_moment(self.dice, self.usual_seconds, mends=self.timeline.any_pending())
-            self.apply = self._start(moment if self.dice.random() < KILLED_SHARE else None, victim)
+            self.apply = self._start(moment if self.dice.random() < self.killed_share else None, victim)
             beside = self.dice.random() < self.setting.beside_share
             self.second_at = now + self.dice.random() * self.usual_seconds if beside else NEVER
         if starting and self.apply and self.second is None and now > self.second_at:

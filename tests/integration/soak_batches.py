@@ -95,7 +95,7 @@ class Contents:
 
 @dataclass
 class Batches:
-    """The batches of one writer, drawn by its dice from what is committed so far."""
+    """The batches of one writer, drawn by its dice from what is committed so far; `deletes` are `key`, `ordered` or both."""
 
     writer: int
     writers: int
@@ -104,6 +104,7 @@ class Batches:
     contents: Contents = field(default_factory=Contents)
     newest_ms: dict[int, int] = field(default_factory=dict)
     number: int = -1
+    deletes: tuple[str, ...] = ("key", "ordered")
 
     @property
     def keys(self) -> range:
@@ -114,7 +115,7 @@ class Batches:
         self.number += 1
         name = f"w{self.writer}-{self.number}"
         living = sorted(self.contents.living)
-        if living and self.number and self.dice.random() < 0.2:
+        if living and self.number and self.dice.random() < 0.2 and "key" in self.deletes:
             return Batch(name, deleted_keys=tuple(self.dice.sample(living, min(len(living), self.dice.randint(1, 3)))))
         count = self.dice.randint(1, ROWS) if self.number else KEYS_OF_WRITER * 2 // 3
         chosen = set(self.dice.sample(self.keys, count))
@@ -129,7 +130,7 @@ class Batches:
     def _row(self, key: int, name: str) -> Row:
         living, now_ms = key in self.contents.living, self.now_ms()
         after_all = max(now_ms, self.newest_ms.get(key, 0) + 1)
-        if living and self.dice.random() < 0.15:
+        if living and self.dice.random() < 0.15 and "ordered" in self.deletes:
             return Row(key, "", after_all, deleted=True)
         if self.dice.random() < 0.65:
             return Row(key, f"{name}/{key}", after_all)

@@ -29,8 +29,9 @@ policies:
       index: {index}
       compaction: none
       lock: {lock}
+      hold: {hold}
 """
-DECLARED = {"simple": "simple", "bucket": "bucket", "record": "global_record_index"}
+DECLARED = {"simple": "simple", "bloom": "bloom", "bucket": "bucket", "record": "global_record_index"}
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Setting:
     where: str
     beside_share: float
     has_cleaner: bool
+    declares_lock: bool = True
+    hold: str = "30s"
 
     @property
     def latency_seconds(self) -> int:
@@ -76,7 +79,8 @@ class Setting:
             latency=self.latency_seconds,
             granularity="file_slice" if self.seed % 5 == 0 else "log_file",
             index=DECLARED[self.index],
-            lock=json.dumps(place.lock),
+            lock=json.dumps(place.lock if self.declares_lock else {}),
+            hold=self.hold,
         )
         (self.folder / "policies" / "t.yml").write_text(text)
 

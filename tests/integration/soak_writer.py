@@ -22,6 +22,7 @@ SPARK = {
 }
 INDEXES = {
     "simple": {"hoodie.index.type": "SIMPLE"},
+    "bloom": {"hoodie.index.type": "BLOOM"},
     "bucket": {
         "hoodie.index.type": "BUCKET",
         "hoodie.bucket.index.num.buckets": "2",

@@ -16,6 +16,7 @@ from etc_policy.api.applying import REPLANS
 from etc_policy.api.project import Project
 from etc_policy.api.proofs import freshness_of
 from etc_policy.api.verifying import verify_tables
+from etc_policy.cli import apply as apply_command
 from etc_policy.errors import EngineError, SeveralErrors, StalePlanError, TableError
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.explainer import explain_plan
@@ -146,6 +147,9 @@ class Outside:
     def apply(self, policy, table, plan_id, git_sha, require_derived=lambda: None):
         self.leased.append(table.base_path)
         return self._runner(policy).apply(policy, table, plan_id, git_sha, require_derived)
+
+    def apply_between_writes(self, policy, base_path, plan_anew, git_sha):
+        return self._runner(policy).apply_between_writes(policy, base_path, plan_anew, git_sha)
 
     def _runner(self, policy):
         table = self.table(policy)
@@ -748,6 +752,62 @@ class TestOvertaken:
         assert run(etc, "p.json")[:2] == (4, {"orders_ro": ("stale", None)})
 
 
+class TestWritersThatNeverPause:
+    """A run waits for a moment between two writes; here there is one as soon as it is asked for, or never."""
+
+    @pytest.fixture
+    def moments(self, outside, monkeypatch):
+        """What `Runner.apply_between_writes` finds, and how often it was asked."""
+        asked = []
+
+        def between(policy, base_path, plan_anew, git_sha):
+            asked.append(policy.name)
+            table = outside.tables[policy.name]
+            table.state = idle(table.state)
+            planned = plan_anew()
+            if planned is None:
+                return None
+            return outside.apply(policy, planned[0], planned[1], git_sha), planned[0]
+
+        monkeypatch.setattr(outside, "apply_between_writes", between)
+        return asked
+
+    @pytest.fixture
+    def table(self, outside):
+        table = outside.tables["orders_ro"]
+        table.state = busy(table.state)
+        return table
+
+    def test_a_refused_table_is_compacted_between_two_writes(self, etc, table, moments):
+        code, out, err = etc("apply", "--at", NOON, "--yes", "--output", "json", "--select", "orders_ro")
+        report = json.loads(out)
+        assert (code, [one["status"] for one in report["tables"]], moments) == (0, ["compacted"], ["orders_ro"]), err
+        assert report["plan_id"] == table.commits[C].plan_id
+
+    def test_a_plan_that_is_overtaken_by_deletes_is_too(self, etc, outside, moments, monkeypatch):
+        """The first that is merely stale is made again without holding anybody up."""
+        outside.tables["orders_ro"].changes = [idle, idle, busy, idle, idle, busy]
+        code, found, err = run(etc, "--yes", "--select", "orders_ro")
+        assert (code, found, moments) == (0, {"orders_ro": ("compacted", "pass")}, ["orders_ro"]), err
+
+    def test_without_such_a_moment_the_table_is_refused_as_before(self, etc, outside, table, monkeypatch):
+        monkeypatch.setattr(outside, "apply_between_writes", lambda *_: None)
+        code, found = results_of(etc, "--select", "orders_ro")
+        assert (code, found["orders_ro"]["status"]) == (4, "refused")
+        assert "declare the lock file of its writers as `writer.lock`" in found["orders_ro"]["hints"][-1]
+
+    def test_who_says_no_to_the_new_plan_has_nothing_changed(self, etc, outside, table, moments, monkeypatch):
+        monkeypatch.setattr(apply_command, "_confirmed", lambda plan, **_: not plan.has_changes)
+        run(etc, "--yes", "--select", "orders_ro")
+        assert (moments, table.commits) == (["orders_ro"], {})
+
+    def test_a_saved_plan_is_never_another_one(self, etc, outside, moments):
+        etc("plan", "--at", NOON, "--out", "p.json", "--select", "orders_ro")
+        outside.tables["orders_ro"].changes = [idle, busy]
+        assert run(etc, "p.json")[0] == 4
+        assert moments == []
+
+
 class TestDeletesThatWritersKeepAddingTo:
     """Each time that deletes in file group f1 are compacted, a writer has added a log file to it meanwhile."""
 
@@ -927,7 +987,7 @@ class TestStarvation:
         )
         for _ in range(3):
             code, found = results_of(etc, "--select", "orders_ro")
-        first, second = found["orders_ro"]["hints"]
+        first, second, _ = found["orders_ro"]["hints"]
         assert (code, found["orders_ro"]["status"]) == (4, "refused")
         assert (
             f"the write that began at {began.requested} has been in flight all the time. If it has failed, end" in first

@@ -1,0 +1,153 @@
+"""How far `etc apply` gets beside writers that never pause: `python -m tests.integration.liveness --index simple --minutes 5`.
+
+Two stock writers of the soak write batch after batch, each begun as soon as the one before has ended, and nobody is killed; `etc
+apply` runs again and again. Printed are the share of runs that compact or have nothing due, how old the T is that the last
+compaction published, how the runs ended, the writers' duty and how long their batches took. At the end the writers rest, and the
+views are compared with their journals as in the soak: exit 1 and the table's folder on any difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from tests.integration.kills import exit_when_told
+from tests.integration.session import stop_spark
+from tests.integration.soak import SPARK, TICK_SECONDS, Soak
+from tests.integration.soak_batches import Batches
+from tests.integration.soak_places import place_of, start_spark_at
+from tests.integration.soak_processes import Apply, BrokenPromiseError
+from tests.integration.soak_setting import Setting
+from tests.integration.soak_writer import INDEXES
+
+DELETES = {"none": (), "key": ("key",), "ordered": ("ordered",), "both": ("key", "ordered")}
+#: From the end of a run to the next one, and from one look at how old T is to the next one.
+REST_SECONDS, LOOK_SECONDS = 5.0, 1.0
+
+
+@dataclass
+class Liveness(Soak):
+    """The soak without pauses, kills and company; times are in seconds."""
+
+    deletes: tuple[str, ...] = ()
+    ages: list[float] = field(default_factory=list)
+    batch_seconds: list[float] = field(default_factory=list)
+    busy: float = 0.0
+    rests: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.killed_share = 0.0
+        for writer in self.writers:
+            assert isinstance(writer.batches, Batches)
+            writer.batches.deletes = self.deletes
+            writer.may_be_killed = lambda _: False
+
+    def play(self, spark) -> None:
+        self._make_table()
+        ends, looked = time.monotonic() + self.setting.minutes * 60, time.monotonic()
+        while time.monotonic() < ends or self.apply:
+            self._tick_writers(paused=False)
+            self._tick_applies(starting=time.monotonic() < ends)
+            now = time.monotonic()
+            if now > looked + LOOK_SECONDS:
+                self.busy += (now - looked) * sum(writer.under_way is not None for writer in self.writers)
+                newest = self.timeline.compactions[-1:]
+                self.ages += [time.time() - one.threshold_ms / 1000 for one in newest if one.threshold_ms is not None]
+                looked = now
+            time.sleep(TICK_SECONDS)
+        self.minutes_played = (time.monotonic() - self.began) / 60
+        self.runs = dict(self.outcomes)
+        self.checkpoint(spark)
+
+    @property
+    def _is_pause(self) -> bool:
+        return False
+
+    def _wants_apply(self, now: float) -> bool:
+        return now > self.rested_since + REST_SECONDS
+
+    def _tick_writers(self, *, paused: bool) -> None:
+        for writer in self.writers:
+            began, before = writer.since, writer.under_way
+            writer.tick(paused=paused)
+            if before and writer.under_way is None:
+                self.batch_seconds.append(time.monotonic() - began)
+            writer.waits_until = 0.0
+            if before and writer.under_way is None and not paused:
+                writer.tick(paused=False)
+
+    def _end(self, apply: Apply, kind: str) -> None:
+        super()._end(apply, kind)
+        errors = (apply.folder / "stderr").read_text().splitlines()
+        for line in errors:
+            if line.startswith(("error[", "hint:")) or "planning again" in line or "lock" in line:
+                self.say(f"    {line[:240]}")
+
+    def figures(self) -> str:
+        """What the play is for."""
+        runs = sum(self.runs.values())
+        moved = sum(count for outcome, count in self.runs.items() if outcome.startswith("exit 0"))
+        ages = f"p50 {median(self.ages):.0f} s, worst {max(self.ages):.0f} s" if self.ages else "never known"
+        duty = self.busy / max(1.0, self.minutes_played * 60 * len(self.writers))
+        return (
+            f"{moved} of {runs} runs compacted or had nothing due; T is older than now by {ages} (data_latency "
+            f"{self.setting.latency_seconds} s); writers wrote {duty:.0%} of the time, a batch took p50 "
+            f"{median(self.batch_seconds):.1f} s, worst {max(self.batch_seconds):.1f} s"
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--index", choices=INDEXES, default="simple")
+    parser.add_argument("--deletes", choices=DELETES, default="both")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--writers", type=int, choices=(1, 2), default=2)
+    parser.add_argument("--hold", default="30s", help="`writer.hold` of the policy")
+    parser.add_argument("--no-lock", action="store_true", help="the policy does not name the writers' lock")
+    given = parser.parse_args()
+    exit_when_told()
+    folder = Path(tempfile.mkdtemp(prefix="liveness-")).resolve()
+    lengths, times = (given.minutes, 0), (1e9, 240.0)
+    setting = Setting(
+        folder,
+        given.index,
+        given.seed,
+        *lengths,
+        given.writers,
+        0,
+        *times,
+        "disk",
+        0.0,
+        False,
+        not given.no_lock,
+        given.hold,
+    )
+    with place_of("disk", folder, 0) as place:
+        spark = start_spark_at(place.location, SPARK, folder / "look.log")
+        soak, broken = Liveness(setting, place, deletes=DELETES[given.deletes]), None
+        try:
+            soak.play(spark)
+        except BrokenPromiseError as error:
+            broken = error
+        finally:
+            soak.stop()
+            stop_spark(spark)
+    print(soak.summary())
+    if broken:
+        print(f"BROKEN: {broken}\n  everything is kept in {folder}")
+        return 1
+    print(soak.figures())
+    shutil.rmtree(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,221 @@
+"""The table's lock, held between two writes: taken when none is in flight, and given back in time whatever happens."""
+
+import time
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+
+from etc_policy.errors import OvertakenError, RetryableError
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.policy.hudi_options import FILE_PROVIDER, PROVIDER
+from etc_policy.policy.manifest import Writer
+from etc_policy.run import lock_hold
+from etc_policy.run.file_lock import FileLock
+from etc_policy.run.lock_hold import LockHold, hold_place, take_between_writes
+from etc_policy.run.lock_holder import LockPlace
+from etc_policy.spark.table_lock import table_lock
+from etc_policy.table.state import WriteInFlight
+from tests.fakes import MemoryCompactor, MemoryTable
+from tests.unit.plan.plan_cases import instant
+from tests.unit.plan.states import NOW, POLICY, STATE, slice_of, with_slice
+
+LONG = 600.0
+LOCK = {PROVIDER: FILE_PROVIDER}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(lock_hold, "_DRAIN_SECONDS", 0.1)
+    monkeypatch.setattr(lock_hold, "_RETRY_SECONDS", 0.1)
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / ".hoodie").mkdir()
+    return tmp_path / ".hoodie" / "lock"
+
+
+@pytest.fixture
+def new_lock(path):
+    return partial(FileLock, LockPlace(path, 0), str(path.parents[1]), 0, lambda _: None)
+
+
+@pytest.fixture
+def taken(new_lock):
+    return new_lock().__enter__()
+
+
+class TestLockHold:
+    def test_it_lends_the_lock_until_it_ends(self, taken, path):
+        hold = LockHold(taken, LONG)
+        with hold.borrowed() as lock:
+            lock.require_held()
+        assert path.exists()
+        hold.end()
+        hold.end()
+        with hold.borrowed() as lock:
+            assert lock is None
+        assert not path.exists()
+
+    def test_writers_go_on_when_its_time_is_over(self, taken, path):
+        hold = LockHold(taken, 0.1)
+        _until(lambda: not path.exists())
+        with hold.borrowed() as lock:
+            assert lock is None
+
+    def test_what_is_being_written_under_the_lock_comes_to_its_end(self, taken, path):
+        hold = LockHold(taken, 0.1)
+        with hold.borrowed() as lock:
+            time.sleep(0.4)
+            assert path.exists()
+            lock.require_held()
+        _until(lambda: not path.exists())
+
+    def test_one_that_somebody_has_removed_is_not_lent_any_more(self, taken, path):
+        """A stock writer that gives up waiting does, and may have begun since."""
+        hold = LockHold(taken, LONG)
+        path.unlink()
+        path.touch()
+        _until(lambda: taken.lost)
+        with hold.borrowed() as lock:
+            assert lock is None
+        assert path.read_bytes() == b""
+
+
+class TestTakeBetweenWrites:
+    """`looks` are what is in flight at each look under the lock."""
+
+    @pytest.fixture
+    def take(self, new_lock, path):
+        def taking(*looks, wait_seconds=LONG):
+            left, held = list(looks), []
+
+            def in_flight():
+                held.append(path.exists())
+                return frozenset(left.pop(0) if len(left) > 1 else left[0])
+
+            found = take_between_writes(new_lock, LockPlace(path, 0), in_flight, wait_seconds)
+            assert all(held), "somebody could have begun beside the look"
+            return found
+
+        return taking
+
+    @pytest.mark.parametrize("looks", [[""], ["a", ""], ["ab", "b", ""]])
+    def test_it_is_taken_once_no_write_is_in_flight(self, take, path, looks):
+        lock = take(*looks)
+        lock.require_held()
+        lock.__exit__()
+        assert not path.exists()
+
+    def test_writers_that_leave_no_moment_go_on(self, take, path):
+        assert take("ab", "bc", "cd", wait_seconds=0.0) is None
+        assert not path.exists()
+
+    def test_who_wants_to_begin_is_kept_out_while_others_come_to_their_commit(self, take, monkeypatch):
+        slept = []
+        monkeypatch.setattr(lock_hold, "time", SimpleNamespace(monotonic=time.monotonic, sleep=slept.append))
+        take("a", "ab", "b", "").__exit__()
+        assert slept.count(lock_hold._DRAIN_SECONDS) == 1
+
+    def test_an_error_gives_it_back(self, new_lock, path):
+        def unread():
+            raise RetryableError("ETC450", "no answer")
+
+        with pytest.raises(RetryableError):
+            take_between_writes(new_lock, LockPlace(path, 0), unread, LONG)
+        assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("writer", "is_held"),
+    [
+        (Writer(lock=LOCK), True),
+        (Writer(lock=LOCK, hold_ms=0), False),
+        (Writer(), False),
+        (Writer(lock={PROVIDER: "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}), False),
+        (Writer(lock={PROVIDER: "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"}), False),
+    ],
+)
+def test_a_declared_lock_file_can_be_held(tmp_path, writer, is_held):
+    assert (hold_place(POLICY.model_copy(update={"writer": writer}), str(tmp_path)) is not None) == is_held
+
+
+def test_what_java_does_under_the_lock_is_done_under_the_held_one(taken, path):
+    """To take it again would wait for this very run."""
+    policy = POLICY.model_copy(update={"writer": Writer(lock=LOCK, lock_wait_ms=0)})
+    hold = LockHold(taken, LONG)
+    job = SimpleNamespace(policy=policy, base_path=str(path.parents[1]), hold=hold)
+    locked = partial(table_lock, None, job, None, None, lambda _: None)
+    for _ in range(2):
+        with locked() as require_held:
+            require_held()
+    assert path.exists()
+    hold.end()
+    with locked() as require_held:
+        require_held()
+    assert not path.exists()
+
+
+class TestApplyBetweenWrites:
+    """The plan of a table with deletes, carried out by `Runner.apply_between_writes`."""
+
+    DELETING = with_slice(
+        STATE, "f1", log_files=tuple(f._replace(has_deletes=True) for f in slice_of(STATE, "f1").log_files)
+    )
+
+    @pytest.fixture
+    def table(self):
+        return MemoryTable(self.DELETING)
+
+    @pytest.fixture
+    def apply(self, table, path):
+        policy = POLICY.model_copy(update={"writer": Writer(lock=LOCK, lock_wait_ms=0)})
+
+        def applying(policy=policy, **ports):
+            def plan_anew():
+                table.calls.append(f"plan {'under the lock' if path.exists() else ''}")
+                return build_table_plan(policy, table.state, now_ms=NOW, clock_ms=NOW), "plan-1"
+
+            return table.runner(**ports).apply_between_writes(policy, str(path.parents[1]), plan_anew, None)
+
+        return applying
+
+    def test_it_plans_and_commits_under_one_lock(self, table, apply, path):
+        held = []
+        result, plan = apply(compactor=MemoryCompactor(table, meanwhile=lambda: held.append(path.exists())))
+        assert (result.status, plan.action, held, path.exists()) == ("compacted", "compact", [True], False)
+        assert table.calls.index("lease") < table.calls.index("plan under the lock") < table.calls.index("publish")
+
+    def test_what_is_asked_before_the_commit_is_asked_all_the_same(self, table, apply, path):
+        """A writer that does not take the lock to begin, or whose wait was over."""
+
+        def begin():
+            write = WriteInFlight(instant("11:59:00"), None)
+            table.state = replace_writes(table.state, write)
+
+        with pytest.raises(OvertakenError):
+            apply(compactor=MemoryCompactor(table, meanwhile=begin))
+        assert (table.state.own_pending, table.commits, path.exists()) == (None, {}, False)
+
+    def test_without_a_lock_to_hold_nothing_is_done(self, table, apply):
+        assert apply(POLICY) is None
+        assert table.calls == []
+
+    def test_writers_that_leave_no_moment_leave_nothing_to_do(self, table, apply, path):
+        table.state = replace_writes(table.state, WriteInFlight(instant("11:59:00"), None))
+        assert apply() is None
+        assert {"publish", "plan under the lock"}.isdisjoint(table.calls)
+        assert not path.exists()
+
+
+def replace_writes(state, *writes):
+    return replace(state, writes_in_flight=writes)
+
+
+def _until(condition):
+    ends = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.02)
