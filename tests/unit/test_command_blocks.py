@@ -148,10 +148,10 @@ def test_a_daily_job_starts_when_its_partition_is_complete(project, blocks):
     written(
         table.compaction(at("10:00:00"), at("10:00:05"), done, extra={"schema": json.dumps(schema)}), at("10:00:05")
     )
-    out = shown + waited.stdout.read()
+    out = shown + waited.stdout.read() + waited.communicate(timeout=60)[0]
     assert f"closed {day}: RO complete until 2026-01-01 08:29:59.999 UTC" in " ".join(out.split())
     assert f"orders_ro  RO holds every row of {day}" in out
-    assert waited.wait(timeout=60) == 0
+    assert waited.returncode == 0
 
 
 def test_a_table_is_looked_at_before_it_is_adopted(tmp_path, blocks):
