@@ -47,9 +47,16 @@ class FileLock:
     The lease proves that a lock which etc took for the same table was left by a run that is dead.
     """
 
-    def __init__(self, place: LockPlace, base_path: str, wait_ms: int, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        place: LockPlace,
+        base_path: str,
+        wait_ms: int,
+        progress: Callable[[str], None],
+        poll_seconds: float = _POLL_SECONDS,
+    ) -> None:
         self._place, self._base, self._wait_ms, self._progress = place, local_path(base_path), wait_ms, progress
-        self._path = place.path
+        self._path, self._poll_seconds = place.path, poll_seconds
         table = sha256(str(self._base).encode()).hexdigest()[:12]
         self._own = place.path.with_name(f".lock.etc.{table}.{uuid4().hex}")
         self._content = Owner(str(self._base)).as_lock_file()
@@ -118,7 +125,7 @@ class FileLock:
             if waited - announced >= _ANNOUNCE_SECONDS:
                 announced = waited
                 self._progress(f"waiting for the lock `{self._path}`, held by {holder}")
-            time.sleep(_POLL_SECONDS)
+            time.sleep(self._poll_seconds)
 
     def _write_own(self) -> None:
         self._own.unlink(missing_ok=True)

@@ -18,9 +18,10 @@ from etc_policy.run.lock_holder import LockPlace, lock_place, read_holder
 
 #: How long writers that want to begin are kept out, so that those in flight get to their commits.
 _DRAIN_SECONDS = 2.0
-#: A stock writer tries a lock that it did not get again after as long, by default.
-_RETRY_SECONDS = 5.0
-_POLL_SECONDS = 0.02
+#: Longer than a stock writer waits by default until it tries a lock again that it did not get: else none would get it.
+_RETRY_SECONDS = 6.0
+#: How often the lock is tried: between the end of a write and the next one there is little time.
+POLL_SECONDS = 0.02
 
 
 class LockHold:
@@ -101,4 +102,4 @@ def _await_holder(place: LockPlace) -> None:
     """Return once somebody has the lock, or nobody seems to want it."""
     until = time.monotonic() + _RETRY_SECONDS
     while read_holder(place.path) is None and time.monotonic() < until:
-        time.sleep(_POLL_SECONDS)
+        time.sleep(POLL_SECONDS)

@@ -15,7 +15,7 @@ from etc_policy.plan.model import TablePlan
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.fence import Fence
 from etc_policy.run.file_lock import FileLock
-from etc_policy.run.lock_hold import LockHold, hold_place, take_between_writes
+from etc_policy.run.lock_hold import POLL_SECONDS, LockHold, hold_place, take_between_writes
 from etc_policy.run.ports import Compactor, Job, Lease, TableFiles
 from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_unfit, require_writable
 from etc_policy.run.results import TableResult, TableStatus, timed
@@ -200,7 +200,7 @@ class Runner:
             self.compactor()  # nobody waits while Spark starts
             self.progress(f"{policy.name}: writers leave no moment; waiting for one between two writes")
             wait_ms, in_flight = policy.writer.lock_wait_ms, partial(self.files.writes_in_flight, base_path)
-            take = partial(FileLock, place, base_path, wait_ms, self.progress)
+            take = partial(FileLock, place, base_path, wait_ms, self.progress, POLL_SECONDS)
             lock = take_between_writes(take, place, in_flight, wait_ms / 1000)
             if lock is None:
                 self.progress(f"{policy.name}: found none in {format_duration(wait_ms)}")

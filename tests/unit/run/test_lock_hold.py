@@ -1,8 +1,10 @@
 """The table's lock, held between two writes: taken when none is in flight, and given back in time whatever happens."""
 
+import threading
 import time
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from types import SimpleNamespace
 
 import pytest
@@ -126,6 +128,54 @@ class TestTakeBetweenWrites:
         with pytest.raises(RetryableError):
             take_between_writes(new_lock, LockPlace(path, 0), unread, LONG)
         assert not path.exists()
+
+
+class Busy(threading.Thread):
+    """A writer that never pauses: it makes the lock file to begin and to commit, as stock Hudi does, and else tries again."""
+
+    def __init__(self, path, in_flight, stop, work_seconds):
+        super().__init__(daemon=True)
+        self.path, self.in_flight, self.stop, self.work_seconds = path, in_flight, stop, work_seconds
+
+    def run(self):
+        for number in count():
+            if self.stop.is_set():
+                return
+            write = f"{id(self)} {number}"
+            self.locked(partial(self.in_flight.add, write))
+            time.sleep(self.work_seconds)
+            self.locked(partial(self.in_flight.discard, write))
+            time.sleep(0.1)  # what comes between two writes takes longer in a real one
+
+    def locked(self, step):
+        while True:
+            try:
+                self.path.open("xb").close()
+                break
+            except FileExistsError:
+                time.sleep(0.15)
+        step()
+        time.sleep(0.02)
+        self.path.unlink()
+
+
+@pytest.mark.parametrize("work_seconds", [[0.3], [0.3, 0.4], [0.2, 0.5, 0.3]])
+def test_beside_writers_that_never_pause_it_is_taken_in_the_end(path, monkeypatch, work_seconds):
+    monkeypatch.setattr(lock_hold, "_DRAIN_SECONDS", 0.5)
+    monkeypatch.setattr(lock_hold, "_RETRY_SECONDS", 0.4)
+    in_flight, stop = set(), threading.Event()
+    writers = [Busy(path, in_flight, stop, seconds) for seconds in work_seconds]
+    for writer in writers:
+        writer.start()
+    take = partial(FileLock, LockPlace(path, 0), str(path.parents[1]), 20_000, lambda _: None, lock_hold.POLL_SECONDS)
+    lock = take_between_writes(take, LockPlace(path, 0), lambda: frozenset(in_flight), 60.0)
+    stop.set()
+    assert lock is not None
+    time.sleep(0.3)
+    assert not in_flight, "somebody has begun"
+    lock.__exit__()
+    for writer in writers:
+        writer.join()
 
 
 @pytest.mark.parametrize(
