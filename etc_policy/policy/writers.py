@@ -69,7 +69,8 @@ _COMMENTS = {
         "earlier writers record none, and log files are read instead.\n"
         "Works for columns of 10-digit seconds or 13-digit milliseconds; other values (times before September 2001) are\n"
         "left out silently, also from the smallest time of a log file that holds both kinds.\n"
-        "Hudi 1.2.0 fails with it on a MERGE INTO that sets only some columns: switch it off for such a statement."
+        "Hudi 1.2.0 fails with it on a MERGE INTO that updates rows and has no WHEN NOT MATCHED THEN INSERT, whichever columns\n"
+        "it sets: switch it off for such a statement, and for one whose two clauses set the event-time column differently."
     ),
     MERGE_MODE_OF_WRITERS: "Up to Hudi 1.2 event times are recorded in this mode only; an existing table keeps the mode it has.",
     "hoodie.write.auto.upgrade": (
