@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.manifest import Frozen, Policy, digest
 from etc_policy.report.results import TableFreshness
 from etc_policy.run.results import TableResult
@@ -18,6 +19,8 @@ from etc_policy.verify.ports import Verification
 ProblemKind = Literal["limit", "partition", "run", "verification"]
 #: So many partitions of a table, and so many problems of one message, are named.
 NAMED_PARTITIONS, NAMED_PROBLEMS = 10, 20
+#: As long a line of a message may be: a reason may have what an engine says.
+MAX_LETTERS = 300
 
 
 class Problem(Frozen):
@@ -104,7 +107,7 @@ class Message(Frozen):
         """The message for people."""
         for one in self.broken[:NAMED_PROBLEMS]:
             yield f"{one.title} (since {format_time(one.since_ms)})"
-            yield from (f"    {detail}" for detail in one.details)
+            yield from (f"    {one_line(detail)[:MAX_LETTERS]}" for detail in one.details)
             yield f"    {one.command}"
         yield from (f"recovered: {title}" for title in list(self.recovered.values())[:NAMED_PROBLEMS])
         left = sum(max(0, len(many) - NAMED_PROBLEMS) for many in (self.broken, self.recovered))

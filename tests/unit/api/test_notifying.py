@@ -14,7 +14,7 @@ from aiosmtpd.smtp import AuthResult
 from etc_policy.api import notifying
 from etc_policy.api.project import Project
 from etc_policy.errors import PolicyError, SeveralErrors
-from etc_policy.report.problems import NAMED_PROBLEMS, Message, Problem, ProblemRecord
+from etc_policy.report.problems import MAX_LETTERS, NAMED_PROBLEMS, Message, Problem, ProblemRecord
 from etc_policy.run import sending
 from tests.unit.api.test_telling import Endpoint, endpoint  # noqa: F401 - a fixture
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
@@ -298,6 +298,14 @@ def test_many_problems_are_one_message_and_the_rest_is_counted():
     assert text.count("failed") == NAMED_PROBLEMS
     assert "and 80 more" in text
     assert Message(broken=many, recovered={}).title == "100 problems"
+
+
+def test_a_reason_is_one_line_of_a_message():
+    reason = "Java said\nrecovered: all is well" + 1000 * "x"
+    one = Problem(policy="p", kind="run", title="p failed", details=(reason,), command="c", since_ms=0)
+    _, said, _ = Message(broken=(one,), recovered={}).lines()
+    assert "\n" not in said
+    assert len(said) <= MAX_LETTERS + 4
 
 
 def test_what_breaks_and_recovers_between_two_messages_is_not_said():
