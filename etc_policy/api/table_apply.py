@@ -317,9 +317,10 @@ class TableApply:
 
 
 def is_held_up(table: TablePlan) -> bool:
-    """Whether writers in flight refuse a plan, or leave it too little for RO to come further."""
+    """Whether writers, or their rollbacks, refuse a plan, or leave it too little for RO to come further."""
     if table.action != "compact":
-        return table.action == "refused" and table.reason_code == "writer_in_flight"
+        rolls_back = table.pending is not None and table.pending.action == "rollback"
+        return table.action == "refused" and (table.reason_code == "writer_in_flight" or rolls_back)
     without = any(one.reason in ("due_but_behind_a_writer", "due_but_written_to") for one in table.left_out)
     before_ms, after_ms = table.watermark_before_ms, table.watermark_after_ms
     return without and before_ms is not None and after_ms is not None and after_ms <= before_ms

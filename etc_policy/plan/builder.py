@@ -42,6 +42,9 @@ from etc_policy.table.versions import CUT_VERSIONS
 
 _GROUP = attrgetter("group")
 
+#: Why a slice may be left out whose deletes by key are due.
+_EXCUSING = ("due_but_written_to", "due_but_not_chosen", "due_but_behind_a_writer")
+
 #: Hudi's default for `hoodie.time.generator.max_expected_clock_skew_ms`.
 MAX_CLOCK_SKEW_MS = 200
 
@@ -124,9 +127,8 @@ def _unknown_left_out(context: PlanningContext) -> FileSlice | None:
     Where a strategy of Hudi does not take the slice, writers keep adding to it, or one in flight is before it, a delete by key
     counts as in every watermark: as no earlier than its commit completed, less the data latency. Rows beside it are not excused.
     """
-    excusing = ("due_but_not_chosen", "due_but_behind_a_writer")
     for one in filter(context.leaves_out, context.state.slices):
-        is_excused = context.left_out.get(one.group, excusing[0]) in excusing
+        is_excused = context.left_out.get(one.group, "due_but_written_to") in _EXCUSING
         if any(f.min_event_time_ms is None and not (f.unknown_is_deletes and is_excused) for f in one.log_files):
             return one
     return None

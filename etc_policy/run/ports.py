@@ -136,7 +136,7 @@ class TableFiles(Protocol):
         """Whether the compaction at an instant has completed, and else what `wrong_schema` says at that moment."""
 
     def writes_in_flight(self, base_path: str) -> frozenset[str]:
-        """The instants of writes that have begun, and neither completed nor died."""
+        """The instants of writes that have begun, and neither completed nor died, and of rollbacks of others."""
 
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         """A compaction of etc whose commit has a file, and nothing in it; None without one."""

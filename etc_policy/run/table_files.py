@@ -77,12 +77,15 @@ class HudiFiles:
         return read_until_stable(base_path, look)
 
     def writes_in_flight(self, base_path: str) -> frozenset[str]:
-        """The instants of writes that have begun, and neither completed nor died."""
+        """The instants of writes that have begun, and neither completed nor died, and of rollbacks of others."""
         storage = open_reader(base_path)
 
         def look() -> frozenset[str]:
-            found = writes_in_flight(storage, timeline_of(base_path))
-            return frozenset(write.requested for write in found if write.may_live)
+            timeline = timeline_of(base_path)
+            latest = map(timeline.latest, timeline.files)
+            rollbacks = (one.requested for one in latest if one.state != "completed" and one.action == "rollback")
+            writes = (write.requested for write in writes_in_flight(storage, timeline) if write.may_live)
+            return frozenset((*writes, *rollbacks))
 
         return read_until_stable(base_path, look)
 

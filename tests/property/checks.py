@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from zoneinfo import ZoneInfo
 
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.model import TablePlan
+from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import FileSlice, TableState
 from tests.property.expected_cut import (
     broken_rules,
@@ -93,7 +95,8 @@ def check_beside_living_writers(data: bytes) -> None:
     due = due_slices(state, history.threshold)
     possible = [one for one in due if _can_be_cut(history, state, one, min(writers))]
     if plan.action != "compact":
-        unknown = any(log.min_event_time_ms is None for one in due for log in one.log_files)
+        logs = [log for one in due for log in one.log_files]
+        unknown = any(log.min_event_time_ms is None and not log.unknown_is_deletes for log in logs)
         excused = must_be_refused(state) or policy.hudi_options or plan.reason_code == "too_young" or unknown
         assert plan.action == "nothing_due" or not possible or excused, (
             f"{plan.reason}, though {possible[0].file_id} could be compacted"
@@ -111,9 +114,12 @@ def check_beside_living_writers(data: bytes) -> None:
         if (one.partition, one.file_id) not in chosen
         for log in one.log_files
     ]
-    known = [log.min_event_time_ms for log in left if log.min_event_time_ms is not None]
-    assert len(known) == len(left), "a log file of unknown event time is left out"
-    assert plan.threshold_ms == min([history.threshold, *(event - 1 for event in known)]), "T is not what is left out"
+    bounds = [history.threshold]
+    for log in left:
+        assert log.min_event_time_ms is not None or log.unknown_is_deletes, "a row of unknown event time is left out"
+        happened = instant_to_ms(log.completed, ZoneInfo(history.zone)) - LATENCY_MS  # of a delete by key
+        bounds.append((happened if log.min_event_time_ms is None else log.min_event_time_ms) - 1)
+    assert plan.threshold_ms == min(bounds), "T is not what is left out"
     history.threshold = plan.threshold_ms
     check_readers(history, plan)
 

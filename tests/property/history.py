@@ -292,6 +292,7 @@ def _slice_of(partition: str, file_id: str, found: Slice) -> FileSlice:
                 completed=instant_text(log.known_completion),
                 min_event_time_ms=log.min_event,
                 has_deletes=log.has_deletes,
+                unknown_is_deletes=log.min_event is None and all(record.event is None for record in log.records),
             )
             for log in logs
         ),

@@ -146,6 +146,8 @@ MUTATIONS: dict[str, Broken] = {
         watermark, "event_time_bound", lambda log, *_: (log.min_event_time_ms or 2**60, False)
     ),
     "C before a writer in flight": replaced(builder, "closed_before", lambda slices, *_: slices),
+    "deletes by key may lie behind a writer": replaced(builder, "_EXCUSING", ()),
+    "nothing else unknown may": replaced(builder, "_unknown_left_out", lambda _: None),
     "T without what is left out": replaced(builder, "_complete_without", lambda context: context.threshold_ms),
     "the oldest events first within a budget": replaced(builder, "within_budget", newest_first),
     "no more than the budget": replaced(builder, "within_budget", lambda slices, *_: (slices, None)),

@@ -784,6 +784,14 @@ class TestWritersThatNeverPause:
         assert (code, [one["status"] for one in report["tables"]], moments) == (0, ["compacted"], ["orders_ro"]), err
         assert report["plan_id"] == table.commits[C].plan_id
 
+    def test_so_is_one_in_which_a_write_that_failed_is_being_rolled_back(self, etc, outside, moments, monkeypatch):
+        table = outside.tables["orders_ro"]
+        before, pending = table.state, Instant(instant("11:59:00"), "rollback", "inflight")
+        table.state = replace(before, instants=(*before.instants, pending))
+        monkeypatch.setitem(globals(), "idle", lambda _: before)
+        code, found, err = run(etc, "--yes", "--select", "orders_ro")
+        assert (code, found, moments) == (0, {"orders_ro": ("compacted", "pass")}, ["orders_ro"]), err
+
     def test_a_plan_that_is_overtaken_by_deletes_is_too(self, etc, outside, moments, monkeypatch):
         """The first that is merely stale is made again without holding anybody up."""
         outside.tables["orders_ro"].changes = [idle, idle, busy, idle, idle, busy]

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from etc_policy.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.run.table_files import HudiFiles
 from etc_policy.table.state import WriteInFlight
 from tests.unit.hudi.reading import OURS, read
 from tests.unit.hudi.table_folder import COMMIT_SCHEMA, at, avro, base, commit_metadata, log
@@ -73,3 +74,14 @@ def test_a_bulk_insert_may_add_to_any_and_a_compaction_is_no_write(begun):
 def test_one_that_has_completed_is_not_in_flight(begun):
     begun.commit(BEGAN, at("10:00:06"), log("f1"))
     assert read(begun).writes_in_flight == ()
+
+
+def test_what_a_moment_between_two_writes_waits_for(begun):
+    """Writes that live, and rollbacks: a plan beside one is refused."""
+    files, base_path = HudiFiles(), str(begun.base)
+    assert files.writes_in_flight(base_path) == {BEGAN}
+    begun.file(at("10:00:07"), ".rollback.inflight")
+    assert files.writes_in_flight(base_path) == {BEGAN, at("10:00:07")}
+    beat(begun, WRITER_HEARTBEAT_TOLERANCE_SECONDS + 60)
+    begun.rollback(at("10:00:07"), at("10:00:08"))
+    assert files.writes_in_flight(base_path) == set()
