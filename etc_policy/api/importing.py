@@ -19,9 +19,9 @@ from etc_policy.api.one_table import outcomes_of
 from etc_policy.errors import EtcError, PolicyError, TableError, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.errors.plain_text import one_line
+from etc_policy.policy.files import MARK
 from etc_policy.policy.locations import location_fault, location_identity, resolve_location
 from etc_policy.policy.manifest import Policy
-from etc_policy.policy.questions import MARK
 from etc_policy.policy.yaml_marks import load_marked
 from etc_policy.report.imports import DriftedKey, ImportedTable, ImportReport
 from etc_policy.table.instants import instant_to_ms

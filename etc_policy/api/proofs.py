@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from etc_policy.plan.model import TablePlan
 from etc_policy.policy.manifest import Level, Policy, VerifyLevel, digest
 from etc_policy.run.results import TableResult
-from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Proofs, Unproven
+from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Proof, Proofs, Unproven, with_proof
 from etc_policy.table.formats import count_of, format_time, iso_time
 from etc_policy.table.history import TableHistory, is_of_column, promise_of
 from etc_policy.table.log_witness import in_words, misrecorded_in, still_there
-from etc_policy.table.proof import Proof, with_proof
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.wiring import clock_ms
 

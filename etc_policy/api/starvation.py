@@ -11,7 +11,7 @@ from etc_policy.plan.rules import Passes, passing
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Refusals
 from etc_policy.table.formats import count_of, format_time
-from etc_policy.table.versions import CUT_VERSIONS
+from etc_policy.table.state import CUT_VERSIONS
 
 #: As many refusals in a row are no accident any more.
 REFUSALS_BEFORE_ADVICE = 3

@@ -33,8 +33,7 @@ from etc_policy.run.fence import WRITER_WAIT_SECONDS
 from etc_policy.run.results import TableResult, timed
 from etc_policy.table.double_keys import exposed_in
 from etc_policy.table.formats import iso_time
-from etc_policy.table.state import GroupKey, TableState
-from etc_policy.table.versions import CUT_VERSIONS
+from etc_policy.table.state import CUT_VERSIONS, GroupKey, TableState
 from etc_policy.table.watermark import watermark_of
 from etc_policy.verify.evidence import Evidence
 from etc_policy.wiring import Environment, clock_ms, resolve_table

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from etc_policy.cli.main import guarded
 from etc_policy.cli.messages import configure
+from etc_policy.cli.opening import Progress
 from etc_policy.cli.printing import text_width
-from etc_policy.cli.progress import Progress
 from etc_policy.cli.terminal import prepare_streams, print_text
 from etc_policy.errors import UsageError
 from etc_policy.errors.codes import Code

@@ -26,7 +26,7 @@ class MomentType(click.ParamType[datetime]):
         """The moment."""
         if isinstance(value, datetime):
             return value
-        from etc_policy.api.moments import EPOCH, moment_fault  # what it takes along is not needed by most commands
+        from etc_policy.api.arguments import EPOCH, moment_fault  # what it takes along is not needed by most commands
 
         text = str(value).strip()
         moment = int(text) if re.fullmatch(r"-?[0-9]{1,16}", text) else self._parse(text, param, ctx)

@@ -14,8 +14,7 @@ from etc_policy.hudi.layout import ETC_FOLDER
 from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.policy.quantities import MAX_MS
 from etc_policy.storage.shared_file import change_shared, read_shared
-from etc_policy.table.apply_state import ApplyState, Misrecorded, Proofs, Refusals, Unproven
-from etc_policy.table.proof import Proof
+from etc_policy.table.apply_state import ApplyState, Misrecorded, Proof, Proofs, Refusals, Unproven
 
 _FILE = f"{ETC_FOLDER}/memory.json"
 

@@ -16,8 +16,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.hudi.commits import CommitMetadata, decode_commit, decode_metadata
 from etc_policy.hudi.history import CompletedWrite
 from etc_policy.hudi.plan_file import expected_bytes
-from etc_policy.hudi.read_once import read_once
-from etc_policy.hudi.timeline import Timeline
+from etc_policy.hudi.timeline import Timeline, read_once
 from etc_policy.hudi.values import bytes_of, load_json, pairs_of, time_of
 from etc_policy.storage.port import TableReader
 from etc_policy.table.state import CompactionRecord

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Any, BinaryIO
 
 from etc_policy.hudi import blocks as log_blocks
-from etc_policy.hudi.avro_columns import find_column, value_at
 from etc_policy.hudi.avro_file import MAX_SCHEMA_BYTES
 from etc_policy.hudi.avro_records import RecordSchemas, record_schemas, records_of
+from etc_policy.hudi.avro_schema import find_column, value_at
 from etc_policy.hudi.blocks import Block, read_blocks
 from etc_policy.hudi.deletes import ordering_values
 from etc_policy.hudi.event_time_values import TimeOf, kind_of, time_reader

@@ -22,8 +22,7 @@ from etc_policy.table.formats import count_of, format_bytes
 from etc_policy.table.history import TableHistory, WriteKey
 from etc_policy.table.impossible_times import latest_in, with_impossible
 from etc_policy.table.log_witness import NOT_THERE, misrecorded_in, path_of, with_true_times
-from etc_policy.table.state import FileSlice, LogFile, LogWitness, TableState, UnreadableTime
-from etc_policy.table.versions import CUT_VERSIONS
+from etc_policy.table.state import CUT_VERSIONS, FileSlice, LogFile, LogWitness, TableState, UnreadableTime
 
 #: Beyond so many bytes the reading is announced, and again after as many more.
 ANNOUNCED_BYTES = 256 * 1024 * 1024

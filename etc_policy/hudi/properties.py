@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.java_properties import parse_properties
 from etc_policy.hudi.layout import parse_instant_file, timeline_folder
 from etc_policy.hudi.stable_reading import table_errors
+from etc_policy.plan.bundles import OF_HUDI_0
 from etc_policy.storage.port import TableReader
 
 #: Hudi deletes and rewrites the file to change it, beside a backup: read it again this often, so many seconds apart.
@@ -211,3 +212,115 @@ def updates_in_part(properties: Mapping[str, str]) -> bool:
     return (
         mode == "CUSTOM" or (strategy or properties.get(STRATEGY_OF_HUDI_0, EVENT_TIME_STRATEGY)) != EVENT_TIME_STRATEGY
     )
+
+
+_BLANKS = " \t\f"
+_KEY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def write_properties(pairs: Mapping[str, str]) -> str:
+    """The text of a file, sorted by key."""
+    return "".join(f"{escaped(key)}={escaped(pairs[key])}\n" for key in sorted(pairs))
+
+
+def escaped(text: str) -> str:
+    """A key or a value as a file has it."""
+    for plain, written in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"), ("\f", "\\f")):
+        text = text.replace(plain, written)
+    for character in " :=#!":
+        text = text.replace(character, f"\\{character}")
+    return text
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """The pairs of a file; of one key the last counts."""
+    pairs: dict[str, str] = {}
+    for line in _whole_lines(text):
+        found = _KEY.match(line)
+        if found is not None:  # it always is: a key may be empty
+            pairs[_unescaped(found[1])] = _unescaped(line[found.end() :])
+    return pairs
+
+
+def _whole_lines(text: str) -> list[str]:
+    """The lines that hold something, each with those that it goes on in."""
+    whole: list[str] = []
+    goes_on = False
+    for line in re.split(r"\r\n|\r|\n", text):
+        content = line.lstrip(_BLANKS)
+        if not goes_on and (not content or content[0] in "#!"):
+            continue
+        went_on, goes_on = goes_on, (len(content) - len(content.rstrip("\\"))) % 2 == 1
+        part = content[:-1] if goes_on else content
+        if went_on:
+            whole[-1] += part
+        else:
+            whole.append(part)
+    return whole
+
+
+def _unescaped(text: str) -> str:
+    """Java writes a character beyond 16 bits as two halves; a half alone is no character."""
+    halves = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _LETTERS.get(found[2], found[2]), text)
+    return halves if halves.isascii() else halves.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+_MODE, _PARTIAL = "hoodie.record.merge.mode", "hoodie.table.partial.update.mode"
+_ORDERING_OF_HUDI_1_0, _FIRST_OF_HUDI_1 = "hoodie.table.precombine.field", 8
+_RULE = "hoodie.record.merge.property."
+_BY_PAYLOAD = "00000000-0000-0000-0000-000000000000"
+_KNOWN_STRATEGIES = (EVENT_TIME_STRATEGY, COMMIT_TIME_STRATEGY, _BY_PAYLOAD)
+#: What Hudi itself takes for a mode, so that it says nothing more.
+_USUAL = {
+    "EVENT_TIME_ORDERING": "DefaultHoodieRecordPayload",
+    "COMMIT_TIME_ORDERING": "OverwriteWithLatestAvroPayload",
+}
+#: The first table version whose rows are merged by modes alone, whatever payload class the table was made with.
+_MODES_ALONE = 9
+
+
+def merging_of(properties: Mapping[str, str]) -> str:
+    """The table's version, mode or payload, ordering and rules, in words; names of columns and their values are not in it."""
+    return ", ".join(_parts(properties))
+
+
+def _parts(properties: Mapping[str, str]) -> Iterator[str]:
+    version = int(properties["hoodie.table.version"])
+    yield f"table version {version}{_makers(properties, version)}"
+    yield from _ways(properties, version)
+    count = len(ordering_fields(properties))
+    yield ("no ordering field", "one ordering field")[count] if count < 2 else "several ordering fields"
+    rules = sorted(key.removeprefix(_RULE) for key in properties if key.startswith(_RULE))
+    if rules:
+        yield f"with {' and '.join(rules)}"
+
+
+def _makers(properties: Mapping[str, str], version: int) -> str:
+    """Which releases make tables with such properties, as far as these tell it; empty for later ones, or where they do not."""
+    if version < _FIRST_OF_HUDI_1 and MERGE_STRATEGY not in properties:
+        return f" {OF_HUDI_0}"
+    return " of Hudi 1.0" if _ORDERING_OF_HUDI_1_0 in properties else ""
+
+
+def _ways(properties: Mapping[str, str], version: int) -> Iterator[str]:
+    mode, strategy = properties.get(_MODE), properties.get(MERGE_STRATEGY) or properties.get(STRATEGY_OF_HUDI_0)
+    if mode is not None and mode in _USUAL:
+        yield mode
+    if properties.get(_PARTIAL):
+        yield properties[_PARTIAL]
+    if strategy and strategy not in _KNOWN_STRATEGIES:
+        yield f"merge strategy {strategy}"
+    payload = _short(properties.get(PAYLOAD) or "")
+    if version >= _MODES_ALONE and mode in _USUAL:
+        return
+    if payload and payload != _USUAL.get(mode or ""):
+        yield payload
+    elif not payload and mode not in _USUAL:
+        yield "no payload"
+
+
+def _short(payload: str) -> str:
+    """The class without its package, where that is Hudi's own."""
+    return payload.rpartition(".")[2] if payload.startswith("org.apache.hudi.") else payload

@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 import errno
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from threading import Lock
 from time import sleep
 from traceback import clear_frames
 from typing import TypeVar
 
 from etc_policy.errors import EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.garbage import no_garbage_collection
 from etc_policy.hudi.values import UNKNOWN_FORM, unknown_form
+
+_LOCK = Lock()
+#: One for each that is inside, in any thread: whether Python looked for garbage when it came.
+_INSIDE: list[bool] = []
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Reading and planning make objects by the million and no cycles: looking for those takes up to a third of the time.
+
+    It is one switch for all threads: the last that leaves puts it back to what the first has found.
+    """
+    with _LOCK:
+        _INSIDE.append(_INSIDE[0] if _INSIDE else gc.isenabled())
+        gc.disable()
+    try:
+        yield
+    finally:
+        with _LOCK:
+            was_enabled = _INSIDE.pop()
+            if was_enabled and not _INSIDE:
+                gc.enable()
+
 
 #: A file may be archived or cleaned between the listing and its reading: read again this often.
 ATTEMPTS = 4

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 from etc_policy.errors import EtcError, TableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.avro_columns import find_column, leaf_names
-from etc_policy.hudi.event_column import newest_fields, type_name
+from etc_policy.hudi.avro_schema import find_column, leaf_names
 from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.stable_reading import read_until_stable
-from etc_policy.hudi.table_commits import is_write
+from etc_policy.hudi.table_commits import is_write, newest_fields, type_name
 from etc_policy.hudi.timeline import read_timeline
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import OWN_FOLDER, TableReader

@@ -5,26 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from etc_policy.hudi.archive import Archive
-from etc_policy.hudi.commit_facts import CommitFacts, KeptFacts
-from etc_policy.hudi.compactions import compactions_before_8, own_compactions, own_pending
+from etc_policy.hudi.commits import CommitFacts, KeptFacts
 from etc_policy.hudi.completion_times import metadata_timeline, read_wrong_times
-from etc_policy.hudi.event_column import column_type_of
-from etc_policy.hudi.evolved_schema import with_schemas
-from etc_policy.hudi.history import MAX_ARCHIVED, completed_write, table_history
-from etc_policy.hudi.latest_slices import latest_slices
+from etc_policy.hudi.history import (
+    MAX_ARCHIVED,
+    compactions_before_8,
+    completed_write,
+    own_compactions,
+    own_pending,
+    table_history,
+)
 from etc_policy.hudi.layout import InstantFile
 from etc_policy.hudi.log_facts import NO_TRUST
-from etc_policy.hudi.merging import merging_of
 from etc_policy.hudi.properties import (
     PROPERTIES,
     merges_in_any_order,
+    merging_of,
     metadata_partitions,
     names_in,
     read_properties,
     updates_in_part,
 )
+from etc_policy.hudi.slices import latest_slices
 from etc_policy.hudi.stable_reading import Result, read_until_stable
-from etc_policy.hudi.table_commits import TableCommits, is_write, read_commits
+from etc_policy.hudi.table_commits import TableCommits, column_type_of, is_write, read_commits, with_schemas
 from etc_policy.hudi.timeline import (
     Timeline,
     all_times,

@@ -1,22 +1,119 @@
-"""One reading of a table's timeline with the commits on it, from which its state and its past are made."""
+"""One reading of a table's timeline with the commits on it, from which its state and its past are made.
+
+It says what type the event-time column has, whether the times that commits recorded are of it, and which schema is evolved:
+that which commits of tables with schema on read carry on, and by which Hudi reads and merges.
+See facts: schema-of-the-cut. Beside the timeline Hudi keeps all versions of it, in which a column has one number under all its
+names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo
 
+from etc_policy.errors import TableError
+from etc_policy.errors.codes import Code
 from etc_policy.hudi.archive import Archive
-from etc_policy.hudi.commit_facts import CommitFacts
-from etc_policy.hudi.commits import CommitMetadata
-from etc_policy.hudi.event_column import column_type_of, trust_of
+from etc_policy.hudi.avro_schema import find_column
+from etc_policy.hudi.commits import CommitFacts, CommitMetadata, decode_metadata
 from etc_policy.hudi.history import CompletedWrite, completed_write
 from etc_policy.hudi.layout import InstantFile
-from etc_policy.hudi.log_facts import CommitWrites, Trust
-from etc_policy.hudi.read_once import read_once
-from etc_policy.hudi.timeline import Timeline, read_timeline, require_one_end, require_times
+from etc_policy.hudi.log_facts import CommitWrites, Trust, hides_deletes_of
+from etc_policy.hudi.properties import updates_in_part
+from etc_policy.hudi.timeline import Timeline, read_once, read_timeline, require_one_end, require_times
+from etc_policy.hudi.values import list_of, load_json, text_of
+from etc_policy.hudi.zones import table_zone
 from etc_policy.policy.manifest import EventTime
 from etc_policy.storage.port import TableReader, TreeLister
 from etc_policy.table.history import WRITES
+from etc_policy.table.state import HIDDEN, Instant, Lacking, find_lacking
+
+_TIME_TYPES = frozenset(
+    {"int", "long", "string", "date", "timestamp-millis", "timestamp-micros"}
+    | {"timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros"}
+)
+_TYPES_OF_KEYS = {"unit": ("int", "long", "string"), "format": ("string",)}
+#: Columns that an error names at most.
+_NAMED = 50
+#: What a streamer writes while it knows of no schema.
+_NO_SCHEMA = '"null"'
+
+
+def trust_of(layout: int, properties: Mapping[str, str], event_time: EventTime, column_type: str | None) -> Trust:
+    """How far write stats are to be believed; on layout 1 no commit's event times can be matched to a log file."""
+    times = layout >= 2 and _is_tracked(event_time, column_type)
+    return Trust(
+        times,
+        deletes=not hides_deletes_of(properties),
+        bounds=not updates_in_part(properties),
+        zone=ZoneInfo(table_zone(properties)),
+        max_ahead_ms=event_time.ahead_ms,
+    )
+
+
+def _is_tracked(event_time: EventTime, column_type: str | None) -> bool:
+    """Whether the event times that the writer recorded are the policy's: it reads 10-digit s or 13-digit ms.
+
+    See facts: commit-event-times. Of micro- or nanoseconds it drops those of today, and misreads some of 1970.
+    """
+    if not event_time.trust_commit_metadata or event_time.format is not None or event_time.unit == "us":
+        return False
+    if column_type is not None and column_type.endswith(("-micros", "-nanos")):
+        return False
+    return column_type != "string" or event_time.unit is not None
+
+
+def column_type_of(event_time: EventTime, commits: Mapping[str, CommitMetadata], base: str) -> str | None:
+    """The Avro type of the event-time column in the newest schema; None where no commit carries a schema."""
+    fields = newest_fields(commits, base)
+    if fields is None:
+        return None
+    column = event_time.column
+    found = find_column(fields, column)
+    if found is not None:
+        return _time_type(type_name(found[1]), event_time, base)
+    known = [name for name in (text_of(field["name"]) for field in fields) if not name.startswith("_hoodie")]
+    names = ", ".join([*known[:_NAMED], *(["..."] if len(known) > _NAMED else [])])
+    hint = f"its columns are {names}"
+    raise TableError(
+        Code.NO_EVENT_TIME_COLUMN, f"table `{base}` has no column `{column}` to take event times from", hint=hint
+    )
+
+
+def newest_fields(commits: Mapping[str, CommitMetadata], base: str) -> list[Any] | None:
+    """The columns of the newest schema; None where no commit carries one."""
+    for requested in sorted(commits, reverse=True):
+        schema = commits[requested].extra.get("schema")
+        if schema and schema != _NO_SCHEMA:
+            return list_of(decode_metadata(schema.encode(), f"{base}: the schema in {requested}").get("fields"))
+    return None
+
+
+def _time_type(column_type: str, event_time: EventTime, base: str) -> str:
+    """The column's type, if its values can be times, and can be read as the policy says."""
+    said = f"column `{event_time.column}` of table `{base}` is of type {column_type}"
+    if column_type not in _TIME_TYPES:
+        hint = "name a column of timestamps, dates, integers or strings in `event_time_column`"
+        raise TableError(Code.NOT_A_TIME_COLUMN, f"{said}, which cannot be read as a time", hint=hint)
+    for key, types in _TYPES_OF_KEYS.items():
+        if getattr(event_time, key) is not None and column_type not in types:
+            message = f"{said}, and `{key}` is for columns of type {', '.join(types)}"
+            raise TableError(Code.NOT_A_TIME_COLUMN, message, hint=f"remove `{key}` from `event_time_column`")
+    return column_type
+
+
+def type_name(avro_type: Any) -> str:
+    """The name of a column's Avro type: its logical type where it has one."""
+    if isinstance(avro_type, list):
+        return type_name(next((t for t in avro_type if t != "null"), "null"))
+    if isinstance(avro_type, dict):
+        return str(avro_type.get("logicalType") or avro_type["type"])
+    return str(avro_type)
 
 
 @dataclass(frozen=True)
@@ -70,3 +167,90 @@ def read_commits(
 def is_write(file: InstantFile) -> bool:
     """Whether it is that of a completed write, of rows or of a service."""
     return file.state == "completed" and file.action in WRITES
+
+
+#: The pair of a commit's metadata by which tables with schema on read know names and types that columns had before.
+EVOLVED_SCHEMA = "latest_schema"
+_VERSIONS_FOLDER = ".hoodie/.schema"
+_VERSIONS_FILE = re.compile(r"(?P<instant>\d{14,17})(?:_\d+)?\.schemacommit")
+#: Where a version says the number of a column, of the elements of a list and of the keys and values of a map.
+_NUMBERS = {"fields": "id", "element": "element_id", "key": "key_id", "value": "value_id"}
+
+
+def evolved_schema_before(timeline: Timeline, instant: str) -> str:
+    """The schema that the last completed write requested before an instant carries; empty where it carries none."""
+    before = max((one for one in _writes(timeline) if one < instant), default=None)
+    return timeline.commit(before).extra.get(EVOLVED_SCHEMA, "") if before is not None else ""
+
+
+def with_schemas(timeline: Timeline) -> tuple[Instant, ...]:
+    """All instants, where completed writes have the names of the schemas that they carry."""
+    names = _names(timeline, _writes(timeline))
+    return tuple(replace(one, schema=names.get(one.requested, "")) for one in timeline.instants())
+
+
+def lacking_at(timeline: Timeline, instant: str) -> Lacking | None:
+    """Why a compaction at an instant would not merge by the table's schema, of what was requested since and the last before."""
+    writes = sorted(one for one in _writes(timeline) if one != instant)
+    last = sum(one < instant for one in writes) - 1
+    seen = writes[max(last, 0) :]
+    timeline.expect(timeline.latest(one) for one in seen)
+    names = _names(timeline, seen)
+    return find_lacking((Instant(one, "commit", "completed", schema=names[one]) for one in seen), instant)
+
+
+def _writes(timeline: Timeline) -> Iterator[str]:
+    return (one for one in timeline.completions if is_write(timeline.latest(one)))
+
+
+def _names(timeline: Timeline, writes: Iterable[str]) -> dict[str, str]:
+    """The name of the schema that each of the writes carries: HIDDEN for none where that loses values, else empty."""
+    names = {one: _name_of(timeline.commit(one).extra.get(EVOLVED_SCHEMA, "")) for one in writes}
+    altered = _altered_from(timeline) if "" in names.values() else None
+    if altered is None:
+        return names
+    return {one: name or (HIDDEN if one > altered else "") for one, name in names.items()}
+
+
+@lru_cache(maxsize=256)
+def _name_of(schema: str) -> str:
+    """A short text that is another one for another schema: mostly all commits carry the same."""
+    return hashlib.sha256(schema.encode(errors="surrogatepass")).hexdigest()[:16] if schema else ""
+
+
+def _altered_from(timeline: Timeline) -> str | None:
+    """The instant of the first version of a schema that has lost or changed columns since; None where columns were only added."""
+    try:
+        names = timeline.storage.names(_VERSIONS_FOLDER)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    found = ((match["instant"], name) for name in names if (match := _VERSIONS_FILE.fullmatch(name)))
+    first = timeline.first_active or ""
+    newest = max(((at, name) for at, name in found if at in timeline.completions or at < first), default=None)
+    if newest is None:
+        return None
+    return _first_altered(timeline.storage.read(f"{_VERSIONS_FOLDER}/{newest[1]}"), newest[0])
+
+
+def _first_altered(content: bytes, otherwise: str) -> str | None:
+    """As `_altered_from`, of all versions as Hudi keeps them; `otherwise` where these have another form."""
+    try:
+        versions = {int(one["version_id"]): _columns(one) for one in load_json(content)["schemas"]}
+        newest = versions[max(versions)]
+        if all(one.items() <= newest.items() for one in versions.values()):
+            return None
+        return str(min(version for version in versions if version))
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        return otherwise
+
+
+def _columns(kind: Any, path: str = "") -> dict[str, tuple[int, str]]:
+    """Number and type by path of each column, also within others."""
+    found: dict[str, tuple[int, str]] = {}
+    for part, number in _NUMBERS.items():
+        inner = kind.get(part) if isinstance(kind, dict) else None
+        for one in inner if isinstance(inner, list) else [{**kind, "type": inner, "name": part}] if inner else ():
+            below, own = f"{path}.{one['name']}", one["type"]
+            found[below] = int(one[number]), own if isinstance(own, str) else str(own["type"])
+            found |= _columns(own, below)
+    return found

@@ -5,22 +5,40 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.commit_facts import CommitFacts
-from etc_policy.hudi.commits import CommitMetadata, decode_commit, decode_metadata
+from etc_policy.hudi.commits import CommitFacts, CommitMetadata, decode_commit, decode_metadata
 from etc_policy.hudi.layout import InstantFile, parse_data_file, parse_instant_file, timeline_folder
-from etc_policy.hudi.read_once import read_once
 from etc_policy.hudi.values import time_of
 from etc_policy.storage.port import TableReader
 from etc_policy.table.history import WRITES
 from etc_policy.table.state import WRITE_ACTIONS, Instant, InstantState
+
+T = TypeVar("T")
+
+
+class read_once(Generic[T]):  # noqa: N801 - a decorator, as `property` is
+    """Like `cached_property`, which before Python 3.12 has one lock for all instances: tables that are read side by side would
+    wait for each other's files.
+    """
+
+    def __init__(self, read: Callable[[Any], T]) -> None:
+        self._read, self.__doc__ = read, read.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> T:
+        """The value, which hides this property from now on."""
+        value = instance.__dict__[self._name] = self._read(instance)
+        return value
+
 
 _STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
 #: The operation of a clustering, as its commit names it.

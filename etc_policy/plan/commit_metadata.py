@@ -10,7 +10,8 @@ from etc_policy import __version__
 from etc_policy.plan.carry import CARRIED, carried_text
 from etc_policy.plan.model import TablePlan
 from etc_policy.policy.manifest import GitState
-from etc_policy.table.commit_keys import (
+from etc_policy.table.formats import FIRST_MS, LAST_MS
+from etc_policy.table.history import (
     FINGERPRINT,
     GIT_DIRTY,
     GIT_SHA,
@@ -25,7 +26,6 @@ from etc_policy.table.commit_keys import (
     WATERMARK_BEFORE,
     WITHDRAWN,
 )
-from etc_policy.table.formats import FIRST_MS, LAST_MS
 from etc_policy.table.state import CompactionRecord
 
 #: What `git describe --dirty` adds to a commit whose files were changed since.

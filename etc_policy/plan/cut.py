@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from etc_policy.plan.model import Move
-from etc_policy.table.evolved_schema import find_lacking
 from etc_policy.table.formats import count_of
 from etc_policy.table.instants import add_ms
-from etc_policy.table.state import WRITE_ACTIONS, FileSlice, Instant, LogFile, Slices
+from etc_policy.table.state import WRITE_ACTIONS, FileSlice, Instant, LogFile, Slices, find_lacking
 
 #: Completed actions that decide which slices exist: C must lie after those that touched a chosen slice (facts: after-services).
 SERVICE_ACTIONS = frozenset({"commit", "replacecommit", "logcompaction", "rollback", "restore"})

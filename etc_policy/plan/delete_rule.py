@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from etc_policy.plan.model import Operation
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.double_keys import SEES_LOG_FILES
-from etc_policy.table.state import FileSlice, GroupKey, TableState, WriteInFlight
-from etc_policy.table.versions import CUT_VERSIONS
+from etc_policy.table.state import CUT_VERSIONS, FileSlice, GroupKey, TableState, WriteInFlight
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from etc_policy.plan.pace import pace_again
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.formats import FIRST_MS, LAST_MS, format_time
 from etc_policy.table.instants import CLOCK_TOLERANCE_MS, instant_from_ms, instant_to_ms, parse_instant
-from etc_policy.table.state import FileSlice, TableState
-from etc_policy.table.versions import CUT_VERSIONS
+from etc_policy.table.state import CUT_VERSIONS, FileSlice, TableState
 
 _MARGIN_MS = 7 * 86_400_000
 _INSTANT = re.compile(r"[0-9]{17}")

@@ -19,7 +19,7 @@ from etc_policy.table.formats import (
     labelled,
     rows_of,
 )
-from etc_policy.table.versions import CUT_VERSIONS
+from etc_policy.table.state import CUT_VERSIONS
 
 _ACTIONS = {"compact": "compact", "nothing_due": "nothing due", "refused": "refused"}
 

@@ -8,8 +8,7 @@ from itertools import groupby
 from etc_policy.plan.model import UNREAD_VERSION, Move, Operation, SkippedSlice, SkippedSlices, SkipReason, TablePlan
 from etc_policy.plan.pace_explanation import CHOSEN, MERGED, why_now
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
-from etc_policy.table.state import path_below
-from etc_policy.table.versions import CUT_VERSIONS
+from etc_policy.table.state import CUT_VERSIONS, path_below
 
 #: (label, text); an empty label goes on with the one before it.
 Row = tuple[str, str]

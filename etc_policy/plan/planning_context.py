@@ -15,8 +15,7 @@ from etc_policy.plan.stock_choice import stock_choice
 from etc_policy.policy.manifest import OTHER_GRANULARITY, Policy
 from etc_policy.table.double_keys import SEES_LOG_FILES
 from etc_policy.table.partitions import closing_slices, is_in
-from etc_policy.table.state import FileSlice, GroupKey, LogFile, TableState
-from etc_policy.table.versions import WHOLE_SLICE_VERSIONS
+from etc_policy.table.state import WHOLE_SLICE_VERSIONS, FileSlice, GroupKey, LogFile, TableState
 from etc_policy.table.watermark import Watermark, watermark
 
 

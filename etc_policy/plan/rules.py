@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 
 from etc_policy.errors.codes import Code
-from etc_policy.plan import refusals, staleness, time_refusals
+from etc_policy.plan import refusals, staleness
 from etc_policy.plan.cut import archive_passed
 from etc_policy.plan.delete_rule import find_overtaken
 from etc_policy.plan.model import TablePlan
@@ -139,12 +139,10 @@ RULES: tuple[Rule, ...] = (
     Rule("unreadable_times", _of_table(refusals.unreadable_times), damage=Damage.CONTENT),
     Rule("impossible_times", _of_table(refusals.impossible_times), damage=Damage.CONTENT),
     Rule("unbounded_event_times", _of_table(refusals.unbounded_event_times), frozenset(), damage=Damage.CONTENT),
-    Rule("zone_changed", time_refusals.zone_changed, frozenset({Moment.PUBLISH})),
-    Rule("wrong_time", time_refusals.wrong_time, _WHILE_WRITING, damage=Damage.TIMES),
-    Rule(
-        "writers_zone", lambda facts: time_refusals.writers_elsewhere(facts.state), _WHILE_WRITING, damage=Damage.TIMES
-    ),
-    Rule("clock_behind", time_refusals.clock_behind, _WHILE_WRITING, damage=Damage.TIMES),
+    Rule("zone_changed", refusals.zone_changed, frozenset({Moment.PUBLISH})),
+    Rule("wrong_time", refusals.wrong_time, _WHILE_WRITING, damage=Damage.TIMES),
+    Rule("writers_zone", lambda facts: refusals.writers_elsewhere(facts.state), _WHILE_WRITING, damage=Damage.TIMES),
+    Rule("clock_behind", refusals.clock_behind, _WHILE_WRITING, damage=Damage.TIMES),
     Rule("not_a_day", _of_table(days_refusal)),
     Rule("unknown_left_out"),
     Rule("too_young", passes=Passes.NEXT_RUN),

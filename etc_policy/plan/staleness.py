@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator
 from etc_policy.plan.cut import GUARDS, SERVICE_ACTIONS, WITHOUT_DATA, Cut, archive_limits, compacted
 from etc_policy.plan.model import Operation
 from etc_policy.plan.refusals import BLOCKING_ACTIONS, Facts
-from etc_policy.table.evolved_schema import find_lacking
-from etc_policy.table.state import FileSlice, TableState
-from etc_policy.table.versions import CUT_VERSIONS
+from etc_policy.table.state import CUT_VERSIONS, FileSlice, TableState, find_lacking
 
 
 def other_properties(facts: Facts) -> Iterator[str]:

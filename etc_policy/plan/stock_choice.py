@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 from datetime import date
 
-from etc_policy.plan.io_budget import age
 from etc_policy.plan.refusals import Refusal
+from etc_policy.plan.skipped_slices import age
 from etc_policy.policy.hudi_options import (
     LATEST_PARTITIONS,
     MIN_LOG_BYTES,

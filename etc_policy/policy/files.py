@@ -1,4 +1,7 @@
-"""Finds and reads files: the project's, its suites, and those that the package ships. Nothing else in the room opens one."""
+"""Finds and reads files: the project's, its suites, and those that the package ships. Nothing else in the room opens one.
+
+A policy file may have open questions: comment lines that begin with `# ?`, as `etc import` writes them.
+"""
 
 from __future__ import annotations
 
@@ -288,3 +291,35 @@ def find_tables(pattern: str, folder: str, where: Where, issues: list[Issue]) ->
         hint = "relative paths start from the target's `table_root`, else from the project; a text without a glob names one table"
         issues.append(Issue(Code.BAD_FOR_EACH, message, where, hint, level="warning"))
     return paths
+
+
+MARK = "# ?"
+_MOST = 120
+_QUESTION = re.compile(r"^(?P<indent>[ ]*)# \? (?P<text>.*)$")
+_GOES_ON = re.compile(r"^ *# (?P<text>.*)$")
+
+
+def open_questions(source: SourceFile) -> Iterator[Issue]:
+    """A warning for each question, with its place; the policies of such a file take part in no run."""
+    lines = source.text.split("\n")
+    for number, line in enumerate(lines, 1):
+        found = _QUESTION.match(line)
+        if found is not None:
+            where = Where(source.path, number, len(found["indent"]) + 1)
+            hint = (
+                "answer it in the file and take away the `?`; until then the policies of this file take part in no run"
+            )
+            yield Issue(
+                Code.OPEN_QUESTION, f"open: {_question_text(lines[number - 1 :])}", where, hint, level="warning"
+            )
+
+
+def _question_text(lines: list[str]) -> str:
+    """The question up to its question mark, which may be some lines further down."""
+    text = ""
+    for line in lines:
+        goes_on = _GOES_ON.match(line)
+        if goes_on is None or (text and _QUESTION.match(line)):
+            break
+        text = f"{text} {goes_on['text'].removeprefix('? ')}".strip()
+    return text[: text.find("?") + 1] or text[:_MOST]

@@ -12,12 +12,11 @@ from yaml.nodes import MappingNode, Node, SequenceNode
 
 from etc_policy.errors import Issue
 from etc_policy.errors.codes import Code
-from etc_policy.policy.files import SourceFile, Sources, read_project_file, read_sources
+from etc_policy.policy.files import SourceFile, Sources, open_questions, read_project_file, read_sources
 from etc_policy.policy.findings import schema_issues
 from etc_policy.policy.layers import DEFAULT_KEYS, FolderDefaults, Layer, layer_of, merge
 from etc_policy.policy.loading import FOR_EACH, NO_VALUE, Loaded, items_of, load_file
 from etc_policy.policy.project import DeclaredPolicy, FileMarks, Places, ProjectFiles
-from etc_policy.policy.questions import open_questions
 from etc_policy.policy.schema import PolicyDeclaration, PolicyEntry, PolicyFileShape, TemplateFile
 from etc_policy.policy.scope import Scope, Value, require_known
 from etc_policy.policy.secrets import is_secret

@@ -10,11 +10,11 @@ from etc_policy.plan.refusals import no_commit
 from etc_policy.plan.rules import why_unknown
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.results import TableFreshness
+from etc_policy.table.apply_state import Proof, proof_of, proven_until
 from etc_policy.table.formats import format_time
 from etc_policy.table.history import TableHistory, promise_of, promises_in, with_times_of
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.partitions import partitions_freshness
-from etc_policy.table.proof import Proof, proof_of, proven_until
 from etc_policy.table.state import TableState
 from etc_policy.table.unknown_times import unknown_times
 from etc_policy.table.watermark import completeness_of

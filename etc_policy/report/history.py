@@ -14,7 +14,8 @@ from etc_policy.policy.manifest import Frozen, Level, Policy, changed_values
 from etc_policy.report.results import Report, TableVerification
 from etc_policy.report.run_files import RunFile, RunKind
 from etc_policy.run.results import TableResult, TableStatus
-from etc_policy.table.commit_keys import (
+from etc_policy.table.formats import iso_time
+from etc_policy.table.history import (
     FINGERPRINT,
     GIT_DIRTY,
     GIT_SHA,
@@ -25,9 +26,9 @@ from etc_policy.table.commit_keys import (
     SEEN_UNTIL,
     THRESHOLD,
     VERSION,
+    Commit,
+    TableHistory,
 )
-from etc_policy.table.formats import iso_time
-from etc_policy.table.history import Commit, TableHistory
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.verify.ports import Verification
 

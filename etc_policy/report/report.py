@@ -11,7 +11,6 @@ from etc_policy.plan.explainer import next_event
 from etc_policy.plan.pace_explanation import next_due_rows
 from etc_policy.policy.manifest import Freshness
 from etc_policy.report.check_titles import BOUNDS_IN_WORDS, result_title, subject_of, title_of_key, unchecked_titles
-from etc_policy.report.partitions_text import partition_lines
 from etc_policy.report.results import (
     FreshnessReport,
     RunResults,
@@ -35,6 +34,7 @@ from etc_policy.table.formats import (
     labelled,
     rows_of,
 )
+from etc_policy.table.partitions import PartitionFreshness, PartitionsFreshness
 from etc_policy.verify.freshness import FreshnessStatus, effective_limits_ms
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
@@ -348,3 +348,39 @@ def _known_so_far(verdict: LatencyVerdict, seen: ObservedLatency) -> str:
         f"; so far half came within {format_duration(seen.p50_ms)}, all within {format_duration(seen.max_ms)}{beyond}; "
         f"the next one comes later than all of them with a chance of about 1 in {seen.writes + 1}"
     )
+
+
+#: So many partitions are shown one by one.
+SHOWN = 20
+
+
+def partition_lines(table: PartitionsFreshness | None) -> Iterator[tuple[str, str]]:
+    """How many there are of each kind, then a line for each of the worst; nothing where nobody asked for them."""
+    if table is None:
+        return
+    total = len(table.partitions)
+    counts = ", ".join(f"{count:,} {status}" for status, count in table.counts().items() if count)
+    yield "partitions", f"{total:,}{f': {counts}' if counts else ''}"
+    if table.unparsed:
+        said = f"{count_of(table.unparsed, 'partition')} without a time by `partition_time.from`"
+        yield "", f"{said}, such as `{table.unparsed_example}`"
+    if table.same_time is not None:
+        yield "", f"`{table.same_time[0]}` and `{table.same_time[1]}` are about the same time"
+    for one in table.partitions[:SHOWN]:
+        yield "", f"{one.status or '':<7}{one.partition or '(no partitions)'}: {_figures(one)}".strip()
+    if total > SHOWN:
+        yield "", f"and {total - SHOWN:,} more; `--output json` has them all"
+
+
+def _figures(one: PartitionFreshness) -> str:
+    reopened = f"; late data reopened it {count_of(one.reopened, 'time')}" if one.reopened else ""
+    return f"{_log_files(one)}{reopened}"
+
+
+def _log_files(one: PartitionFreshness) -> str:
+    if not one.log_files:
+        return "no log file is left to compact"
+    files = f"{count_of(one.log_files, 'log file')} ({format_bytes(one.log_bytes)})"
+    unknown = f", {one.unknown_log_files:,} without a known event time" if one.unknown_log_files else ""
+    held = f"held back by `{one.held_back_by}`"
+    return f"RO complete until {format_time(one.complete_until_ms)}; {files}{unknown}, {held}"

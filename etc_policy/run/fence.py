@@ -16,8 +16,7 @@ from etc_policy.plan.rules import Moment, first_objection
 from etc_policy.run.ports import Job, Lease, TableFiles
 from etc_policy.table.double_keys import SEES_LOG_FILES
 from etc_policy.table.formats import count_of
-from etc_policy.table.state import GroupKey, TableState, TableStateReader
-from etc_policy.table.versions import CUT_VERSIONS
+from etc_policy.table.state import CUT_VERSIONS, GroupKey, TableState, TableStateReader
 
 #: How long a compaction waits for a writer that may be in the way, before it is published and once it is done.
 WRITER_WAIT_SECONDS = 10.0

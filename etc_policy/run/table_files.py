@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.compactions import plan_extra
-from etc_policy.hudi.evolved_schema import lacking_at
-from etc_policy.hudi.history import commit_of, completed_write
+from etc_policy.hudi.history import commit_of, completed_write, plan_extra
 from etc_policy.hudi.layout import parse_data_file
 from etc_policy.hudi.pending_plan import require_own
 from etc_policy.hudi.plan_file import decode_operations, require_full
 from etc_policy.hudi.properties import metadata_partitions, read_properties
 from etc_policy.hudi.stable_reading import read_until_stable, table_errors
+from etc_policy.hudi.table_commits import lacking_at
 from etc_policy.hudi.timeline import CUT_OFF_HINT, Timeline, read_timeline
 from etc_policy.hudi.values import pairs_of
 from etc_policy.hudi.writers import writes_in_flight

@@ -8,8 +8,7 @@ from typing import Any
 
 from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.merging import merging_of
-from etc_policy.hudi.properties import read_properties
+from etc_policy.hudi.properties import merging_of, read_properties
 from etc_policy.plan.bundles import why_unfit
 from etc_policy.run.ports import Job
 from etc_policy.storage.open_storage import open_reader

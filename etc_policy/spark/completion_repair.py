@@ -5,8 +5,8 @@ from __future__ import annotations
 from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.archive import Archive
-from etc_policy.hudi.compactions import own_pending
 from etc_policy.hudi.completion_times import completed_files, metadata_timeline, wrong_times
+from etc_policy.hudi.history import own_pending
 from etc_policy.hudi.properties import metadata_partitions, read_properties
 from etc_policy.hudi.stable_reading import read_until_stable
 from etc_policy.hudi.timeline import Timeline, read_timeline

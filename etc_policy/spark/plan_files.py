@@ -8,10 +8,10 @@ from contextlib import suppress
 from etc_policy.errors import PLAN_AGAIN, EngineError, RetryableError, StalePlanError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import HEARTBEATS, METADATA_TABLE, parse_data_file, timeline_folder
-from etc_policy.hudi.partitions import partitions_of
 from etc_policy.hudi.pending_plan import pending_rollbacks
 from etc_policy.hudi.plan_file import encode_plan
 from etc_policy.hudi.properties import read_properties
+from etc_policy.hudi.slices import partitions_of
 from etc_policy.hudi.writers import writes_in_flight
 from etc_policy.plan.cut import archive_passed
 from etc_policy.run.carrying import carried_drafts, untouched_carried
@@ -19,8 +19,7 @@ from etc_policy.run.ports import Job
 from etc_policy.run.table_files import timeline_of
 from etc_policy.storage.open_storage import open_reader, open_storage
 from etc_policy.storage.port import FileInfo, TableStorage
-from etc_policy.table.state import path_below
-from etc_policy.table.versions import CUT_VERSIONS
+from etc_policy.table.state import CUT_VERSIONS, path_below
 
 
 def create_plan(job: Job) -> None:

@@ -22,7 +22,7 @@ from tempfile import mkdtemp
 
 from etc_policy.errors import EngineError, ExitCode, UsageError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.java_properties import parse_properties, write_properties
+from etc_policy.hudi.properties import parse_properties, write_properties
 from etc_policy.policy.secrets import is_secret_setting
 from etc_policy.spark.cluster import is_local
 from etc_policy.spark.java_runtime import spark_defaults, spark_home

@@ -1,6 +1,10 @@
 """TableStorage on HDFS, through hdfs-native.
 
 A NameNode does one change after another, so a rename is one step, and one that may not overwrite is won by one of many.
+
+There is no conditional put. Each version of a document is a file with the next number, which only one can create. A file goes
+once there is one with a higher number, so the highest number never falls: whoever was late enough to create a number anew sees
+a higher one, and has lost.
 """
 
 from __future__ import annotations
@@ -15,15 +19,64 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from hdfs_native import FileStatus, WriteOptions
 
-from etc_policy.storage import hdfs_versions
 from etc_policy.storage.hdfs_client import HdfsClient, open_hdfs_file
 from etc_policy.storage.object_tree import ObjectTreeLister
-from etc_policy.storage.port import MAX_READ_BYTES, FileInfo, StoreUnreachableError, Version, read_at_most
+from etc_policy.storage.port import MAX_READ_BYTES, FileInfo, StoreUnreachableError, TableStorage, Version, read_at_most
 from etc_policy.storage.remote_files import MAX_RANGE_BYTES, ReadAhead
 from etc_policy.storage.safe_files import copy_draft, parts_of
 
 if TYPE_CHECKING:
     from hdfs_native._internal import RawFileWriter
+
+
+#: A version that is replaced while it is read is looked for again so often.
+_NUMBER_TRIES = 20
+
+
+def version(storage: TableStorage, path: str) -> Version | None:
+    """The document with the highest number; None without one."""
+    folder = versions_folder(path)
+    for left in reversed(range(_NUMBER_TRIES)):
+        found = _numbered(storage, folder)
+        if not found:
+            return None
+        last = max(found)
+        try:
+            return Version(storage.read(f"{folder}/{last}"), str(last), found[last].modified_ns)
+        except FileNotFoundError:
+            if not left:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def replace_version(storage: TableStorage, path: str, content: bytes, tag: str | None) -> str | None:
+    """Write the version after that of the tag; its tag, or None where there is another."""
+    folder, number = versions_folder(path), int(tag) + 1 if tag is not None else 1
+    try:
+        storage.create(f"{folder}/{number}", content)
+    except (FileExistsError, FileNotFoundError):  # somebody was first, or has replaced ours before its answer came
+        return None
+    found = _numbered(storage, folder)
+    if max(found, default=number) > number:
+        storage.remove(f"{folder}/{number}")
+        return None
+    for older in found.keys() - {number}:
+        storage.remove(f"{folder}/{older}")
+    return str(number)
+
+
+def _numbered(storage: TableStorage, folder: str) -> Mapping[int, FileInfo]:
+    try:
+        listed = storage.list(folder)
+    except FileNotFoundError:
+        return {}
+    return {int(name): info for name, info in listed.items() if name.isascii() and name.isdecimal()}
+
+
+def versions_folder(path: str) -> str:
+    """Where the versions of a document are, each with its number for a name: the tag that it has."""
+    return f"{path}.versions"
+
 
 #: Letters of a file's name in the name of its draft: HDFS takes 255 bytes.
 _NAME_LETTERS = 40
@@ -142,15 +195,15 @@ class HdfsStorage:
 
     def version(self, path: str) -> Version | None:
         """The document with the highest number."""
-        return hdfs_versions.version(self, path)
+        return version(self, path)
 
     def replace_version(self, path: str, content: bytes, tag: str | None) -> str | None:
         """Write the document with the next number, which only one can."""
-        return hdfs_versions.replace_version(self, path, content, tag)
+        return replace_version(self, path, content, tag)
 
     def remove_versions(self, path: str) -> None:
         """Remove a document with all its numbers."""
-        self.remove_tree(hdfs_versions.versions_folder(path))
+        self.remove_tree(versions_folder(path))
 
     @contextmanager
     def _drafted(self, path: str, content: BinaryIO, draft: str = "") -> Iterator[str]:

@@ -1,4 +1,6 @@
-"""A table's past: every write that completed, what it wrote to which file group, and what compactions by etc promise."""
+"""A table's past: every write that completed, what it wrote to which file group, and what compactions by etc promise,
+under which names they say something about themselves in their plan and their commit.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,22 @@ from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
 from etc_policy.policy.manifest import EventTime, Policy, event_time_values
-from etc_policy.table.commit_keys import PLAN_ID, THRESHOLD, WITHDRAWN
 from etc_policy.table.state import CompactionRecord, GroupKey, LogFile, TableState
+
+THRESHOLD = "etc.event_time.threshold"
+POLICY = "etc.policy"
+FINGERPRINT = "etc.policy_fingerprint"
+PLAN_ID = "etc.plan_id"
+SEEN_UNTIL = "etc.seen_until"
+GRANULARITY = "etc.granularity"
+GIT_SHA = "etc.git_sha"
+GIT_DIRTY = "etc.git_dirty"
+POLICY_VALUES = "etc.policy_values"
+VERSION = "etc.version"
+LEFT_OUT = "etc.left_out"
+WATERMARK_BEFORE = "etc.watermark_before"
+WITHDRAWN = "etc.withdrawn"
+
 
 WriteAction = Literal["deltacommit", "commit", "replacecommit"]
 #: Actions that write rows, as completed instants have them.

@@ -12,8 +12,7 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.policy.manifest import EventTime
 from etc_policy.table.instants import instant_to_ms
-from etc_policy.table.state import LogFile, TableState
-from etc_policy.table.versions import CUT_VERSIONS
+from etc_policy.table.state import CUT_VERSIONS, LogFile, TableState
 
 #: Milliseconds in one of each unit that a column of numbers may be in.
 _MS_IN = {"s": 1e3, "ms": 1.0, "us": 1e-3, "ns": 1e-6}

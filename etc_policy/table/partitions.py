@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.policy.manifest import Frozen, Level, Policy, VerifyLevel
 from etc_policy.policy.partition_time import Span
+from etc_policy.table.apply_state import Proof
 from etc_policy.table.instants import instant_to_ms
-from etc_policy.table.proof import Proof
 from etc_policy.table.state import FileSlice, GroupKey, LogFile, TableState
 from etc_policy.table.watermark import complete_until_ms, watermark
 

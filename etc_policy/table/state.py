@@ -1,4 +1,7 @@
-"""What planning knows of a table: its properties, its timeline and its latest file slices, read without a JVM."""
+"""What planning knows of a table: its properties, its timeline and its latest file slices, read without a JVM.
+
+And what follows from it alone: files whose sizes are not those recorded, and whether a compaction merges by an evolved schema.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,12 @@ from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.completion_times import WrongTime
 from etc_policy.table.write_growth import WriteGrowth
 from etc_policy.table.zone_evidence import ZoneReading
+
+#: A log file's completion time decides its slice: a slice can be cut between two of its log files (facts: slice-by-completion).
+CUT_VERSIONS = (8, 9)
+#: The base instant in a log file's name decides its slice: only whole slices can be compacted (facts: version-6-slices).
+WHOLE_SLICE_VERSIONS = (6,)
+
 
 #: The kind of base files that Hudi makes by default, as their names end.
 PARQUET = "parquet"
@@ -309,3 +318,59 @@ class TableStateReader(Protocol):
 
     def read(self, base_path: str, event_time: EventTime) -> TableState:
         """The table's state now; the event-time column must be a column of the table."""
+
+
+class UnlikeRecorded(NamedTuple):
+    """A data file of a latest slice; `recorded_bytes` is None where no commit that is known has a write stat of it."""
+
+    name: str
+    size_bytes: int
+    recorded_bytes: int | None
+    instant: str
+
+
+def not_as_recorded(state: TableState) -> Iterator[UnlikeRecorded]:
+    """Every such file. A recorded size of 0 says nothing; before table version 8 log files grow after their commit."""
+    has_whole_logs = state.table_version in CUT_VERSIONS
+    for file_slice in state.slices:
+        size, recorded = file_slice.base_file_bytes, file_slice.base_file_recorded_bytes
+        if file_slice.base_file is not None and (recorded is None or recorded not in (0, size)):
+            yield UnlikeRecorded(file_slice.base_file, size, recorded, file_slice.base_instant)
+        for log_file in file_slice.log_files if has_whole_logs else ():
+            if log_file.recorded_bytes is None or log_file.size_bytes < log_file.recorded_bytes:
+                yield UnlikeRecorded(log_file.name, log_file.size_bytes, log_file.recorded_bytes, log_file.requested)
+
+
+#: Later than every instant.
+_AT_THE_END = "~"
+
+
+class Lacking(NamedTuple):
+    """The write whose schema a compaction would not merge by, or that hides the schema from it; and why, as a clause."""
+
+    requested: str
+    why: str
+
+
+def find_lacking(instants: Iterable[Instant], instant: str = _AT_THE_END, own: str | None = None) -> Lacking | None:
+    """Why a compaction at an instant does not merge by its table's schema; None where it does.
+
+    Hudi merges by what the last completed write requested before C carries, which is `own` where that is known. A later write
+    that carries another schema has altered the table. One that carries none matters before C alone: Hudi then merges
+    by none, and columns that were renamed are lost; behind C it changes nothing of what is merged.
+    """
+    done = sorted((one for one in instants if _is_done(one)), key=attrgetter("requested"))
+    before = [one for one in done if one.requested < instant]
+    known = own if own is not None else before[-1].schema if before else ""
+    other = next((one for one in done[len(before) :] if one.schema not in ("", HIDDEN, known)), None)
+    if other is not None:
+        return Lacking(other.requested, f"the table's schema was altered at {other.requested}")
+    if known != HIDDEN or not before:
+        return None
+    last = before[-1].requested
+    return Lacking(last, f"the write at {last} does not carry on the schema that ALTER TABLE made")
+
+
+def _is_done(one: Instant) -> bool:
+    """Whether it is a completed write, of rows or of a service."""
+    return one.action in WRITE_ACTIONS and one.state == "completed"

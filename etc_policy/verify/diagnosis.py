@@ -10,15 +10,14 @@ from itertools import pairwise
 from typing import Literal
 
 from etc_policy.plan.plan_warnings import impossible_warning
+from etc_policy.plan.refusals import writers_elsewhere
 from etc_policy.plan.rules import may_pass, why_refused
-from etc_policy.plan.time_refusals import writers_elsewhere
 from etc_policy.policy.hudi_options import EXPIRY, expiry_minutes, is_file_lock
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.policy.writers import TRACKED_SINCE
-from etc_policy.table.commit_keys import THRESHOLD
 from etc_policy.table.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
 from etc_policy.table.formats import count_of, format_bytes, format_time
-from etc_policy.table.history import Commit, TableHistory
+from etc_policy.table.history import THRESHOLD, Commit, TableHistory
 from etc_policy.table.state import LogFile, TableState, WriterOption
 from etc_policy.table.unknown_times import null_rows_in
 from etc_policy.table.watermark import completeness_of

@@ -12,8 +12,7 @@ from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.refusals import Reason
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.history import TableHistory
-from etc_policy.table.state import FileSlice, LogFile, TableState
-from etc_policy.table.versions import CUT_VERSIONS
+from etc_policy.table.state import CUT_VERSIONS, FileSlice, LogFile, TableState
 from etc_policy.table.watermark import Completeness, completeness_of
 from etc_policy.verify.ports import ExpectationResult
 

@@ -9,11 +9,9 @@ from etc_policy.plan.bundles import why_unfit
 from etc_policy.plan.refusals import Reason
 from etc_policy.policy.manifest import Freshness, Writer
 from etc_policy.table.double_keys import SEES_LOG_FILES, exposed_in, merged_by
-from etc_policy.table.evolved_schema import Lacking, find_lacking
 from etc_policy.table.formats import count_of, format_duration
 from etc_policy.table.instants import instant_to_ms
-from etc_policy.table.recorded_sizes import not_as_recorded
-from etc_policy.table.state import CompactionRecord, LogFile, TableState
+from etc_policy.table.state import CompactionRecord, Lacking, LogFile, TableState, find_lacking, not_as_recorded
 from etc_policy.table.watermark import event_time_bound
 from etc_policy.verify.catalog import FRESHNESS, NO_KEY_TWICE, OWN, VIEWS_AGREE
 from etc_policy.verify.evidence import Evidence, is_cut, judged

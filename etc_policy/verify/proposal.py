@@ -1,6 +1,6 @@
 """A policy for a table that exists: what the table shows with the reason, and what it does not show as a question.
 
-A question is a comment line that begins with `# ?` (`policy/questions.py`); the line below it is an answer to be uncommented.
+A question is a comment line that begins with `# ?` (`policy/files.py`); the line below it is an answer to be uncommented.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from etc_policy.errors.plain_text import one_line
 from etc_policy.hudi.event_time_values import UNIT_OF_DIGITS, kind_of, time_reader
 from etc_policy.hudi.properties import ordering_fields
 from etc_policy.hudi.survey import Range
+from etc_policy.policy.files import MARK
 from etc_policy.policy.manifest import EventTime, Policy
-from etc_policy.policy.questions import MARK
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.verify.diagnosis import (
     TableFacts,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from etc_policy.hudi.garbage import no_garbage_collection as no_garbage_collection
+from etc_policy.hudi.stable_reading import no_garbage_collection as no_garbage_collection
 from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
 from etc_policy.policy.locations import S3_SCHEMES, is_catalog_name
 from etc_policy.policy.manifest import GitState, Policy

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from etc_policy.hudi.merging import merging_of
+from etc_policy.hudi.properties import merging_of
 from etc_policy.plan import bundles
 from tests.integration.payloads.steps import FAILED, SEEN, WRITTEN, Cell, cells
 from tests.integration.payloads.tables import BUNDLES, HISTORIES, UNCHANGED

@@ -7,7 +7,7 @@ import shutil
 import fastavro
 import pytest
 
-from etc_policy.table.commit_keys import THRESHOLD
+from etc_policy.table.history import THRESHOLD
 from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_views
 from tests.integration.cut_checks import LATER, check_the_cut, stock_compaction, stock_compaction_and_clean
 from tests.integration.history import EPOCH_MS, HISTORY, LOSING, QUICK, Oracle, Views, write_history

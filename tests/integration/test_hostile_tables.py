@@ -13,7 +13,7 @@ import pytest
 from etc_policy.errors import EtcError
 from etc_policy.hudi.plan_file import encode_plan
 from etc_policy.plan.commit_metadata import extra_metadata
-from etc_policy.table.commit_keys import PLAN_ID, THRESHOLD
+from etc_policy.table.history import PLAN_ID, THRESHOLD
 from tests.hostile.avro import damaged
 from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_views
 from tests.integration.histories import BUSY

@@ -18,7 +18,7 @@ from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.model import make_plan
 from etc_policy.policy.files import read_suite
 from etc_policy.report.freshness import table_freshness
-from etc_policy.table.commit_keys import SEEN_UNTIL, THRESHOLD
+from etc_policy.table.history import SEEN_UNTIL, THRESHOLD
 from etc_policy.table.instants import add_ms, instant_to_ms
 from etc_policy.verify.compared_rows import pin_of
 from etc_policy.verify.evidence import Evidence

@@ -12,7 +12,7 @@ import pytest
 
 from etc_policy.report.metrics import GAUGES
 from etc_policy.report.results import RunResults
-from etc_policy.table.commit_keys import THRESHOLD
+from etc_policy.table.history import THRESHOLD
 from tests.integration.prometheus_server import prometheus, promtool, wait_for
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms

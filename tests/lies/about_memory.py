@@ -11,8 +11,7 @@ from zlib import crc32
 from etc_policy.hudi.apply_state import FileApplyStateStore
 from etc_policy.report.freshness import table_freshness
 from etc_policy.report.sync import PREFIX, ro_properties
-from etc_policy.table.apply_state import Proofs
-from etc_policy.table.proof import Proof
+from etc_policy.table.apply_state import Proof, Proofs
 from tests.lies.about_table import DAY_MS
 from tests.lies.about_writes import damage_log, early_in_place, one_byte
 from tests.lies.honest import HOUR_MS, NOW, Honest, LogTruth

@@ -11,7 +11,7 @@ import pyarrow  # noqa: TID253
 import pyarrow.parquet  # noqa: TID253
 
 from etc_policy.hudi.log_times import read_all_logs
-from etc_policy.table.commit_keys import THRESHOLD
+from etc_policy.table.history import THRESHOLD
 from tests.integration.history import EPOCH_MS
 from tests.lies.lie import Lie, Told, rewrite_record
 from tests.lies.real_table import RealTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from random import Random
 
-from etc_policy.table.commit_keys import LEFT_OUT, PLAN_ID, SEEN_UNTIL, THRESHOLD
+from etc_policy.table.history import LEFT_OUT, PLAN_ID, SEEN_UNTIL, THRESHOLD
 from etc_policy.table.instants import add_ms
 from tests.lies.about_writes import cut
 from tests.lies.honest import HOUR_MS, Honest

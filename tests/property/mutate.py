@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
-from etc_policy.plan import builder, cut, io_budget, operations, planning_context, rules
+from etc_policy.plan import builder, cut, planning_context, rules, skipped_slices
 from etc_policy.table import instants, watermark
 from tests.property.histories import broken_promise, histories
 
@@ -85,7 +85,7 @@ def unknown_is_never_due() -> Iterator[None]:
         known = (log.min_event_time_ms for log in one.log_files if log.min_event_time_ms is not None)
         return min(known, default=2**60), one.partition, one.file_id
 
-    with patch.object(planning_context, "is_due", is_due), patch.object(io_budget, "age", age):
+    with patch.object(planning_context, "is_due", is_due), patch.object(skipped_slices, "age", age):
         yield
 
 
@@ -104,7 +104,7 @@ def numbers_not_times() -> Iterator[None]:
 
 def newest_first(slices: Any, max_bytes: int, bytes_of: Any, first: Any = ()) -> tuple[Any, None]:
     """As many slices as fit, those with the newest events first."""
-    ordered = sorted((one for one in slices if one not in first), key=io_budget.age, reverse=True)
+    ordered = sorted((one for one in slices if one not in first), key=skipped_slices.age, reverse=True)
     fitting = [n for n in range(1, len(ordered) + 1) if bytes_of((*first, *ordered[:n]), None) <= max_bytes]
     return (*first, *ordered[: max(fitting, default=0 if first else 1)]), None
 
@@ -152,7 +152,7 @@ MUTATIONS: dict[str, Broken] = {
     "the oldest events first within a budget": replaced(builder, "within_budget", newest_first),
     "no more than the budget": replaced(builder, "within_budget", lambda slices, *_: (slices, None)),
     "no other partitions": replaced(builder, "is_wanted", lambda *_: True),
-    "merge order is that of requests": replaced(operations, "_merge_order", lambda files: tuple(f.name for f in files)),
+    "merge order is that of requests": replaced(builder, "_merge_order", lambda files: tuple(f.name for f in files)),
 }
 
 

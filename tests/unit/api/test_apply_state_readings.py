@@ -7,7 +7,7 @@ import pytest
 from etc_policy import Project
 from etc_policy.errors import SeveralErrors
 from etc_policy.hudi.apply_state import FileApplyStateStore
-from etc_policy.table.commit_keys import THRESHOLD
+from etc_policy.table.history import THRESHOLD
 from tests.unit.api.test_one_reading import POLICY
 from tests.unit.api.test_one_reading import listings as listings
 from tests.unit.hudi.table_folder import TableFolder, at, base, log

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.table.commit_keys import THRESHOLD
+from etc_policy.table.history import THRESHOLD
 from tests.unit.hudi import log_file
 from tests.unit.hudi.table_folder import TableFolder, at, base
 from tests.unit.hudi.table_folder import log as written

@@ -18,7 +18,7 @@ from etc_policy.errors import SeveralErrors, TableError
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.policy.writers import FORMS
 from etc_policy.run.finisher import Finisher
-from etc_policy.table.commit_keys import THRESHOLD
+from etc_policy.table.history import THRESHOLD
 from etc_policy.wiring import Environment
 from tests.fakes import MemoryCompactor, MemoryTable
 from tests.unit.cli.test_apply import Outside

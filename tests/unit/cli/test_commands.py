@@ -5,7 +5,7 @@ import json
 import pytest
 
 from etc_policy.plan.model import Plan
-from etc_policy.table.commit_keys import PLAN_ID, SEEN_UNTIL, THRESHOLD
+from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from etc_policy.wiring import clock_ms
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms

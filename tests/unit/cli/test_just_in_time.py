@@ -17,7 +17,7 @@ from etc_policy.errors import ExitCode, UsageError
 from etc_policy.hudi.apply_state import FileApplyStateStore
 from etc_policy.report.schemas import json_schema
 from etc_policy.report.sync import COMPLETE_UNTIL, STATUS
-from etc_policy.table.commit_keys import THRESHOLD as COMMITTED
+from etc_policy.table.history import THRESHOLD as COMMITTED
 from etc_policy.wiring import Environment
 from tests.unit.api.test_log_witness import commit_log
 from tests.unit.cli.test_apply import outside as outside

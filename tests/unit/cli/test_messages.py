@@ -91,7 +91,7 @@ def test_long_messages_are_folded_on_a_terminal_and_places_are_not(monkeypatch):
 SCRIPT = """
 import sys, time
 from etc_policy.cli.messages import configure
-from etc_policy.cli.progress import Progress
+from etc_policy.cli.opening import Progress
 configure([], {{"TERM": "xterm", **{environ}}})
 progress = Progress()
 progress("reading [the] table")

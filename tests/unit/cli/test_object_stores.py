@@ -15,7 +15,7 @@ from etc_policy.policy.settings import read_own_settings
 from etc_policy.run.store_lease import StoreLease
 from etc_policy.storage.open_storage import open_remote_storage
 from etc_policy.storage.shared_file import change_shared
-from etc_policy.table.commit_keys import PLAN_ID, SEEN_UNTIL, THRESHOLD
+from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from tests.faulty_proxy import faulty_proxy
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms

@@ -10,7 +10,7 @@ from etc_policy.api import syncing
 from etc_policy.errors import RetryableError, SeveralErrors, TableError, UsageError
 from etc_policy.report.results import RunResults
 from etc_policy.report.sync import COMPLETE_UNTIL, INSTANT, STATUS, THRESHOLD, VERIFIED_AT
-from etc_policy.table.commit_keys import THRESHOLD as COMMITTED
+from etc_policy.table.history import THRESHOLD as COMMITTED
 from etc_policy.wiring import Environment
 from tests.unit.hudi import log_file
 from tests.unit.hudi.table_folder import TableFolder, at, base, log

@@ -2,7 +2,7 @@
 
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime
-from etc_policy.table.commit_keys import PLAN_ID, POLICY, SEEN_UNTIL, THRESHOLD
+from etc_policy.table.history import PLAN_ID, POLICY, SEEN_UNTIL, THRESHOLD
 from tests.unit.hudi.table_folder import at
 
 TS = EventTime(column="ts")

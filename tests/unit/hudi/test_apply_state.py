@@ -16,8 +16,7 @@ from etc_policy.storage import shared_file
 from etc_policy.storage.local import LocalStorage
 from etc_policy.storage.open_storage import use_storage_settings
 from etc_policy.storage.safe_files import folder_of
-from etc_policy.table.apply_state import ApplyState, Misrecorded, Proofs, Refusals, Unproven
-from etc_policy.table.proof import Proof
+from etc_policy.table.apply_state import ApplyState, Misrecorded, Proof, Proofs, Refusals, Unproven
 from tests.fakes import MemoryApplyStates
 
 WHOLE = ApplyState(

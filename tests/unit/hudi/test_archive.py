@@ -6,7 +6,7 @@ from etc_policy.errors import TableError
 from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.plan_file import encode_plan
 from etc_policy.storage.open_storage import open_storage
-from etc_policy.table.commit_keys import THRESHOLD
+from etc_policy.table.history import THRESHOLD
 from tests.unit.hudi.reading import OURS, read, slices
 from tests.unit.hudi.table_folder import COMMIT_SCHEMA, archived, at, avro, base, commit_metadata, log
 

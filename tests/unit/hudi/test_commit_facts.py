@@ -89,7 +89,7 @@ def test_another_table_at_the_same_place(table, tmp_path, at_rest, decoded):
 def test_another_version_of_etc_decodes_anew(table, tmp_path, at_rest, decoded, monkeypatch):
     table.commit(instant(0), instant(1), log("f1", 1))
     with_cache(table, tmp_path / "cache")
-    monkeypatch.setattr("etc_policy.hudi.commit_facts.__version__", "99.0")
+    monkeypatch.setattr("etc_policy.hudi.commits.__version__", "99.0")
     with_cache(table, tmp_path / "cache")
     assert len(decoded) == 2
 

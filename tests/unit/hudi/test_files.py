@@ -5,7 +5,7 @@ from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.run.ports import Job
 from etc_policy.run.table_files import HudiFiles
-from etc_policy.table.commit_keys import PLAN_ID, THRESHOLD
+from etc_policy.table.history import PLAN_ID, THRESHOLD
 from tests.unit.hudi.table_folder import TableFolder, at, base, log, operation
 
 TS = EventTime(column="ts")

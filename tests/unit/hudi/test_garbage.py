@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from etc_policy.hudi.garbage import no_garbage_collection
+from etc_policy.hudi.stable_reading import no_garbage_collection
 
 
 def test_garbage_is_looked_for_again_when_the_outermost_ends():

@@ -1,7 +1,7 @@
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.commit_metadata import withdrawn_metadata
 from etc_policy.policy.manifest import EventTime
-from etc_policy.table.commit_keys import PLAN_ID, SEEN_UNTIL, THRESHOLD
+from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from tests.unit.hudi.table_folder import TableFolder, archived, at, base, log
 
 MS = EventTime(column="ts", unit="ms")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from etc_policy.hudi.java_properties import escaped, parse_properties
+from etc_policy.hudi.properties import escaped, parse_properties
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from etc_policy.hudi.merging import merging_of
+from etc_policy.hudi.properties import merging_of
 
 HUDI = "org.apache.hudi.common.model"
 MODE, PAYLOAD, STRATEGY = (

@@ -2,7 +2,7 @@
 
 from threading import Barrier, Thread
 
-from etc_policy.hudi.read_once import read_once
+from etc_policy.hudi.timeline import read_once
 
 BOTH_READ = Barrier(2, timeout=20)
 

@@ -8,7 +8,7 @@ from etc_policy.hudi import commits as hudi_commits
 from etc_policy.plan.rules import why_refused, why_unknown
 from etc_policy.policy.manifest import EventTime
 from etc_policy.report.freshness import table_freshness
-from etc_policy.table.commit_keys import POLICY_VALUES
+from etc_policy.table.history import POLICY_VALUES
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.watermark import watermark_of
 from tests.unit.hudi.reading import OURS, read, slices

@@ -3,8 +3,7 @@
 import pytest
 
 from etc_policy.plan.cut import Cut, after_schema_changes
-from etc_policy.table.evolved_schema import find_lacking
-from etc_policy.table.state import HIDDEN, Instant
+from etc_policy.table.state import HIDDEN, Instant, find_lacking
 from tests.unit.plan.plan_cases import instant
 
 

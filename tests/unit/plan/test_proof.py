@@ -2,7 +2,7 @@
 
 import pytest
 
-from etc_policy.table.proof import Proof, proof_of, proven_until, with_proof
+from etc_policy.table.apply_state import Proof, proof_of, proven_until, with_proof
 
 
 def proof(level, until, at=0):

@@ -6,8 +6,8 @@ from etc_policy.policy.manifest import EventTime, Freshness, Policy
 from etc_policy.report.freshness import table_freshness, unreadable
 from etc_policy.report.report import list_freshness, render_freshness
 from etc_policy.report.results import FreshnessReport
+from etc_policy.table.apply_state import Proof
 from etc_policy.table.history import GroupWrite
-from etc_policy.table.proof import Proof
 from etc_policy.table.state import CompactionRecord
 from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of

@@ -5,8 +5,8 @@ from etc_policy.report.freshness import table_freshness, unreadable
 from etc_policy.report.metrics import GAUGES, TableObservation, table_samples
 from etc_policy.report.results import TableFreshness
 from etc_policy.run.results import SyncResult, TableResult
+from etc_policy.table.apply_state import Proof
 from etc_policy.table.partitions import PartitionFreshness, PartitionsFreshness
-from etc_policy.table.proof import Proof
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
 from etc_policy.verify.ports import Verification

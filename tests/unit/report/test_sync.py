@@ -22,7 +22,7 @@ from etc_policy.report.sync import (
     verdict_of,
 )
 from etc_policy.run.results import TableResult
-from etc_policy.table.proof import Proof
+from etc_policy.table.apply_state import Proof
 from etc_policy.table.state import CompactionRecord
 from etc_policy.verify.ports import Verification
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of

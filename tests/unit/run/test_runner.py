@@ -7,7 +7,7 @@ from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.policy.manifest import Strategy
-from etc_policy.table.commit_keys import GIT_SHA, PLAN_ID, SEEN_UNTIL, THRESHOLD
+from etc_policy.table.history import GIT_SHA, PLAN_ID, SEEN_UNTIL, THRESHOLD
 from etc_policy.table.state import LogFile, WriteInFlight
 from etc_policy.table.zone_evidence import ZoneReading
 from tests.fakes import MemoryCompactor, MemoryFiles, MemoryLease, MemoryTable

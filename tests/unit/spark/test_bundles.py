@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from etc_policy.errors import EngineError
-from etc_policy.hudi.merging import merging_of
-from etc_policy.hudi.properties import read_properties
+from etc_policy.hudi.properties import merging_of, read_properties
 from etc_policy.plan import bundles
 from etc_policy.spark.bundles import release_in
 from etc_policy.spark.compactor import HudiCompactor

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from etc_policy.errors import EngineError, UsageError
-from etc_policy.hudi.java_properties import parse_properties
+from etc_policy.hudi.properties import parse_properties
 from etc_policy.spark.session import submit_confs
 from etc_policy.spark.submission import Submission
 

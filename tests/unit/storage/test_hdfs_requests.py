@@ -7,8 +7,7 @@ import pytest
 from etc_policy.errors import ExitCode
 from etc_policy.storage import hdfs_client, hdfs_storage, object_tree
 from etc_policy.storage.hdfs_client import HdfsClient, hdfs_errors
-from etc_policy.storage.hdfs_storage import HdfsStorage
-from etc_policy.storage.hdfs_versions import replace_version
+from etc_policy.storage.hdfs_storage import HdfsStorage, replace_version
 from etc_policy.storage.port import StoreUnreachableError
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from etc_policy.errors import EtcError, ExitCode, TableError
 from etc_policy.policy.project_schema import StorageSettings
-from etc_policy.storage.object_contents import CHUNK_BYTES
+from etc_policy.storage.object_storage import CHUNK_BYTES
 from etc_policy.storage.open_storage import open_storage, use_storage_settings
 from etc_policy.storage.port import StoreRefusedError
 from tests.faulty_proxy import faulty_proxy

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from etc_policy.hudi.survey import Range
+from etc_policy.policy.files import MARK
 from etc_policy.policy.manifest import Policy
-from etc_policy.policy.questions import MARK
 from etc_policy.policy.reading import read_project
 from etc_policy.policy.resolve import check_project, compile_project
 from etc_policy.table.history import Commit, GroupWrite, TableHistory
