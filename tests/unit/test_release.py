@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from etc_policy import __version__
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
 
@@ -56,7 +58,7 @@ def built(tmp_path_factory):
 @pytest.mark.extended
 def test_wheel_and_sdist_have_what_they_should(built):
     dist, commit = built
-    assert sorted(path.name.replace("etc_policy-0.1.0", "X") for path in dist.iterdir()) == [
+    assert sorted(path.name.replace(f"etc_policy-{__version__}", "X") for path in dist.iterdir()) == [
         "X-py3-none-any.whl",
         "X.tar.gz",
     ]
@@ -105,7 +107,7 @@ def test_each_installs_in_an_empty_environment(built, kind, tmp_path):
     for name, install, where in installers(tmp_path):
         run(*install, file, folder=tmp_path, **own)
         etc = where / "etc"
-        assert run(etc, "--version", folder=tmp_path) == f"etc 0.1.0 ({commit[:12]})\n"
+        assert run(etc, "--version", folder=tmp_path) == f"etc {__version__} ({commit[:12]})\n"
         run(etc, "init", name, folder=tmp_path)
         run(etc, "parse", "--project-dir", name, folder=tmp_path)
         run(etc, "schema", "plan", folder=tmp_path)
