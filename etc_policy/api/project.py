@@ -451,7 +451,8 @@ class Project(Workspace):
         """Carry out pending compactions, log compactions and clusterings that are not etc's own; SeveralErrors as below."""
         from etc_policy.api.finishing import finish_tables
 
-        report = finish_tables(self.environment, self.policies(select, exclude))
+        policies = self.policies(select, exclude)
+        report = finish_tables(self.environment, policies)
         report.raise_errors()
         return report
 
@@ -459,7 +460,8 @@ class Project(Workspace):
         """Withdraw pending plans of etc; SeveralErrors, with the report, where that failed for a table."""
         from etc_policy.api.finishing import undo_tables
 
-        report = undo_tables(self.environment, self.policies(select, exclude))
+        policies = self.policies(select, exclude)
+        report = undo_tables(self.environment, policies)
         report.raise_errors()
         return report
 

@@ -110,7 +110,11 @@ def test_what_prometheus_has_scraped(server, project):
     readable = {labels["policy"]: value for labels, value in server.value("etc_table_readable")}
     assert readable == {"orders_ro": 1, "gone": 0}
     scraped = {labels["__name__"] for labels, _ in server.value('{__name__=~"etc_.*"}')}
-    of_partitions = {"etc_partitions", "etc_partitions_unparsed"}  # for policies that say when a partition is done
+    of_partitions = {
+        "etc_partitions",
+        "etc_partitions_unparsed",
+        "etc_partition_reopenings",
+    }  # for policies that say when a partition is done
     assert scraped == {gauge.name for gauge in GAUGES} - of_partitions
     ((_, lag),) = server.value("etc_completeness_lag_seconds")
     ((_, until),) = server.value("time() - etc_complete_until_timestamp_seconds")

@@ -17,6 +17,7 @@ from etc_policy.cli.main import main
 from etc_policy.errors import SeveralErrors, TableError
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.policy.writers import FORMS
+from etc_policy.run.file_lease import FileLease
 from etc_policy.run.finisher import Finisher
 from etc_policy.table.history import THRESHOLD
 from etc_policy.wiring import Environment
@@ -287,6 +288,28 @@ def test_repair(folder, etc_json, done):
     assert len(found[0][0]) == 1
 
 
+def test_forget(tmp_path, monkeypatch, etc_json):
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yml").write_text(POLICIES)
+    monkeypatch.chdir(tmp_path)
+    table = TableFolder(tmp_path / "lake" / "orders")
+    table.commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    found = []
+    for by_command in (True, False):
+        with FileLease(str(table.base)):
+            pass
+        project = Project(tmp_path)
+        if by_command:
+            shown = {one["path"]: one["bytes"] for one in etc_json("forget", "orders_ro", "--yes")["files"]}
+        else:
+            shown = dict(project.kept_beside("orders_ro"))
+            project.forget("orders_ro")
+        found.append((shown, project.kept_beside("orders_ro")))
+    assert found[0] == found[1]
+    assert len(found[0][0]) == 2
+    assert not found[0][1]
+
+
 @pytest.mark.parametrize("saved", [False, True])
 def test_submit_saves_the_files_of_the_command(folder, etc_json, saved):
     if saved:
@@ -394,6 +417,8 @@ COMPARED = {
     "undo": test_undo,
     "finish": test_finish,
     "repair": test_repair,
+    "forget": test_forget,
+    "kept_beside": test_forget,
     "submit": test_submit_saves_the_files_of_the_command,
     "histories": test_histories,
     "manifest": test_the_manifest_is_what_compile_writes,
