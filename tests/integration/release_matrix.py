@@ -1,24 +1,21 @@
 """Which release of Hudi was run on which table version with which granularity: played by etc itself on real tables.
 
-python -m tests.integration.release_matrix           (plays all releases, one Spark after the other, and prints the table)
-python -m tests.integration.release_matrix --keep    (keeps the results, and writes README's table from them)
+python -m tests.integration.release_matrix [--releases 1.0.2 1.2.0]    (one Spark after the other; prints a table)
 
 Each release writes tables of each version that it can write. Policies with each granularity then plan, apply and verify them
 (`level: data`) under the same release, and a stock write of the same release follows. An oracle that shares no code with etc says
-what each view holds. With `--keep` the kept results of other Pythons stay: run it once in the environment of each.
+what each view holds.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,12 +24,8 @@ from etc_policy.errors import SeveralErrors
 from tests.integration.bench import SECOND
 from tests.integration.history import EPOCH_MS, HISTORY, QUICK, Oracle, Views, Write, write_history
 from tests.integration.payloads.tables import BUNDLES
-from tests.integration.session import REPOSITORY, run_under_bundle
+from tests.integration.session import run_under_bundle
 
-RESULTS = Path(__file__).with_name("release_results.json")
-README = REPOSITORY / "README.md"
-#: The rows of README's table lie between them.
-BEGIN, END = "| Hudi on Spark 3.5 |", "\n\n"
 VERSIONS = (6, 8, 9)
 WAYS = {
     "file_slice": "{granularity: file_slice}",
@@ -40,7 +33,6 @@ WAYS = {
     "carry": "{granularity: log_file, carry: auto}",
 }
 RIGHT = "run"
-NOT_SERVED = {"1.2.1": "its bundle cannot be had yet"}
 LATENCY_S = 10
 #: A stock write after the compaction: one key anew, an update that wins, and a late one that loses.
 LATER = Write(((12, "v7", 600), (2, "v7", 601), (3, "lost", 150)))
@@ -128,27 +120,22 @@ def _fault(spark: object, base: Path, options: Mapping[str, str]) -> str | None:
     return None
 
 
-def play() -> dict[str, dict[str, str]]:
-    """The results of all releases, each in a process of its own."""
+def play(releases: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The results of releases, each in a process of its own."""
     found = {}
-    for release in BUNDLES:
+    for release in releases:
         print(f"{release} ...", file=sys.stderr, flush=True)
         said = run_under_bundle(release, "tests.integration.release_matrix", "--release", release, timeout_seconds=1800)
         found[release] = json.loads(said.splitlines()[-1])
     return found
 
 
-def table_rows(results: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
-    """README's rows from the kept results, of the Python that was run last."""
-    first = max(results.values(), key=lambda one: str(one["date"]))
-    releases = first["releases"]
-    assert isinstance(releases, dict)
-    yield f"{BEGIN} {' | '.join(f'table version {number}' for number in VERSIONS)} |"
+def table_rows(found: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """A Markdown table of the results, the newest release first."""
+    yield f"| Hudi on Spark 3.5 | {' | '.join(f'table version {number}' for number in VERSIONS)} |"
     yield "|---|" + "---|" * len(VERSIONS)
-    for release, cells in reversed(releases.items()):
+    for release, cells in reversed(found.items()):
         yield f"| {release} | {' | '.join(_cell_text(cells, number) for number in VERSIONS)} |"
-    for release, why in NOT_SERVED.items():
-        yield f"| {release} | {' | '.join([f'not run: {why}', *['-'] * (len(VERSIONS) - 1)])} |"
 
 
 def _cell_text(cells: Mapping[str, str], number: int) -> str:
@@ -164,34 +151,17 @@ def _cell_text(cells: Mapping[str, str], number: int) -> str:
     return "; ".join(parts + [f"{why}: {', '.join(ways)}" for why, ways in other.items()])
 
 
-def keep(found: Mapping[str, Mapping[str, str]]) -> None:
-    """Write the results of this Python, and README's table."""
-    results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-    results[platform.python_version()] = {
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "spark": version("pyspark"),
-        "releases": found,
-    }
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    page = README.read_text("utf-8")
-    start = page.index(BEGIN)
-    end = page.index(END, start)
-    README.write_text(page[:start] + "\n".join(table_rows(results)) + page[end:], encoding="utf-8")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keep", action="store_true", help="keep the results, and write README's table from them")
+    parser.add_argument("--releases", nargs="+", choices=list(BUNDLES), default=list(BUNDLES))
     parser.add_argument("--release", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.release:
         with tempfile.TemporaryDirectory() as root:
             print(json.dumps(play_release(options.release, Path(root))))
         return 0
-    found = play()
-    print("\n".join(table_rows({"": {"date": "", "releases": found}})))
-    if options.keep:
-        keep(found)
+    found = play(options.releases)
+    print("\n".join(table_rows(found)))
     return int(any(said.startswith(("wrong", "fails")) for cells in found.values() for said in cells.values()))
 
 
