@@ -6,7 +6,7 @@ import pytest
 from tests.faulty_proxy import faulty_proxy
 from tests.integration import bucket_cut
 from tests.integration.bench import AT_THE_CUT
-from tests.integration.history import HISTORY, STRADDLING
+from tests.integration.history import STRADDLING
 from tests.integration.kill_settings import InBucket
 from tests.integration.random_kills import play
 from tests.integration.session import stop_spark
@@ -17,13 +17,13 @@ pytestmark = pytest.mark.spark
 SEEDS = (4, 20, 24, 37, 39, 48)
 
 
-@pytest.mark.parametrize("since", [len(HISTORY) - 1, pytest.param(AT_THE_CUT, marks=pytest.mark.extended)])
-def test_every_view_is_right_at_each_step(no_spark, s3_variables, moto_server, tmp_path, monkeypatch, since):
+@pytest.mark.extended
+def test_every_view_is_right_at_each_step(no_spark, s3_variables, moto_server, tmp_path, monkeypatch):
     for name, value in bucket_cut.variables(moto_server).items():
         monkeypatch.setenv(name, value)
     spark = bucket_cut.start(tmp_path)
     try:
-        bucket_cut.play(spark, moto_server, bucket_cut.Kind(mdt=False), since=since)
+        bucket_cut.play(spark, moto_server, bucket_cut.Kind(mdt=False), since=AT_THE_CUT)
     finally:
         stop_spark(spark)
 
