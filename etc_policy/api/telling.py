@@ -75,7 +75,7 @@ def _tell(policy: Policy, store: DoneStore, actions: tuple[Action, ...]) -> Told
                     told[event.kind] += 1
     if faults:
         more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
-        message = f"`{policy.name}`: not everybody was told of its partitions: {faults[0]}{more}"
+        message = f"`{policy.name}`: reports of its partitions were not sent: {faults[0]}{more}"
         hint = "the table is as it should be; the next `etc apply` tells what was not told"
         raise RetryableError(Code.NOT_TOLD, message, hint=hint)
     return ToldPartitions(done=told["done"], reopened=told["reopened"])

@@ -339,8 +339,8 @@ class Code(StrEnum):
         "for the stack, and report it.")
 
     BAD_DONE_RECORD = ("ETC246", _UNCHANGED, "The record of partitions that are done cannot be read",
-        "`.hoodie/.etc/done.json` of the table is not as etc wrote it, so nobody knows who was told of what. Without the file "
-        "each partition that is done is told once more.")
+        "`.hoodie/.etc/done.json` of the table is not as etc wrote it, so nobody knows what was sent to whom. Without the file "
+        "each partition that is done is reported once more.")
     FOREIGN_PLAN = ("ETC245", _UNCHANGED, "A pending plan on the timeline is not one that etc wrote",
         "Every writer of the table can write to its timeline. The plan, one of its markers or a rollback of it\n"
         "names a file that is not the table's, or in a form that etc never writes: Hudi would read, write or remove what "
@@ -516,9 +516,9 @@ class Code(StrEnum):
         "Somebody held the lock file for longer than `writer.lock_wait`. What a run of etc\n"
         "left behind is removed by the next run. A writer's lock is not, as that writer\n"
         "may still be alive: see the hint.")
-    NOT_TOLD = ("ETC424", _RETRY, "Not everybody was told of partitions that are done, or of problems",
+    NOT_TOLD = ("ETC424", _RETRY, "Messages about done partitions, or about problems, were not sent",
         "A program of `done` failed, or a server of `done` or `notify` did not take it; the message has the reason. The "
-        "compaction is done and stays. What was not told is kept, and the next run tells it, with the same id.")
+        "compaction is done and stays. What was not sent is kept, and the next run sends it, with the same id.")
     LOCK_LOST = ("ETC423", _RETRY, "The table's lock was lost to another process",
         "The lock file was removed, by its expiry or by hand, and another process has made it since. Nothing was\n"
         "committed. Run `etc apply` again, and give the lock an expiry longer than any commit.")

@@ -1,4 +1,4 @@
-"""Who is told of problems, from `notify:` in etc_project.yml."""
+"""Where messages about problems are sent: `notify:` in etc_project.yml."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Email(Declared):
 
 
 class Notify(Declared):
-    """Who is told that a table or a partition breaks its limit or recovers, that a run or a verification fails."""
+    """Sends a message when a table or partition breaks its limit or recovers, or when a run or verification fails."""
 
     slack: Slack | None = Field(
         None, description="A channel of Slack.", examples=[{"url_variable": "SLACK_WEBHOOK_URL"}]

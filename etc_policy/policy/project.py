@@ -90,7 +90,7 @@ class ProjectFiles:
 
     `name` and `folders` are those of etc_project.yml; `target` is where this run takes place, at `target_places`; `texts` are
     the files by the path that errors name; `variables` are those that were given beside the files;
-    `notify` says who is told of problems.
+    `notify` says where messages about problems are sent.
     """
 
     project_dir: str

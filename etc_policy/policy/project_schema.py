@@ -171,6 +171,6 @@ class ProjectFile(Declared):
     )
     notify: Notify | None = Field(
         None,
-        description="Who is told of problems.",
+        description="Where messages about problems are sent.",
         examples=[{"slack": {"url_variable": "SLACK_WEBHOOK_URL"}, "every": "1h"}],
     )

@@ -203,7 +203,7 @@ class HttpEndpoint(Declared):
 
 
 class Done(Declared):
-    """Who is told of partitions that are done, and of those that late data reopen."""
+    """Where to report partitions that are done, and those that late data reopen."""
 
     proof: Literal["metadata", "logs", "data"] = Field(
         "metadata",
@@ -444,7 +444,7 @@ class PolicyDeclaration(Declared):
     )
     done: Done | None = Field(
         None,
-        description="Who is told when a partition is done, and when late data reopen it.",
+        description="Where to report that a partition is done, and that late data reopen it.",
         examples=[{"success_file": "_SUCCESS"}],
     )
     log_file_max_bytes: SizeBytes | None = Field(
