@@ -55,12 +55,11 @@ class Look:
         """Look at how a run went."""
         for one in results:
             self.note(one.policy, ["run"], problems_of_run(one, self.now_ms))
-            if one.verification is not None:
-                self.at_verification(one.policy, one.verification)
 
-    def at_verification(self, policy: str, verdict: Verification) -> None:
-        """Look at a verdict."""
-        self.note(policy, ["verification"], problems_of_verification(policy, verdict, self.now_ms))
+    def at_verdicts(self, verdicts: Iterable[tuple[str, Verification]]) -> None:
+        """Look at the verdict over each policy's table."""
+        for policy, verdict in verdicts:
+            self.note(policy, ["verification"], problems_of_verification(policy, verdict, self.now_ms))
 
     def at_tables(self, environment: Environment, policies: Iterable[Policy]) -> None:
         """Read the tables that have limits."""
@@ -96,7 +95,7 @@ def send_news(
         return (error,)
     if not faults:
         return ()
-    message = f"not everybody was told of problems: {'; '.join(faults)}"
+    message = f"messages about problems were not sent: {'; '.join(faults)}"
     return (RetryableError(Code.NOT_TOLD, message, hint="what was not sent the next run sends"),)
 
 

@@ -58,11 +58,11 @@ if TYPE_CHECKING:
         FreshnessReport,
         RunResults,
         SyncReport,
-        TableVerification,
         UndoReport,
         VerificationReport,
     )
     from etc_policy.run.results import TableResult
+    from etc_policy.verify.ports import Verification
     from etc_policy.wiring import Submission
 
 
@@ -214,7 +214,7 @@ class Project(Workspace):
         saved, policies = choose_policies(plan, reading.manifest.policies, selected, disabled)
         every_ms, now_ms = self._every_ms(reading, policies, every), moment_ms(at)
         results = apply_and_record(self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms)
-        results = results.with_errors(self._notified(reading, policies, results.tables))
+        results = results.with_errors(self._notified(reading, policies, results.tables, results.verdicts))
         if check:
             results.raise_errors(verdicts=True)
         raise_all((), (), results, results.unwritten)
@@ -268,7 +268,7 @@ class Project(Workspace):
         report = verify_tables(self.environment, policies, moment_ms(at), level)
         if report.tables:
             unwritten = record_verification(self.target_dir, report, self.environment.git_sha())
-            report = report.with_errors(self._notified(reading, (), report.tables), unwritten)
+            report = report.with_errors(self._notified(reading, (), verdicts=report.verdicts), unwritten)
         report.raise_errors()
         return report
 
@@ -307,21 +307,18 @@ class Project(Workspace):
         self,
         reading: ProjectReading,
         policies: Sequence[Policy],
-        tables: Sequence[TableResult | TableVerification] = (),
+        results: Sequence[TableResult] = (),
+        verdicts: Sequence[tuple[str, Verification]] = (),
         now_ms: int | None = None,
     ) -> tuple[EtcError, ...]:
         """Send what is new of these tables to those whom `notify:` names; what could not be sent."""
         if reading.files.notify is None:
             return ()
         from etc_policy.api.notifying import Look, send_news
-        from etc_policy.report.results import TableVerification
 
         look = Look(moment_ms(None) if now_ms is None else now_ms)
-        for table in tables:
-            if isinstance(table, TableVerification):
-                look.at_verification(table.policy, table.verification)
-            else:
-                look.at_results([table])
+        look.at_results(results)
+        look.at_verdicts(verdicts)
         look.at_tables(self.environment, policies)
         return send_news(self.environment, reading.files.notify, reading.manifest.project, self.target_dir, look)
 

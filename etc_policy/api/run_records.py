@@ -99,10 +99,9 @@ def _ended(result: TableResult) -> Result:
     if result.status in ("refused", "stale"):
         return "refused"
     verified, synced = result.verification, result.sync
-    is_right = verified is None or verified.exit_code == ExitCode.DONE
-    return (
-        "done" if result.status != "failed" and is_right and (synced is None or synced.status != "failed") else "error"
-    )
+    is_wrong = verified is not None and verified.exit_code != ExitCode.DONE
+    is_out_of_sync = synced is not None and synced.status == "failed"
+    return "error" if result.status == "failed" or is_wrong or is_out_of_sync else "done"
 
 
 def last_results_or_none(

@@ -18,9 +18,18 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import click
 
-from etc_policy.cli.messages import SETTINGS, configure, message_options, show_issues, show_note, show_text
+from etc_policy.cli.messages import (
+    SETTINGS,
+    configure,
+    message_options,
+    show_error,
+    show_issues,
+    show_note,
+    show_text,
+    stack_of,
+)
 from etc_policy.cli.terminal import is_lost_output, prepare_streams, print_data
-from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, UsageError
+from etc_policy.errors import EtcError, ExitCode, Issue, UsageError
 from etc_policy.errors.codes import Code
 
 if TYPE_CHECKING:
@@ -209,7 +218,8 @@ def guarded(work: Callable[P, int], *args: P.args, **named: P.kwargs) -> int:
         code = work(*args, **named)
         sys.stdout.flush()
     except EtcError as error:  # some are OSErrors too
-        code = _print_error(error)
+        show_error(error)
+        code = error.exit_code
     except OSError as error:
         if not is_lost_output(error):
             code = _print_unexpected(error)
@@ -248,14 +258,6 @@ def _usage_error(error: click.UsageError) -> UsageError:
     return UsageError(Code.USAGE, message, hint=hint)
 
 
-def _print_error(error: EtcError) -> int:
-    show_issues(error.issues, cause=error.cause, stack=_stack(error))
-    errors = sum(issue.level == "error" for issue in error.issues)
-    if errors > 1 and not SETTINGS.json:
-        show_note(f"\n{errors} errors")
-    return error.exit_code
-
-
 def _print_lost_output(error: OSError) -> int:
     hint = "name a file that can be written, or make room on its disk"
     message = "cannot write to standard output"
@@ -267,17 +269,8 @@ def _print_unexpected(error: Exception) -> int:
     text = " ".join(str(error).split()) or "no message"
     message = f"unexpected {type(error).__name__}: {text[:500]}"
     hint = None if SETTINGS.debug else "run again with `--debug` for the stack, and report it"
-    show_issues([Issue(Code.UNEXPECTED, message, hint=hint)], stack=_stack(error))
+    show_issues([Issue(Code.UNEXPECTED, message, hint=hint)], stack=stack_of(error))
     return ExitCode.ENGINE
-
-
-def _stack(error: Exception) -> str | None:
-    if not SETTINGS.debug:
-        return None
-    import traceback
-
-    gathered = error.errors if isinstance(error, SeveralErrors) else (error,)
-    return "\n".join("".join(traceback.format_exception(one)) for one in gathered)
 
 
 if __name__ == "__main__":

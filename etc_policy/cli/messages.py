@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import click
 
 from etc_policy.cli.terminal import print_json, print_text
-from etc_policy.errors import Issue
+from etc_policy.errors import EtcError, Issue, SeveralErrors
 from etc_policy.errors.plain_text import one_line
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -153,6 +153,24 @@ def show_issues(issues: Sequence[Issue], *, cause: str | None = None, stack: str
     if parts:
         parts[0] = "\n" * SETTINGS.said + parts[0]
         print_text("\n\n".join(parts), err=True, paint=_painted if SETTINGS.colour else None)
+
+
+def show_error(error: EtcError) -> None:
+    """All that an error says; its stack with `--debug`."""
+    show_issues(error.issues, cause=error.cause, stack=stack_of(error))
+    errors = sum(issue.level == "error" for issue in error.issues)
+    if errors > 1 and not SETTINGS.json:
+        show_note(f"\n{errors} errors")
+
+
+def stack_of(error: Exception) -> str | None:
+    """Where an error came from, with `--debug`."""
+    if not SETTINGS.debug:
+        return None
+    import traceback
+
+    gathered = error.errors if isinstance(error, SeveralErrors) else (error,)
+    return "\n".join("".join(traceback.format_exception(one)) for one in gathered)
 
 
 def show_warning(issue: Issue) -> None:

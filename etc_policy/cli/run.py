@@ -11,7 +11,7 @@ from datetime import timedelta
 import click
 
 from etc_policy.api.project import Project
-from etc_policy.cli.messages import show_issues, show_note
+from etc_policy.cli.messages import show_error, show_note
 from etc_policy.cli.opening import open_project, settle
 from etc_policy.cli.options import (
     PROJECT_OPTIONS,
@@ -26,7 +26,7 @@ from etc_policy.cli.options import (
 from etc_policy.cli.printing import say
 from etc_policy.cli.terminal import print_json
 from etc_policy.cli.value_types import Span
-from etc_policy.errors import EtcError, ExitCode, SeveralErrors
+from etc_policy.errors import EtcError, ExitCode
 from etc_policy.report.results import RunResults
 from etc_policy.table.formats import format_time
 from etc_policy.wiring import clock_ms
@@ -64,13 +64,17 @@ def command(flags: Flags, every_ms: int, rounds: int | None) -> ExitCode:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     done, code = 0, ExitCode.DONE
-    while not stop.is_set() and done != rounds:
+
+    def goes_on() -> bool:
+        return done != rounds and not stop.is_set()
+
+    while goes_on():
         with open_project(flags, read_once=False) as project:
-            while not stop.is_set() and done != rounds:
+            while goes_on():
                 began = time.monotonic()
                 code = _round(project, flags, every_ms, is_first=not done)
                 done += 1
-                if done != rounds:
+                if goes_on():
                     stop.wait(max(0.0, began + every_ms / 1000 - time.monotonic()))
                 if code == ExitCode.ENGINE:  # Spark may have died: the next round has another
                     break
@@ -93,11 +97,11 @@ def _round(project: Project, flags: Flags, every_ms: int, *, is_first: bool) -> 
     except EtcError as failure:
         if is_first:
             raise
-        show_issues(failure.issues, cause=failure.cause)
+        show_error(failure)
         return failure.exit_code
     _show(results, flags, began_ms)
     if error is not None:
-        _show_errors(error)
+        show_error(error)
     return results.exit_code
 
 
@@ -110,8 +114,3 @@ def _show(results: RunResults, flags: Flags, began_ms: int) -> None:
     said = [f"{count} {status}" for status, count in sorted(counts.items())]
     said += [f"{failed} not verified"] if failed else []
     say(f"{format_time(began_ms)}  {', '.join(said) or 'no tables'}")
-
-
-def _show_errors(error: SeveralErrors) -> None:
-    for one in error.errors:
-        show_issues(one.issues, cause=one.cause)

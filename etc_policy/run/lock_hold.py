@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from etc_policy.policy.hudi_options import is_in_process
 from etc_policy.policy.manifest import Policy
@@ -73,29 +73,18 @@ def take_between_writes(
     """
     deadline, before = time.monotonic() + wait_seconds, frozenset[str]()
     while True:
-        lock = new_lock()
-        with lock_or_back(lock):
+        with ExitStack() as held:
+            lock = held.enter_context(new_lock())
             now = in_flight()
             if not now:
+                held.pop_all()
                 return lock
             if now <= before:  # nobody has begun since
                 time.sleep(_DRAIN_SECONDS)
-        lock.__exit__()
         if time.monotonic() > deadline:
             return None
         before = now
         _await_holder(place)
-
-
-@contextmanager
-def lock_or_back(lock: FileLock) -> Iterator[None]:
-    """Take the lock; an error gives it back."""
-    lock.__enter__()
-    try:
-        yield
-    except BaseException:
-        lock.__exit__()
-        raise
 
 
 def _await_holder(place: LockPlace) -> None:

@@ -314,9 +314,8 @@ def _driver_options(trust_store: str | None) -> dict[str, str]:
     scratch = tempfile.gettempdir()
     java = ["-Djdk.attach.allowAttachSelf=true", f"-Dderby.system.home={scratch}"]
     with suppress(TableError):  # a machine that does not name its zone: Java may find one
-        java.append(
-            f"-Duser.timezone={local_zone()}"
-        )  # else Java may take another than the planner (facts: local-is-java-zone)
+        # else Java may take another than the planner (facts: local-is-java-zone)
+        java.append(f"-Duser.timezone={local_zone()}")
     if not any(_COLLECTS.search(os.environ.get(name, "")) for name in _JAVA_VARIABLES):
         java.append(_COLLECTOR)
     if trust_store:

@@ -18,11 +18,10 @@ from pathlib import Path
 from statistics import median
 
 from tests.integration.kills import exit_when_told
-from tests.integration.session import stop_spark
-from tests.integration.soak import SPARK, TICK_SECONDS, Soak
+from tests.integration.soak import SPARK, TICK_SECONDS, Soak, outcome
 from tests.integration.soak_batches import Batches
 from tests.integration.soak_places import place_of, start_spark_at
-from tests.integration.soak_processes import Apply, BrokenPromiseError
+from tests.integration.soak_processes import Apply
 from tests.integration.soak_setting import Setting
 from tests.integration.soak_writer import INDEXES
 
@@ -132,15 +131,8 @@ def main() -> int:
     )
     with place_of("disk", folder, 0) as place:
         spark = start_spark_at(place.location, SPARK, folder / "look.log")
-        soak, broken = Liveness(setting, place, deletes=DELETES[given.deletes]), None
-        try:
-            soak.play(spark)
-        except BrokenPromiseError as error:
-            broken = error
-        finally:
-            soak.stop()
-            stop_spark(spark)
-    print(soak.summary())
+        soak = Liveness(setting, place, deletes=DELETES[given.deletes])
+        broken = outcome(soak, spark)
     if broken:
         print(f"BROKEN: {broken}\n  everything is kept in {folder}")
         return 1

@@ -273,10 +273,9 @@ def main() -> int:
         return play(setting, place)
 
 
-def play(setting: Setting, place: Place) -> int:
-    spark = start_spark_at(place.location, SPARK, setting.folder / "look.log")
-    place.prepare(spark)
-    soak, broken = Soak(setting, place), None
+def outcome(soak: Soak, spark: object) -> BrokenPromiseError | None:
+    """Play to the end, and print the summary; the promise that was broken."""
+    broken = None
     try:
         soak.play(spark)
     except BrokenPromiseError as error:
@@ -285,7 +284,14 @@ def play(setting: Setting, place: Place) -> int:
         soak.stop()
         stop_spark(spark)
     print(soak.summary())
-    if broken:
+    return broken
+
+
+def play(setting: Setting, place: Place) -> int:
+    spark = start_spark_at(place.location, SPARK, setting.folder / "look.log")
+    place.prepare(spark)
+    soak = Soak(setting, place)
+    if broken := outcome(soak, spark):
         print(f"BROKEN: {broken}\n  everything is kept in {setting.folder}; the same dice: {setting.command}")
         return 1
     shutil.rmtree(setting.folder)

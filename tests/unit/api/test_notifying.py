@@ -122,7 +122,7 @@ class TestHttp:
     def test_what_is_not_taken_is_sent_by_the_next_run_with_the_same_id(self, look, notify, endpoint):  # noqa: F811
         endpoint.answers = [400]
         (error,) = look(notify)
-        assert "not everybody was told of problems: http: `127.0.0.1" in error
+        assert "messages about problems were not sent: http: `127.0.0.1" in error
         assert "s3cret" not in error
         look(notify, timedelta(minutes=1))
         assert len({said["id"] for _, said in endpoint.posted}) == 1
