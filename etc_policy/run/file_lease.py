@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.errors.codes import Code
@@ -14,7 +12,8 @@ from etc_policy.hudi.layout import ETC_FOLDER
 from etc_policy.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.file_lock import is_left, remove
-from etc_policy.run.lock_holder import Holder, boot_id, lock_place, read_holder
+from etc_policy.run.lease_document import LeaseDocument, read_document
+from etc_policy.run.lock_holder import UNKNOWN_BOOT, Holder, Owner, lock_place, read_holder
 from etc_policy.run.ports import Lease
 from etc_policy.run.run_signs import HEARTBEAT_TOLERANCE_SECONDS, Progress, RunSigns, warn_of_clock
 from etc_policy.storage.clocks import note_time
@@ -26,26 +25,25 @@ JAVA_LEASE = "java.lease"
 
 #: What a run needs at most from its mark to its inflight file; a stock writer waits longer before it takes a plan over.
 _BEGINNING_SECONDS = 15.0
-_MARK_BYTES = 192
-_UNKNOWN = "-"
-_ENDED = "ended"
+_MAX_BYTES = 65_536
 
 
 class FileLease:
     """An advisory lock on a file of the table: the kernel gives it back when its process dies, however it dies.
 
-    The file's content is the mark of who ran what. `local` says that all work is done by this machine, so that nothing of it
+    The file's content is the document of the last run. `local` says that all work is done by this machine, so that nothing of it
     can outlive the two processes.
     """
 
     def __init__(self, base_path: str, *, local: bool = False, progress: Progress = lambda _: None) -> None:
-        self._boot = boot_id() if local else "-"
+        self._local = local
         self._base, self._storage = local_path(base_path), open_storage(base_path)
         self._signs, self._progress = RunSigns(self._storage, progress), progress
         self._path = self._base / ETC_FOLDER / "apply.lease"
         self._handle = -1
-        self._token = uuid.uuid4().hex
-        self._last, self._mark, self._inflight_found = RunMark(), RunMark(), ""
+        self._last: LeaseDocument | None = None
+        self._document: LeaseDocument | None = None
+        self._inflight_found = ""
 
     def __enter__(self) -> FileLease:
         """Take the lease, and clear the table lock that a killed run of etc may have left in its own folder.
@@ -62,7 +60,7 @@ class FileLease:
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._require_no_java()
-            self._last = RunMark.parse(self._read())
+            self._last = read_document(self._read())
             self._storage.remove(f"{ETC_FOLDER}/lock")
         except BlockingIOError as error:
             os.close(self._handle)
@@ -92,8 +90,8 @@ class FileLease:
 
     def __exit__(self, *_: object) -> None:
         """Give the lease back; a run that has ended, well or not, leaves nothing to wait for."""
-        if self._mark.instant and self._read() == self._mark.text:
-            self._write(replace(self._mark, ended=True))
+        if self._document is not None and self._read() == self._document.as_bytes():
+            self._write(self._document.renewed(ended=True))
         os.close(self._handle)
 
     def has_left_lock(self, policy: Policy) -> bool:
@@ -112,12 +110,13 @@ class FileLease:
 
     def mark(self, instant: str) -> None:
         """Write the instant into the lease: should this process die, the next holder knows whose traces it finds."""
-        os.ftruncate(self._handle, 0)
-        self._write(RunMark(instant, self._token, self._boot, self._inflight_found))
+        owner = Owner(str(self._base)) if self._local else Owner(str(self._base), boot=UNKNOWN_BOOT)
+        self._write(LeaseDocument(owner, instant=instant, found=self._inflight_found))
 
     def begun(self, instant: str) -> None:
         """Write into the lease when our inflight file was made: whoever takes the plan over makes another."""
-        self._write(replace(self._mark, made=self._signs.inflight_made(instant)))
+        if self._document is not None:
+            self._write(self._document.renewed(made=self._signs.inflight_made(instant)))
 
     def wait_for_dead_run(self, instant: str) -> None:
         """Return once a run of `instant` has shown no sign of life for long enough; one that advances is alive.
@@ -145,32 +144,34 @@ class FileLease:
             EngineError: one of them is lost, so another run may have taken over.
 
         """
-        if not self._holds():
+        if self._document is None or not self._holds(self._document):
             hint = "another `etc apply` has taken over; run `etc apply` again"
             raise EngineError(
                 Code.RUN_TAKEN_OVER, f"this run's lease of `{self._base}` was lost; nothing was committed", hint=hint
             )
         note_time(self._storage.location, _clock_of(self._handle))  # this machine's may have been set meanwhile
-        self._signs.require_own(instant, self._mark.made or "")
+        self._signs.require_own(instant, self._document.made or "")
 
-    def _holds(self) -> bool:
-        """Whether the lease's file is still the one that we have locked, with our mark in it."""
+    def _holds(self, document: LeaseDocument) -> bool:
+        """Whether the lease's file is still the one that we have locked, with our document in it."""
         try:
             same = os.path.samestat(self._path.stat(), os.fstat(self._handle))
         except FileNotFoundError:
             return False
-        return same and self._read() == self._mark.text
+        return same and self._read() == document.as_bytes()
 
-    def _read(self) -> str:
-        return os.pread(self._handle, _MARK_BYTES, 0).decode(errors="replace")
+    def _read(self) -> bytes:
+        return os.pread(self._handle, _MAX_BYTES, 0)
 
-    def _write(self, mark: RunMark) -> None:
-        self._mark = mark
-        os.pwrite(self._handle, mark.text.encode(), 0)
+    def _write(self, document: LeaseDocument) -> None:
+        """Whoever finds half of it knows of no run, and waits the longer."""
+        self._document = document
+        os.ftruncate(self._handle, 0)
+        os.pwrite(self._handle, document.as_bytes(), 0)
 
     def _ended(self, instant: str) -> bool:
         """Whether the last run of `instant` was ours and came to an end, and nobody has begun another since."""
-        if not (self._last.instant == instant and self._last.ended):
+        if self._last is None or self._last.instant != instant or not self._last.ended:
             return False
         inflight = self._signs.inflight_seconds(instant)
         return inflight is None or inflight <= os.fstat(self._handle).st_mtime
@@ -180,7 +181,8 @@ class FileLease:
 
         Its lease and its Java process's are free: both are dead.
         """
-        return self._boot != "-" and self._last.boot == self._boot and self._was_ours(instant)
+        is_here = self._local and self._last is not None and self._last.owner.ran_since_boot
+        return is_here and self._was_ours(instant)
 
     def _was_ours(self, instant: str) -> bool:
         """Whether the last run of `instant` was ours, and nobody has begun another since.
@@ -188,9 +190,9 @@ class FileLease:
         One that died before it noted its inflight file has made it right after its mark, or has died before that: then there
         is the one that it had found, of another dead run.
         """
-        made, last = self._signs.inflight_made(instant), self._last
-        if last.instant != instant or made in ("", last.found, last.made):
-            return last.instant == instant
+        last, made = self._last, self._inflight_found
+        if last is None or last.instant != instant or last.is_of(instant, made):
+            return last is not None and last.instant == instant
         after_mark = int(made) / 1e9 - os.fstat(self._handle).st_mtime
         return not (last.made or last.ended) and 0 <= after_mark <= _BEGINNING_SECONDS
 
@@ -213,42 +215,3 @@ def lease_of(base_path: str, *, local: bool, progress: Callable[[str], None]) ->
     from etc_policy.run.store_lease import StoreLease
 
     return StoreLease(open_remote_storage(base_path), progress=progress)
-
-
-@dataclass(frozen=True, slots=True)
-class RunMark:
-    """Who ran what: the compaction's instant, a token of the run's own, and the boot of a machine that did all of the work.
-
-    `boot` is `-` where other machines had a part in it. `found` is when the inflight file was made of the dead run before,
-    empty without one, and `made` when that of this run was: None until then, empty where it is missing. `ended` says that
-    the run did not die.
-
-    As text these are words: `<instant> <token> <boot> <found>`, then `<made>`, then `ended`. Versions of etc share the text.
-    """
-
-    instant: str = ""
-    token: str = ""
-    boot: str = _UNKNOWN
-    found: str = ""
-    made: str | None = None
-    ended: bool = False
-
-    @classmethod
-    def parse(cls, text: str) -> RunMark:
-        """The mark of such a text; what it lacks is unknown, as in the shorter ones of earlier versions."""
-        words = text.split(" ")
-        ended = words[-1] == _ENDED
-        if ended:
-            words.pop()
-        instant, token, boot, found = (*words, *("", "", _UNKNOWN, _UNKNOWN)[len(words) :])[:4]
-        made = words[4] if len(words) > 4 else None
-        return cls(instant, token, boot, "" if found == _UNKNOWN else found, made, ended)
-
-    @property
-    def text(self) -> str:
-        """The mark as it is in the lease; empty for no run at all."""
-        if not self.instant:
-            return ""
-        words = [self.instant, self.token, self.boot, self.found or _UNKNOWN]
-        words += [self.made] if self.made is not None else []
-        return " ".join([*words, _ENDED] if self.ended else words)

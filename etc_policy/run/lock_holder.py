@@ -24,6 +24,8 @@ from etc_policy.storage.open_storage import is_remote, local_path
 from etc_policy.table.formats import format_duration
 from etc_policy.verify.diagnosis import HeldLock
 
+#: Of a process that other machines work for, too.
+UNKNOWN_BOOT = "-"
 _MAX_BYTES = 65_536
 #: Minutes after which our own lock, where no writer shares one, may be taken for left behind.
 _OWN_EXPIRY_MINUTES = 1
@@ -36,7 +38,7 @@ def boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
-        return "-"
+        return UNKNOWN_BOOT
 
 
 def _runs_here(process: int) -> bool:
@@ -57,8 +59,8 @@ def process_space() -> str:
     try:
         namespace = Path("/proc/self/ns/pid").readlink()
     except OSError:
-        return "-"
-    return "-" if (boot := boot_id()) == "-" else f"{boot} {namespace}"
+        return UNKNOWN_BOOT
+    return UNKNOWN_BOOT if (boot := boot_id()) == UNKNOWN_BOOT else f"{boot} {namespace}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,13 @@ class Owner:
 
         Processes of another container cannot be seen from here, nor those of another machine: either may have this host's name.
         """
-        is_here = self.boot != "-" and (self.host, self.boot) == (socket.gethostname(), process_space())
+        is_here = self.boot != UNKNOWN_BOOT and (self.host, self.boot) == (socket.gethostname(), process_space())
         return is_here and not _runs_here(self.process)
+
+    @property
+    def ran_since_boot(self) -> bool:
+        """Whether it ran on this machine, in whichever container, since the machine was started."""
+        return self.boot != UNKNOWN_BOOT and self.boot.split(" ")[0] == boot_id()
 
     def as_lock_file(self) -> bytes:
         """What is written into the lock file, in the form in which Hudi shows the holder of a lock."""

@@ -5,13 +5,10 @@ All ages are measured by the store's own clock, so that a machine whose clock is
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 from uuid import uuid4
 
 from etc_policy.errors import EngineError, RetryableError
@@ -19,6 +16,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import ETC_FOLDER
 from etc_policy.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.policy.manifest import Policy
+from etc_policy.run.lease_document import MAX_VALID_SECONDS, LeaseDocument, read_document
 from etc_policy.run.lock_holder import Owner
 from etc_policy.run.run_signs import HEARTBEAT_TOLERANCE_SECONDS, Progress, RunSigns, warn_of_clock
 from etc_policy.storage.clocks import note_time, time_at
@@ -88,8 +86,6 @@ LEASE = f"{ETC_FOLDER}/lease.json"
 _VALID_SECONDS, _RENEWALS = 60.0, 4
 #: Beyond its end: the times of stores have whole seconds, and their machines' clocks differ a little.
 _MARGIN_SECONDS = 10.0
-#: No lease of etc is longer: another document does not hold the table for ever.
-MAX_VALID_SECONDS = 600.0
 
 
 class StoreLease:
@@ -149,11 +145,11 @@ class StoreLease:
 
     def mark(self, instant: str) -> None:
         """Write the instant into the lease: should this process die, the next holder knows whose traces it finds."""
-        self._require_put(instant=instant, inflight=self._inflight_found)
+        self._require_put(instant=instant, found=self._inflight_found, made=None)
 
     def begun(self, instant: str) -> None:
         """Write into the lease when our inflight file was made: whoever takes the plan over makes another."""
-        self._require_put(inflight=self._signs.inflight_made(instant))
+        self._require_put(made=self._signs.inflight_made(instant))
 
     def wait_for_dead_run(self, instant: str) -> None:
         """Return once a run of `instant` has shown no sign of life for long enough; one that advances is alive.
@@ -162,9 +158,8 @@ class StoreLease:
             RetryableError: the run is alive.
 
         """
-        last, made = self._last, self._signs.inflight_made(instant)
-        self._inflight_found = made
-        was_ours = last is not None and last.instant == instant and made in ("", last.inflight)
+        last, self._inflight_found = self._last, self._signs.inflight_made(instant)
+        was_ours = last is not None and last.is_of(instant, self._inflight_found)
         if was_ours and last is not None and last.ended:
             self._signs.remove_beat(instant)
             return
@@ -183,7 +178,7 @@ class StoreLease:
             if found is None or found.content != self._document.as_bytes():  # the store may have taken long to answer
                 raise self._lost()
         self._note_store_time(found.modified_ns)
-        self._signs.require_own(instant, self._document.inflight)
+        self._signs.require_own(instant, self._document.made or "")
 
     def _create(self) -> None:
         self._tag = self._storage.replace_version(LEASE, self._document.as_bytes(), None)
@@ -195,12 +190,12 @@ class StoreLease:
         last = self._last
         if last is not None and (last.released or last.owner.is_gone_here):
             return
-        valid_seconds = last.valid_seconds if last is not None else MAX_VALID_SECONDS
+        valid_seconds = (last.valid_seconds if last is not None else 0) or MAX_VALID_SECONDS
         left = found.modified_ns / 1e9 + valid_seconds + _MARGIN_SECONDS - time_at(self._storage.location)
         if left > 0:
             raise self._in_use(str(last.owner) if last is not None else "an unknown process", left)
 
-    def _require_put(self, **changed: str) -> None:
+    def _require_put(self, **changed: str | None) -> None:
         """Renew the lease, with these changes.
 
         Raises:
@@ -255,42 +250,3 @@ class StoreLease:
         message = f"another `etc apply` is working on `{self._storage.location}`: {who}"
         ends = f", or for its lease to end in {left_seconds:.0f} s if it has died" if left_seconds else ""
         return RetryableError(Code.TABLE_IN_USE, message, hint=f"wait for it to end{ends}, then run this again")
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseDocument:
-    """A lease as it was written at one moment. `nonce` makes each body another one: stores compare hashes of them.
-
-    It holds for `valid_seconds` from when the store has noted that it was written. `inflight` is when the inflight file of
-    the run of `instant` was made; until then, that of the dead run before it. `ended` says that the run did not die,
-    `released` that nobody has the lease.
-    """
-
-    owner: Owner
-    valid_seconds: float
-    instant: str = ""
-    inflight: str = ""
-    ended: bool = False
-    released: bool = False
-    nonce: str = field(default_factory=lambda: uuid4().hex)
-
-    def renewed(self, **changed: Any) -> LeaseDocument:
-        """The same lease for another while, with these changes."""
-        return replace(self, **changed, nonce=uuid4().hex)
-
-    def as_bytes(self) -> bytes:
-        """The document as JSON."""
-        return json.dumps(asdict(self)).encode()
-
-
-def read_document(content: bytes) -> LeaseDocument | None:
-    """The document of these bytes; None where etc did not write them."""
-    try:
-        found = json.loads(content)
-        document = LeaseDocument(**{**found, "owner": Owner(**found["owner"])})
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-    texts = (document.instant, document.inflight, document.nonce)
-    is_sound = all(isinstance(text, str) for text in texts) and isinstance(document.valid_seconds, int | float)
-    is_sound = is_sound and document.owner.is_sound
-    return document if is_sound and 0 < document.valid_seconds <= MAX_VALID_SECONDS else None

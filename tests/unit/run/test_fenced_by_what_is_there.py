@@ -3,8 +3,9 @@
 import pytest
 
 from etc_policy.errors import EngineError
+from etc_policy.run.lease_document import LeaseDocument
 from etc_policy.run.lock_holder import Owner
-from etc_policy.run.store_lease import LeaseDocument, StoreLease
+from etc_policy.run.store_lease import StoreLease
 from etc_policy.storage.port import Version
 
 

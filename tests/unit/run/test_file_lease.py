@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,8 @@ from etc_policy.plan.refusals import FINISHED_SERVICES
 from etc_policy.policy.manifest import EventTime
 from etc_policy.run import file_lease, run_signs
 from etc_policy.run.file_lease import JAVA_LEASE, FileLease
+from etc_policy.run.lease_document import read_document
+from etc_policy.run.lock_holder import Owner
 from etc_policy.run.run_signs import HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.table.apply_state import ApplyState
 from tests.unit.hudi.table_folder import at
@@ -41,6 +44,10 @@ def heartbeat(table, age_seconds):
 def beat(path, age_seconds):
     moment = time.time() - age_seconds
     os.utime(path, (moment, moment))
+
+
+def rewrite(path, **changed):
+    path.write_bytes(replace(read_document(path.read_bytes()), **changed).as_bytes())
 
 
 class TestLease:
@@ -254,9 +261,9 @@ class TestRunsOfThisMachine:
             dead.mark(C)
             beat(table.file(C, ".compaction.inflight"), 6)
             dead.begun(C)
-            content = os.pread(dead._handle, 200, 0).decode()
+            document = dead._document
         lease = table.meta / ".etc" / "apply.lease"
-        lease.write_text(content)
+        lease.write_bytes(document.as_bytes())
         beat(lease, 8)
         return heartbeat(table, 3)
 
@@ -265,7 +272,7 @@ class TestRunsOfThisMachine:
         """Hudi itself would refuse to begin while a heartbeat looks fresh."""
         if not noted:  # it died right after its inflight file was made
             path = table.meta / ".etc" / "apply.lease"
-            path.write_text(path.read_text().rsplit(" ", 1)[0])
+            rewrite(path, made=None)
             beat(path, 8)
         with FileLease(str(table.base), local=True) as lease:
             lease.wait_for_dead_run(C)
@@ -286,17 +293,17 @@ class TestRunsOfThisMachine:
     def test_any_other_is(self, table, killed, monkeypatch, other):
         path = table.meta / ".etc" / "apply.lease"
         if other == "of another machine":
-            path.write_text(f"{C} token another-boot")
+            rewrite(path, owner=Owner(str(table.base), boot="another-boot pid:[1]"))
         if other == "another run":
-            path.write_text(path.read_text().replace(C, at("10:00:07")))
+            rewrite(path, instant=at("10:00:07"))
         if other == "taken over":  # by a writer that beats too
             beat(table.timeline / f"{C}.compaction.inflight", 2)
             beat(killed, 1)
         if other in ("begun later", "begun before"):
-            path.write_text(path.read_text().rsplit(" ", 1)[0])
+            rewrite(path, made=None)
             beat(path, 30 if other == "begun later" else 5)
         if other == "begun once ended":  # ours failed before it began
-            path.write_text(f"{path.read_text().rsplit(' ', 1)[0]} ended")
+            rewrite(path, made=None, ended=True)
             beat(path, 8)
         began = table.timeline / f"{C}.compaction.inflight"
         monkeypatch.setattr(run_signs, "sleep", lambda _: beat(began, -5))
@@ -313,14 +320,14 @@ class TestRunsOfThisMachine:
         with FileLease(str(table.base)) as lease, pytest.raises(RetryableError):
             lease.wait_for_dead_run(C)
 
-    def test_a_mark_with_all_that_it_holds_is_read_whole(self, table, killed):
+    def test_a_run_that_ends_leaves_what_it_noted(self, table, killed):
         with FileLease(str(table.base), local=True) as lease:
             lease.mark(C)
             lease.begun(C)
-            mark = lease._mark.text
+            held = lease._document
             lease.require_alive(C)
-        assert (table.meta / ".etc" / "apply.lease").read_text() == f"{mark} ended"
-        assert len(f"{mark} ended") <= file_lease._MARK_BYTES
+        left = read_document((table.meta / ".etc" / "apply.lease").read_bytes())
+        assert left == replace(held, ended=True, nonce=left.nonce)
 
 
 class TestFence:

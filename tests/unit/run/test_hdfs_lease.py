@@ -10,8 +10,9 @@ import pytest
 from etc_policy.errors import RetryableError
 from etc_policy.run import store_lease
 from etc_policy.run.file_lease import lease_of
+from etc_policy.run.lease_document import LeaseDocument, read_document
 from etc_policy.run.lock_holder import Owner
-from etc_policy.run.store_lease import LEASE, LeaseDocument, StoreLease, read_document
+from etc_policy.run.store_lease import LEASE, StoreLease
 from etc_policy.storage.open_storage import open_storage
 
 HOLDER = """

@@ -13,8 +13,9 @@ from etc_policy.hudi.writers import living_writers, writes_in_flight
 from etc_policy.policy.project_schema import StorageSettings
 from etc_policy.run import run_signs
 from etc_policy.run.file_lease import FileLease
+from etc_policy.run.lease_document import read_document
 from etc_policy.run.run_signs import RunSigns
-from etc_policy.run.store_lease import LEASE, StoreLease, read_document
+from etc_policy.run.store_lease import LEASE, StoreLease
 from etc_policy.storage.open_storage import open_storage, use_storage_settings
 from tests.unit.hudi.table_folder import at
 

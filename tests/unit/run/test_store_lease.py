@@ -1,20 +1,20 @@
 """What only the lease on an object store does: it ends by itself, and a lost answer does not lose it."""
 
-import json
 import socket
 import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 
 from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.policy.project_schema import StorageSettings
 from etc_policy.run import store_lease
+from etc_policy.run.lease_document import LeaseDocument, read_document
 from etc_policy.run.lock_holder import Owner, boot_id
-from etc_policy.run.store_lease import LEASE, LeaseDocument, StoreLease, read_document
+from etc_policy.run.store_lease import LEASE, StoreLease
 from etc_policy.storage.open_storage import open_storage, use_storage_settings
 from tests.faulty_proxy import faulty_proxy
 from tests.unit.hudi.table_folder import at
@@ -195,28 +195,6 @@ def test_a_store_that_ignores_tags_is_refused(proxy, location):
     proxy.without = ("if-match",)
     with pytest.raises(EngineError, match="replaced a file that had been replaced"):
         StoreLease(reach(proxy.endpoint, location)).__enter__()
-
-
-GOOD = asdict(LeaseDocument(Owner("t"), 60.0))
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"[]",
-        b"null",
-        b'{"owner": 1}',
-        b"\xff",
-        json.dumps({**GOOD, "valid_seconds": 1e9}).encode(),
-        json.dumps({**GOOD, "valid_seconds": "x"}).encode(),
-        json.dumps({**GOOD, "more": 1}).encode(),
-        json.dumps({**GOOD, "nonce": 1}).encode(),
-    ],
-)
-def test_what_etc_has_not_written_is_no_document(content):
-    assert read_document(content) is None
-    assert read_document(json.dumps(GOOD).encode()) is not None
 
 
 def test_a_document_that_cannot_be_read_holds_the_table_for_a_while_only(storage, monkeypatch):
