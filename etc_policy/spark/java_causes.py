@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
@@ -20,6 +21,19 @@ _BARE = re.compile(r"[\w.$]*")
 _LED_TO = "\nwhich led to: "
 #: How an error of py4j begins; what Java says is in the line after it.
 _PY4J = "An error occurred while calling"
+#: Variables of the process by which Spark finds another file system or other classes than those that etc was run with.
+_BY_VARIABLES = (
+    (
+        re.compile(r"No FileSystem for scheme|UnknownHostException|ConnectException"),
+        ("HADOOP_CONF_DIR", "SPARK_CONF_DIR"),
+    ),
+    (
+        re.compile(
+            r"ClassNotFound|NoClassDefFound|NoSuchMethodError|NoSuchFieldError|ClassChangeError|ClassVersionError"
+        ),
+        ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS"),
+    ),
+)
 
 
 def java_causes(error: Exception) -> str:
@@ -40,7 +54,8 @@ def is_caused_by(error: Exception, name: str) -> bool:
 
 def throwable_causes(exception: Any) -> str:
     """The same of an exception of Java that nobody has raised here."""
-    return _as_shown(message for text in _texts(exception) for message in _messages(text))
+    causes = _as_shown(message for text in _texts(exception) for message in _messages(text))
+    return "\n".join([causes, *_variables_behind(causes)])
 
 
 def causes_in(text: str) -> str | None:
@@ -48,6 +63,13 @@ def causes_in(text: str) -> str | None:
     if not text.lstrip().startswith(_PY4J):
         return None
     return _as_shown(_messages(text.lstrip().partition("\n")[2].removeprefix(": ")))
+
+
+def _variables_behind(causes: str) -> Iterator[str]:
+    """The variables that are set and can be the reason."""
+    for said, names in _BY_VARIABLES:
+        if said.search(causes) and (found := [name for name in names if os.environ.get(name)]):
+            yield f"set for this process, and maybe the reason: {', '.join(found)}"
 
 
 def _as_shown(inward: Iterable[str]) -> str:

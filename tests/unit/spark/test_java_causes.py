@@ -72,3 +72,22 @@ def test_a_name_is_found_in_every_cause():
     many = failed("a.A: 1", "a.B: 2", "a.C: 3", "a.HoodieLockException: 4", "a.D: 5", "a.E: 6", "a.F: 7")
     assert is_caused_by(many, "HoodieLockException")
     assert not is_caused_by(many, "a.G")
+
+
+def test_variables_that_can_be_the_reason_are_named_where_they_are_set(monkeypatch):
+    for name in (
+        "HADOOP_CONF_DIR",
+        "SPARK_CONF_DIR",
+        "SPARK_HOME",
+        "PYSPARK_SUBMIT_ARGS",
+        "SPARK_SUBMIT_OPTS",
+        "JAVA_TOOL_OPTIONS",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    unknown, other = failed("java.net.UnknownHostException: namenode"), failed("a.E: e")
+    assert java_causes(unknown) == "java.net.UnknownHostException: namenode"
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    assert java_causes(unknown).endswith("maybe the reason: HADOOP_CONF_DIR")
+    assert java_causes(failed("java.lang.NoSuchMethodError: a.B")).endswith("maybe the reason: SPARK_HOME")
+    assert java_causes(other) == "a.E: e"
