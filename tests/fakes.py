@@ -146,10 +146,10 @@ class MemoryCompactor:
             self.withdraw(job)
             raise
 
-    def run(self, job: Job, begun: Callable[[], None], gate: CommitGate) -> None:
+    def run(self, job: Job, note_inflight: Callable[[], None], gate: CommitGate) -> None:
         self.table.calls.append("run")
         self.jobs.append(job)
-        begun()
+        note_inflight()
         self.meanwhile()
         gate.before_lock()
         gate.under_lock()
@@ -209,7 +209,7 @@ class MemoryLease:
         self.table.calls.append("mark")
         self.table.mark = instant
 
-    def begun(self, instant: str) -> None:
+    def note_inflight(self, instant: str) -> None:
         self.table.calls.append("begun")
 
     def wait_for_dead_run(self, instant: str) -> None:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from functools import partial
 from itertools import repeat
+from typing import Any, TypeVar
 
 from etc_policy.hudi.commits import CommitMetadata, GroupKey, WriteStats
 from etc_policy.policy.schema import MAX_AHEAD_MS
 from etc_policy.table.history import GroupWrite
 from etc_policy.table.impossible_times import latest_possible_ms
 
-#: As GroupWrite of a tuple, several times faster: there are as many calls as write stats.
-_GROUP_WRITE = partial(tuple.__new__, GroupWrite)
+_Named = TypeVar("_Named", bound=tuple[Any, ...])
 #: What was written to each file group, by the instant that log files bear in their names.
 LogFacts = Mapping[str, Mapping[GroupKey, GroupWrite]]
 
@@ -116,20 +116,25 @@ def _is_plain(requested: str, completed: str, commit: CommitMetadata, trust: Tru
 
 def _plain_writes(requested: str, completed: str, stats: WriteStats) -> dict[GroupKey, GroupWrite]:
     partitions, file_ids = zip(*stats.groups, strict=True)
-    previous = [_previous(one) for one in stats.previous]
-    said = (
-        partitions,
-        file_ids,
-        stats.min_event_times_ms,
-        repeat(True),
-        stats.rows,
-        repeat(False),
-        repeat(False),
-        repeat(1),
+    writes = of_columns(
+        GroupWrite,
+        requested=repeat(requested),
+        completed=repeat(completed),
+        partition=partitions,
+        file_id=file_ids,
+        min_event_time_ms=stats.min_event_times_ms,
+        certain=repeat(True),
+        rows=stats.rows,
+        has_deletes=repeat(False),
+        unknown_is_deletes=repeat(False),
+        log_files=repeat(1),
+        bytes_written=stats.sizes_bytes,
+        previous=map(_previous, stats.previous),
+        merged_log_files=stats.merged_log_files,
+        merged_log_bytes=stats.merged_log_bytes,
+        impossible_ms=repeat(None),
     )
-    written = stats.sizes_bytes, previous, stats.merged_log_files, stats.merged_log_bytes, repeat(None)
-    columns = repeat(requested), repeat(completed), *said, *written
-    return dict(zip(stats.groups, map(_GROUP_WRITE, zip(*columns, strict=False)), strict=True))
+    return dict(zip(stats.groups, writes, strict=True))
 
 
 def _of_stats(
@@ -147,9 +152,36 @@ def _of_stats(
         ahead_ms = ahead_ms if ahead_ms is not None and ahead_ms > latest_ms else None
         certain = time_ms is not None and ahead_ms is None and not has_deletes and trust.bounds
         time_ms = time_ms if ahead_ms is None or (time_ms or 0) <= latest_ms else None
-        known = requested, completed, *key, time_ms, certain, rows + deletes, has_deletes, False
-        write = _GROUP_WRITE((*known, int(name.startswith(".")), size, _previous(previous), *merged, ahead_ms))
+        write = GroupWrite(
+            requested=requested,
+            completed=completed,
+            partition=key[0],
+            file_id=key[1],
+            min_event_time_ms=time_ms,
+            certain=certain,
+            rows=rows + deletes,
+            has_deletes=has_deletes,
+            log_files=int(name.startswith(".")),
+            bytes_written=size,
+            previous=_previous(previous),
+            merged_log_files=merged[0],
+            merged_log_bytes=merged[1],
+            impossible_ms=ahead_ms,
+        )
         yield write, bool(rows or is_opaque or not deletes)
+
+
+def of_columns(kind: type[_Named], **columns: Iterable[Any]) -> Iterator[_Named]:
+    """Named tuples from a column for each of their fields, of which some may repeat a value for ever; faster than by calls.
+
+    Raises:
+        TypeError: the columns are not the fields.
+
+    """
+    fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+    if columns.keys() != set(fields):
+        raise TypeError(f"{kind.__name__} has the fields {fields}, not {tuple(columns)}")
+    return map(partial(tuple.__new__, kind), zip(*(columns[name] for name in fields), strict=False))
 
 
 def _previous(instant: str) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import repeat
 from operator import attrgetter, lt
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from typing import NamedTuple
 from etc_policy.hudi.archive import completions_of
 from etc_policy.hudi.commits import CommitMetadata
 from etc_policy.hudi.layout import DataFileName, is_log_name, parse_data_file
-from etc_policy.hudi.log_facts import CommitWrites, LogFacts, slice_facts
+from etc_policy.hudi.log_facts import CommitWrites, LogFacts, of_columns, slice_facts
 from etc_policy.hudi.table_commits import TableCommits
 from etc_policy.hudi.timeline import Timeline
 from etc_policy.hudi.values import text_of, time_of
@@ -23,7 +22,6 @@ from etc_policy.table.history import GroupWrite, is_of_column
 from etc_policy.table.state import FileSlice, GroupKey, LogFile, path_below
 
 #: As LogFile of a tuple, several times faster: there are as many calls as log files.
-_LOG_FILE = partial(tuple.__new__, LogFile)
 #: Bytes by file name of each partition.
 Listing = Mapping[str, dict[str, int]]
 
@@ -111,9 +109,21 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
                 if size is not None:
                     folder[name] = size
             return False
-        columns = stats.file_names, sizes, repeat(requested), repeat(completed), stats.min_event_times_ms, repeat(False)
-        others = stats.sizes_bytes, repeat(None), repeat(False), repeat(None), repeat(None), repeat(0)
-        logs = map(_LOG_FILE, zip(*columns, *others, strict=False))
+        logs = of_columns(
+            LogFile,
+            name=stats.file_names,
+            size_bytes=sizes,
+            requested=repeat(requested),
+            completed=repeat(completed),
+            min_event_time_ms=stats.min_event_times_ms,
+            has_deletes=repeat(False),
+            recorded_bytes=stats.sizes_bytes,
+            seen_event_time_ms=repeat(None),
+            unknown_is_deletes=repeat(False),
+            rows_since=repeat(None),
+            impossible_ms=repeat(None),
+            null_rows=repeat(0),
+        )
         for group, log_file in zip(stats.groups, logs, strict=True):
             self[group].logs.append(log_file)
         return True

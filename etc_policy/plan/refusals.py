@@ -59,13 +59,13 @@ class Refusal(Reason):
 class Facts:
     """What rules look at. From `instant` on it is about a compaction that was planned, none while one is being planned.
 
-    `seen` is what a saved plan was made from. `files_gone` and `wrong_schema` are what the table's files say of a plan that is
-    on the timeline.
+    `clock_ms` is None where a rule is asked whether it spoils a plan. `seen` is what a saved plan was made from. `files_gone` and
+    `wrong_schema` are what the table's files say of a plan that is on the timeline.
     """
 
     policy: Policy
     state: TableState
-    clock_ms: int
+    clock_ms: int | None
     instant: str = ""
     operations: tuple[Operation, ...] = ()
     seen: SeenState | None = None
@@ -74,7 +74,14 @@ class Facts:
 
     @property
     def now(self) -> str:
-        """The clock in the table's zone."""
+        """The clock in the table's zone.
+
+        Raises:
+            ValueError: what spoils a plan is asked without a clock.
+
+        """
+        if self.clock_ms is None:
+            raise ValueError("no clock is known at this moment")
         return instant_from_ms(self.clock_ms, ZoneInfo(self.state.timezone))
 
     @property

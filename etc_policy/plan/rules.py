@@ -59,7 +59,8 @@ class Rule:
     """A reason not to compact a table: its code, what it is asked of, and what it means.
 
     One without a `check` is given by the check of another one, or while the plan is built. Where it `spoils` a plan, that
-    plan is not carried out any more: before it is committed another one is made. Any other rule stops the run.
+    plan is not carried out any more: before it is committed another one is made. Any other rule stops the run. Whether it is
+    `damage` is asked apart from any plan, whatever its moments.
     """
 
     code: str
@@ -68,6 +69,12 @@ class Rule:
     damage: Damage = Damage.NONE
     passes: Passes = Passes.NO
     spoils: bool = False
+
+    def __post_init__(self) -> None:
+        """Nothing asks a new plan whether it is spoiled, and at a commit only that is asked."""
+        never = Moment.PLAN if self.spoils else Moment.COMMIT
+        if never in self.moments:
+            raise ValueError(f"the rule {self.code} would never be asked at {never}")
 
 
 def _of_table(check: Callable[[Policy, TableState], Refusal | None]) -> _Check:
@@ -201,11 +208,11 @@ def find_stale(policy: Policy, table: TablePlan, state: TableState, *, published
         if any(i.requested == table.instant and i.state == "completed" for i in state.instants):
             return ()
         state = replace(state, instants=tuple(i for i in state.instants if i.requested != table.instant))
-    facts = facts_of_plan(policy, table, state, 0)
+    facts = facts_of_plan(policy, table, state, None)
     return tuple(found.reason for found in objections(Moment.PUBLISH, facts, spoils=True))
 
 
-def facts_of_plan(policy: Policy, table: TablePlan, state: TableState, clock_ms: int) -> Facts:
+def facts_of_plan(policy: Policy, table: TablePlan, state: TableState, clock_ms: int | None) -> Facts:
     """What the rules look at where a plan is to be published."""
     return Facts(policy, state, clock_ms, table.instant or "", table.operations, table.seen)
 

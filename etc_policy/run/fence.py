@@ -1,4 +1,4 @@
-"""What is checked between a compaction's work and its commit: whether the run holds its lease, and the delete rule.
+"""What is checked of a run and its plan before it is published, between the work and the commit, and after it.
 
 See facts: delete-rule-until-commit.
 """
@@ -25,7 +25,10 @@ _POLL_SECONDS = 0.25
 
 @dataclass
 class Fence:
-    """The commit gate of one job; `last` is the newest state that it was asked of."""
+    """The commit gate of one job; `last` is the newest state that it was asked of.
+
+    `Runner` asks it before it publishes and after the commit, the compactor right before the commit (`CommitGate`).
+    """
 
     reader: TableStateReader
     files: TableFiles
@@ -55,15 +58,15 @@ class Fence:
         if is_completed:
             message = f"another run has completed the compaction at {self.job.instant}; this one commits nothing"
             raise EngineError(Code.COMPLETED_ELSEWHERE, message)
-        self._require_fit(wrong_schema)
+        self._require_not_spoiled(wrong_schema)
         if self._deleting:
             self._refuse(self._overtaken())
 
-    def _require_fit(self, wrong_schema: str | None) -> None:
+    def _require_not_spoiled(self, wrong_schema: str | None) -> None:
         """What rules object to the compaction that is about to be committed."""
         job = self.job
         self.last = self._read() if job.carries else self.last
-        facts = Facts(job.policy, self.last, 0, job.instant, job.operations, wrong_schema=wrong_schema)
+        facts = Facts(job.policy, self.last, None, job.instant, job.operations, wrong_schema=wrong_schema)
         found = first_objection(Moment.COMMIT, facts, spoils=True)
         if found is not None:
             message = f"the plan for `{job.policy.name}` was overtaken: {found.reason}"

@@ -113,7 +113,7 @@ class FileLease:
         owner = Owner(str(self._base)) if self._local else Owner(str(self._base), boot=UNKNOWN_BOOT)
         self._write(LeaseDocument(owner, instant=instant, found=self._inflight_found))
 
-    def begun(self, instant: str) -> None:
+    def note_inflight(self, instant: str) -> None:
         """Write into the lease when our inflight file was made: whoever takes the plan over makes another."""
         if self._document is not None:
             self._write(self._document.renewed(made=self._signs.inflight_made(instant)))

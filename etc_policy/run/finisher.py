@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from etc_policy.errors.codes import Code
 from etc_policy.plan.refusals import FINISHED_SERVICES, Refusal
 from etc_policy.policy.manifest import Policy
+from etc_policy.run.fence import Fence
 from etc_policy.run.ports import Job, Lease, Services
 from etc_policy.run.refusing import raise_refusal, require_writable
 from etc_policy.run.runner import Runner
@@ -76,4 +77,5 @@ class Finisher:
             base_file=newest_base_file(state.slices),
         )
         lease.mark(job.instant)
-        services.finish(job, pending.action, lambda: lease.begun(job.instant), self.runner.fence(job, lease, state))
+        fence = Fence(self.runner.reader, self.runner.files, job, lease, state)
+        services.finish(job, pending.action, lambda: lease.note_inflight(job.instant), fence)

@@ -74,8 +74,8 @@ class Compactor(Protocol):
     def publish(self, job: Job, require_fit: Callable[[], None], require_still_fit: Callable[[], None]) -> None:
         """Write the plan under the table's lock; the first is called before, the second afterwards, and both raise to refuse."""
 
-    def run(self, job: Job, begun: Callable[[], None], gate: CommitGate) -> None:
-        """Execute the published plan and commit it with its metadata, past the gate; `begun` is called once it is inflight."""
+    def run(self, job: Job, note_inflight: Callable[[], None], gate: CommitGate) -> None:
+        """Execute the published plan and commit it with its metadata, past the gate; `note_inflight`: it is inflight now."""
 
     def withdraw(self, job: Job) -> None:
         """Take back a published plan that has not completed, through the engine's own rollback where it was begun."""
@@ -87,10 +87,10 @@ class Compactor(Protocol):
 class Services(Protocol):
     """Carries out table services that others have scheduled. It raises EngineError with the engine's own words."""
 
-    def finish(self, job: Job, action: str, begun: Callable[[], None], gate: CommitGate) -> None:
+    def finish(self, job: Job, action: str, note_inflight: Callable[[], None], gate: CommitGate) -> None:
         """Run and commit the `compaction`, `logcompaction` or `clustering` that is pending at the job's instant.
 
-        `begun` and `gate` are as in `Compactor.run`, for a compaction.
+        `note_inflight` and `gate` are as in `Compactor.run`, for a compaction.
         """
 
 
@@ -163,7 +163,7 @@ class Lease(Protocol):
     def mark(self, instant: str) -> None:
         """Note that this process begins to run the compaction at `instant`, for whoever takes the lease next."""
 
-    def begun(self, instant: str) -> None:
+    def note_inflight(self, instant: str) -> None:
         """Note that the run of `instant` which is inflight now is this process's own, and not one that has taken it over."""
 
     def wait_for_dead_run(self, instant: str) -> None:

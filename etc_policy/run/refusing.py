@@ -40,7 +40,7 @@ def raise_unfit(policy: Policy, table: TablePlan, state: TableState, now_ms: int
 def find_spoiled(files: TableFiles, state: TableState, job: Job) -> str | None:
     """Why a pending plan may not be executed any more; None where it may."""
     gone, schema = files.missing_files(job), files.wrong_schema(job.base_path, job.instant)
-    facts = Facts(job.policy, state, 0, job.instant, job.operations, files_gone=gone, wrong_schema=schema)
+    facts = Facts(job.policy, state, None, job.instant, job.operations, files_gone=gone, wrong_schema=schema)
     found = first_objection(Moment.PENDING, facts, spoils=True)
     return found.reason if found else None
 

@@ -1,4 +1,4 @@
-"""Carries out plans: one table at a time, every step safe to kill and run again. Nothing is decided here."""
+"""Carries out plans: one table at a time, every step safe to kill and run again. What is compacted was decided before."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Runner:
                 return None
             require_writable(policy, state, self.clock_ms())
             try:
-                return self._run(job, self.fence(job, lease, state), "resumed", started_ms)
+                return self._run(job, Fence(self.reader, self.files, job, lease, state), "resumed", started_ms)
             except OvertakenError as error:
                 self.progress(f"{policy.name}: {error.message}; planning again")
                 return None
@@ -176,7 +176,8 @@ class Runner:
             done = self.files.completed_commit(table.base_path, table.instant)
             if done is not None and done.plan_id == plan_id:
                 return self._not_run(table, started_ms, done)
-            fence = self.fence(_job_of(policy, table, state, extra_metadata(table, plan_id, git_sha)), lease, state)
+            job = _job_of(policy, table, state, extra_metadata(table, plan_id, git_sha))
+            fence = Fence(self.reader, self.files, job, lease, state)
             return self._publish_and_run(table, fence, started_ms, require_derived)
 
     def apply_between_writes(
@@ -214,7 +215,7 @@ class Runner:
                     return self._not_run(table, started_ms), table
                 state = self.reader.read(base_path, policy.event_time)
                 job = _job_of(policy, table, state, extra_metadata(table, plan_id, git_sha))
-                fence = self.fence(replace(job, hold=hold), lease, state)
+                fence = Fence(self.reader, self.files, replace(job, hold=hold), lease, state)
                 return self._publish_and_run(table, fence, started_ms), table
             finally:
                 hold.end()
@@ -230,16 +231,12 @@ class Runner:
         slices = count_of(len(job.operations), "file slice")
         self.progress(f"{policy.name}: publishing the plan at {job.instant} ({slices})")
         fence.before_publishing()
-        require = partial(self._require_fit, policy, table)  # the table may have changed while Spark started
+        require = partial(self._require_unchanged, policy, table)  # the table may have changed while Spark started
         compactor.publish(job, partial(require, published=False), partial(require, published=True))
         result = self._run(job, fence, "compacted", started_ms)
         return result.model_copy(update={"watermark_predicted_ms": table.watermark_after_ms})
 
-    def fence(self, job: Job, lease: Lease, state: TableState) -> Fence:
-        """What is asked between the work of a job and its commit; `state` is the newest that was read."""
-        return Fence(self.reader, self.files, job, lease, state)
-
-    def _require_fit(self, policy: Policy, table: TablePlan, *, published: bool) -> None:
+    def _require_unchanged(self, policy: Policy, table: TablePlan, *, published: bool) -> None:
         now = self.reader.read(table.base_path, policy.event_time)
         raise_unfit(policy, table, now, self.clock_ms(), published=published)
 
@@ -303,7 +300,7 @@ class Runner:
             return 0.0
         lease.mark(job.instant)
         began = time.monotonic()
-        compactor.run(job, lambda: lease.begun(job.instant), fence)
+        compactor.run(job, lambda: lease.note_inflight(job.instant), fence)
         return time.monotonic() - began
 
     def _is_done_by_stock(self, job: Job) -> bool:

@@ -147,7 +147,7 @@ class StoreLease:
         """Write the instant into the lease: should this process die, the next holder knows whose traces it finds."""
         self._require_put(instant=instant, found=self._inflight_found, made=None)
 
-    def begun(self, instant: str) -> None:
+    def note_inflight(self, instant: str) -> None:
         """Write into the lease when our inflight file was made: whoever takes the plan over makes another."""
         self._require_put(made=self._signs.inflight_made(instant))
 

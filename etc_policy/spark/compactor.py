@@ -72,7 +72,7 @@ class HudiCompactor:
                     self._take_back(job, client)
                 raise
 
-    def run(self, job: Job, begun: Callable[[], None], gate: CommitGate) -> None:
+    def run(self, job: Job, note_inflight: Callable[[], None], gate: CommitGate) -> None:
         """Execute the plan at the job's instant and commit it; a half-done earlier run is rolled back first.
 
         Before table version 8 what stays is carried into the new slice first.
@@ -86,7 +86,7 @@ class HudiCompactor:
                 *metadata_renewal.owed(job.base_path, job.metadata_partitions),
             ),
         )
-        self._with_metadata_table(job, lambda: self._run(job, begun, gate))
+        self._with_metadata_table(job, lambda: self._run(job, note_inflight, gate))
         metadata_renewal.settle(job)
 
     def _with_metadata_table(self, job: Job, step: Callable[[], None]) -> None:
@@ -100,37 +100,42 @@ class HudiCompactor:
                 metadata_renewal.drop(self._jvm, client, hudi_table(self._spark, client), job)
             step()
 
-    def _run(self, job: Job, begun: Callable[[], None], gate: CommitGate) -> None:
+    def _run(self, job: Job, note_inflight: Callable[[], None], gate: CommitGate) -> None:
         """Compact without the table's lock, then commit under it, so that what the gate has seen holds until the commit."""
         with self._client(job) as client:
             result = self._begin(job, client)
-            begun()
-            metadata = result.getCommitMetadata().get()
-            for key, value in job.extra_metadata.items():
-                metadata.addMetadata(key, value)
-            newer = takes_write_metadata(client)
-            if newer:  # the work is lazy: it is done here
-                if job.carries:  # whole statuses, so that the work is not asked for twice
-                    statuses = result.getWriteStatuses().collect()
-                    self._require_written(job, result, [status.getStat() for status in statuses])
-                    add_stats(self._spark, job, result, statuses)
-                else:
-                    self._require_written(job, result, written_stats(self._spark, result))
-            else:
-                require_all_records(self._spark, job, result, metadata.getWriteStats())
-                add_stats_to_commit(self._jvm, job, metadata)
+            note_inflight()
+            written = self._written(job, client, result)
             try:
                 gate.before_lock()
                 require_right_time(self._jvm, job, completes=True)
                 with self._lock(job, client) as require_held:
                     gate.under_lock()
-                    require_right_time(self._jvm, job, completes=True)
+                    require_right_time(self._jvm, job, completes=True)  # the wait for the lock may have been long
                     require_carried(job)
                     require_held()
-                    client.commitCompaction(job.instant, result if newer else metadata, self._empty())
+                    client.commitCompaction(job.instant, written, self._empty())
             except OvertakenError:
                 heartbeats(client).stop(job.instant)  # no run of it is at work any more
                 raise
+
+    def _written(self, job: Job, client: Any, result: Any) -> Any:
+        """What is to be committed, once every record is written: from 1.1 on Hudi takes its own result, before that metadata."""
+        metadata = result.getCommitMetadata().get()
+        for key, value in job.extra_metadata.items():
+            metadata.addMetadata(key, value)
+        if not takes_write_metadata(client):
+            require_all_records(self._spark, job, result, metadata.getWriteStats())
+            add_stats_to_commit(self._jvm, job, metadata)
+            return metadata
+        # the work is lazy: it is done here
+        if job.carries:  # whole statuses, so that the work is not asked for twice
+            statuses = result.getWriteStatuses().collect()
+            self._require_written(job, result, [status.getStat() for status in statuses])
+            add_stats(self._spark, job, result, statuses)
+        else:
+            self._require_written(job, result, written_stats(self._spark, result))
+        return result
 
     def _begin(self, job: Job, client: Any) -> Any:
         """Make the plan inflight, under the lock; where Hudi also does the work in this call, without the lock."""

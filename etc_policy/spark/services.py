@@ -24,7 +24,7 @@ class HudiServices:
         self._spark = spark
         self._compactor = HudiCompactor(spark, progress)
 
-    def finish(self, job: Job, action: str, begun: Callable[[], None], gate: CommitGate) -> None:
+    def finish(self, job: Job, action: str, note_inflight: Callable[[], None], gate: CommitGate) -> None:
         """Carry out and commit the service that is pending at the job's instant; Hudi rolls back what was begun first.
 
         A compaction is committed past the gate. Hudi commits the others itself, under the lock that the policy declares.
@@ -35,7 +35,7 @@ class HudiServices:
 
         """
         if action == "compaction":
-            self._compactor.run(job, begun, gate)
+            self._compactor.run(job, note_inflight, gate)
             return
         hint = "nothing is lost: run the same command again, it rolls back what was begun and starts anew"
         failure = EngineError(

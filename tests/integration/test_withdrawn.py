@@ -39,7 +39,7 @@ def publish_and_die(bench, *, begun):
             raise EngineError("ETC304", "killed")
 
         with pytest.raises(EngineError, match="killed"):
-            HudiCompactor(bench.spark).run(job, lambda: lease.begun(instant), SimpleNamespace(before_lock=dies))
+            HudiCompactor(bench.spark).run(job, lambda: lease.note_inflight(instant), SimpleNamespace(before_lock=dies))
     assert list(bench.base.glob(f"*/*_{instant}.parquet"))
     return plan
 

@@ -150,7 +150,7 @@ class Table6(Bench):
         if step.endswith("commit"):
             with self.runner.lease(str(self.base)) as lease:
                 lease.mark(job.instant)
-                self._commit_with_markers(job, lambda: lease.begun(job.instant))
+                self._commit_with_markers(job, lambda: lease.note_inflight(job.instant))
             commit = self.base / ".hoodie" / f"{job.instant}.commit"
             cut_off(commit)
             if step != "in the commit":

@@ -7,6 +7,7 @@ import pytest
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.explainer import explain_plan, list_plan
 from etc_policy.plan.model import make_plan
+from etc_policy.plan.rules import RULES, Moment
 from etc_policy.policy.manifest import EventTime
 from etc_policy.report.freshness import table_freshness
 from etc_policy.table.completion_times import WrongTime
@@ -46,6 +47,10 @@ UNKNOWN = {
 
 def plan_of(state):
     return build_table_plan(POLICY, state, now_ms=NOW, clock_ms=NOW)
+
+
+def test_all_damage_that_a_new_plan_can_meet_is_here():
+    assert set(UNKNOWN) == {rule.code for rule in RULES if rule.damage and Moment.PLAN in rule.moments}
 
 
 @pytest.mark.parametrize("code", UNKNOWN)

@@ -260,7 +260,7 @@ class TestRunsOfThisMachine:
         with FileLease(str(table.base), local=True) as dead:
             dead.mark(C)
             beat(table.file(C, ".compaction.inflight"), 6)
-            dead.begun(C)
+            dead.note_inflight(C)
             document = dead._document
         lease = table.meta / ".etc" / "apply.lease"
         lease.write_bytes(document.as_bytes())
@@ -323,7 +323,7 @@ class TestRunsOfThisMachine:
     def test_a_run_that_ends_leaves_what_it_noted(self, table, killed):
         with FileLease(str(table.base), local=True) as lease:
             lease.mark(C)
-            lease.begun(C)
+            lease.note_inflight(C)
             held = lease._document
             lease.require_alive(C)
         left = read_document((table.meta / ".etc" / "apply.lease").read_bytes())
@@ -348,7 +348,7 @@ class TestFence:
     def test_we_may_not_once_another_has_taken_the_run_over(self, table, lease, how):
         """Its heartbeat stands where ours stood."""
         inflight = table.file(C, ".compaction.inflight")
-        lease.begun(C)
+        lease.note_inflight(C)
         heartbeat(table, 0)
         lease.require_alive(C)
         inflight.unlink() if how == "rolled back" else beat(inflight, 1)

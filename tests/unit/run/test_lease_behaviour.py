@@ -131,7 +131,7 @@ def test_a_run_that_holds_it_may_commit(place):
     with place.lease() as lease:
         lease.mark(C)
         inflight(place)
-        lease.begun(C)
+        lease.note_inflight(C)
         place.storage.replace(BEAT, b"")
         lease.require_alive(C)
         lease.require_alive(C)
@@ -150,7 +150,7 @@ def test_nor_may_one_whose_inflight_file_is_anothers(place):
     with place.lease() as lease:
         lease.mark(C)
         inflight(place)
-        lease.begun(C)
+        lease.note_inflight(C)
         place.storage.remove(f".hoodie/timeline/{C}.compaction.inflight")
         time.sleep(1.1)  # times of stores have whole seconds
         inflight(place)
@@ -162,7 +162,7 @@ def test_a_run_that_ended_leaves_nothing_to_wait_for(place, _no_naps):
     with place.lease() as lease:
         lease.mark(C)
         inflight(place)
-        lease.begun(C)
+        lease.note_inflight(C)
         place.storage.replace(BEAT, b"")
     with place.lease() as lease:
         lease.wait_for_dead_run(C)
