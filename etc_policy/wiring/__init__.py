@@ -78,14 +78,16 @@ class Readings(SparkSessions):
     def read_state(self, policy: Policy, *, read_stats: bool = False, read_logs: bool = True) -> TableState:
         """The state of a policy's table.
 
-        Event times that its commits do not have come from the log files themselves if `read_logs`, unless `metadata_only`
-        is set, and, with `read_stats`, those that are unknown then from column statistics.
+        A log file's event time is that of its commit; else, if `read_logs` and not `metadata_only`, that of its own blocks; then
+        an earlier one counts that a verification has noted beside the table; what is unknown still comes from column statistics
+        with `read_stats`. None of them knows it: the file is compacted.
         """
         from etc_policy.hudi.table import FileTableReader
 
         reader = FileTableReader(_tables_cache(), self.note_state)
         state = reader.read(self.locate(policy), policy.event_time)
-        state = self._with_log_times(policy, state) if read_logs else self._with_apply_state(state)
+        state = self._with_log_times(policy, state) if read_logs else state
+        state = self._with_apply_state(state)
         return self.with_statistics(policy, state) if read_stats else state
 
     def read_table(
@@ -101,7 +103,7 @@ class Readings(SparkSessions):
         state, history = reader.read_with_history(
             self.locate(policy), policy.event_time, archived=None if archived else 0
         )
-        state = self._with_log_times(policy, state, all_logs=all_logs)
+        state = self._with_apply_state(self._with_log_times(policy, state, all_logs=all_logs))
         return state, self._with_read_times(policy, state, history)
 
     def read_whole(self, policy: Policy, *, read_logs: bool = True) -> WholeTable:
@@ -109,7 +111,8 @@ class Readings(SparkSessions):
         from etc_policy.hudi.table import FileTableReader
 
         whole = FileTableReader(seen=self.note_state).read_whole(self.locate(policy), policy.event_time)
-        state = self._with_log_times(policy, whole.state) if read_logs else self._with_apply_state(whole.state)
+        state = self._with_log_times(policy, whole.state) if read_logs else whole.state
+        state = self._with_apply_state(state)
         return whole._replace(state=state, history=self._with_read_times(policy, state, whole.history))
 
     def find_tables(self, location: str) -> Iterator[str | EtcError]:
@@ -144,7 +147,7 @@ class Readings(SparkSessions):
 
             read = read_all_logs if all_logs else fill_from_logs
             state = read(state, policy, self.cache_dir, self.progress)
-        return self._with_apply_state(state)
+        return state
 
     def _with_read_times(self, policy: Policy, state: TableState, history: TableHistory) -> TableHistory:
         """The history with what this project has read of log files, also of those that are compacted now."""
