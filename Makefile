@@ -22,11 +22,13 @@ test: install  ## all tests; `make test ARGS="tests/unit -n 0"` for some
 test-extended: install  ## what runs every night: variants, and what takes long
 	$(BIN)/pytest -m extended
 
-lint: install  ## linters, types and import contracts
+lint: install  ## linters, types, import contracts and words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell
+	$(BIN)/proselint check README.md CONTRIBUTING.md SECURITY.md docs benchmarks/README.md
 
 format: install  ## put the code into its form
 	$(BIN)/ruff check --fix .
