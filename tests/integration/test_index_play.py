@@ -43,7 +43,7 @@ def test_a_client_that_was_not_told_hides_rows_which_is_seen_and_mended(spark, t
     table.compact_by_stock(STOCK_DEFAULTS)
     found = faults(table)
     assert any("no statistics of the indexed columns" in fault for fault in found)
-    assert any("RO: " in fault and "are not found by `column statistics`" in fault for fault in found)
+    assert any("RO: " in fault and "not found by `column statistics`" in fault for fault in found)
     assert any("RT: " in fault for fault in found)
     assert table.faults_of_skipping(10, seed=5, columns=OF_STATISTICS)
 
