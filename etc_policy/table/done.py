@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Literal, NamedTuple
 
@@ -132,7 +133,7 @@ def after_look(
     instant = state.last_completed or ""
     if instant < record.instant:
         return record
-    late = _Late(policy, state, history, record.instant)
+    late = _Late(state, history, record.instant)
     partitions = dict(record.partitions)
     for one in found.partitions:
         events = list(_new_events(partitions.get(one.partition), one, late, now_ms, instant, state.base_path, policy))
@@ -180,13 +181,17 @@ def _new_events(
 class _Late:
     """What reached partitions after the last look at them, up to this one."""
 
-    def __init__(self, policy: Policy, state: TableState, history: TableHistory, since: str) -> None:
-        commits = with_times_of(history, state).commits
-        self._writes: dict[str, list[GroupWrite]] = {}
-        for commit in commits:
-            if commit.completed > since and not commit.is_compaction and commit.operation not in _SERVICES:
+    def __init__(self, state: TableState, history: TableHistory, since: str) -> None:
+        self._state, self._history, self._since = state, history, since
+
+    @cached_property
+    def _writes(self) -> dict[str, list[GroupWrite]]:
+        found: dict[str, list[GroupWrite]] = {}
+        for commit in with_times_of(self._history, self._state).commits:
+            if commit.completed > self._since and not commit.is_compaction and commit.operation not in _SERVICES:
                 for group in commit.groups:
-                    self._writes.setdefault(group.partition, []).append(group)
+                    found.setdefault(group.partition, []).append(group)
+        return found
 
     def writes_to(self, one: PartitionFreshness) -> LateWrites | None:
         """What reached a partition that was done; None where it is as it was.
