@@ -122,7 +122,7 @@ class Applier:
         for table in ready:  # by this thread alone: the catalog may need a session of its own
             table.judge_beside()
             table.sync()
-            table.tell()
+            table.send_events()
         return self.plan
 
     def _take_newer(self, tried: Iterable[TableApply]) -> None:

@@ -1,4 +1,4 @@
-"""Finds out what is not as it should be, keeps that in a record, and sends what is new to those whom `notify:` names."""
+"""Finds problems, keeps them in a record, and sends what is new to the channels of `notify:`."""
 
 from __future__ import annotations
 
@@ -27,41 +27,41 @@ from etc_policy.report.problems import (
 )
 from etc_policy.run.channels import Channel, channels_of
 from etc_policy.run.results import TableResult
-from etc_policy.run.sending import NotTakenError
-from etc_policy.run.turns import Turn
+from etc_policy.run.send_lock import SendLock
+from etc_policy.run.sending import NotSentError
 from etc_policy.storage.open_storage import is_remote
 from etc_policy.storage.shared_file import change_shared, read_shared
 from etc_policy.verify.freshness import has_limits
 from etc_policy.verify.ports import Verification
 from etc_policy.wiring import Environment, clock_ms
 
-RECORD, TURN = "notified.json", "notified.turn"
+RECORD, LOCK = "notified.json", "notified.lock"
 
 
 @dataclass
-class Look:
-    """What a run has looked at, by policy and kind, and the problems that it found there."""
+class Findings:
+    """The problems that a run found, and what it has checked: policies and kinds of problems."""
 
     now_ms: int
-    looked: set[tuple[str, ProblemKind]] = field(default_factory=set)
+    checked: set[tuple[str, ProblemKind]] = field(default_factory=set)
     problems: list[Problem] = field(default_factory=list)
 
     def note(self, policy: str, kinds: Iterable[ProblemKind], problems: Iterable[Problem]) -> None:
         """Add some kinds of problems of one policy."""
-        self.looked |= {(policy, kind) for kind in kinds}
+        self.checked |= {(policy, kind) for kind in kinds}
         self.problems += problems
 
-    def at_results(self, results: Iterable[TableResult]) -> None:
-        """Look at how a run went."""
+    def add_results(self, results: Iterable[TableResult]) -> None:
+        """Add how a run went."""
         for one in results:
             self.note(one.policy, ["run"], problems_of_run(one, self.now_ms))
 
-    def at_verdicts(self, verdicts: Iterable[tuple[str, Verification]]) -> None:
-        """Look at the verdict over each policy's table."""
+    def add_verdicts(self, verdicts: Iterable[tuple[str, Verification]]) -> None:
+        """Add the verdict over each policy's table."""
         for policy, verdict in verdicts:
             self.note(policy, ["verification"], problems_of_verification(policy, verdict, self.now_ms))
 
-    def at_tables(self, environment: Environment, policies: Iterable[Policy]) -> None:
+    def add_tables(self, environment: Environment, policies: Iterable[Policy]) -> None:
         """Read the tables that have limits."""
 
         def read(policy: Policy) -> list[Problem]:
@@ -81,14 +81,14 @@ class Look:
 
 
 def send_news(
-    environment: Environment, notify: Notify, project: str | None, target_dir: Path, look: Look
+    environment: Environment, notify: Notify, project: str | None, target_dir: Path, findings: Findings
 ) -> tuple[EtcError, ...]:
     """Send what is new since the last message; what is not sent is an error, and the next run sends it."""
     location = notify.record or str(target_dir)
     if not is_remote(location):
         location = os.path.realpath(environment.project_dir / location)
         Path(location).mkdir(parents=True, exist_ok=True)
-    change_shared(location, RECORD, lambda kept: _json(_parsed(kept).after_look(look.looked, look.problems)))
+    change_shared(location, RECORD, lambda kept: _json(_parsed(kept).after_check(findings.checked, findings.problems)))
     try:
         faults = _send(tuple(channels_of(notify, os.environ)), location, project, notify.every_ms)
     except RetryableError as error:
@@ -96,14 +96,14 @@ def send_news(
     if not faults:
         return ()
     message = f"messages about problems were not sent: {'; '.join(faults)}"
-    return (RetryableError(Code.NOT_TOLD, message, hint="what was not sent the next run sends"),)
+    return (RetryableError(Code.NOT_SENT, message, hint="what was not sent the next run sends"),)
 
 
 def _send(channels: Sequence[Channel], location: str, project: str | None, every_ms: int) -> list[str]:
     faults: list[str] = []
     if not any(_read(location).message_to(one.name, clock_ms(), every_ms) for one in channels):
         return faults
-    with Turn(location, TURN).taken() as renew:
+    with SendLock(location, LOCK).held() as renew:
         for channel in channels:
             now_ms = clock_ms()
             message = _read(location).message_to(channel.name, now_ms, every_ms)
@@ -112,7 +112,7 @@ def _send(channels: Sequence[Channel], location: str, project: str | None, every
             renew()
             try:
                 channel.send(document_of(message, project))
-            except NotTakenError as error:
+            except NotSentError as error:
                 faults.append(f"{channel.name}: {error}")
             else:
                 sent = channel.name, now_ms, message

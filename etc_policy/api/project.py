@@ -298,8 +298,8 @@ class Project(Workspace):
         report = FreshnessReport(observed_at=iso_time(now_ms), git=self.environment.git_state(), tables=tables)
         text = report.as_json(indent=2) + "\n"
         unwritten = keep_copy(self.target_dir, "freshness.json", text, self._warn)
-        told = self._notified(reading, policies, now_ms=now_ms) if notify else ()
-        report = report.with_errors((*(errors if check else ()), *told), unwritten)
+        unsent = self._notified(reading, policies, now_ms=now_ms) if notify else ()
+        report = report.with_errors((*(errors if check else ()), *unsent), unwritten)
         report.raise_errors()
         return report
 
@@ -314,13 +314,13 @@ class Project(Workspace):
         """Send what is new of these tables to those whom `notify:` names; what could not be sent."""
         if reading.files.notify is None:
             return ()
-        from etc_policy.api.notifying import Look, send_news
+        from etc_policy.api.notifying import Findings, send_news
 
-        look = Look(moment_ms(None) if now_ms is None else now_ms)
-        look.at_results(results)
-        look.at_verdicts(verdicts)
-        look.at_tables(self.environment, policies)
-        return send_news(self.environment, reading.files.notify, reading.manifest.project, self.target_dir, look)
+        findings = Findings(moment_ms(None) if now_ms is None else now_ms)
+        findings.add_results(results)
+        findings.add_verdicts(verdicts)
+        findings.add_tables(self.environment, policies)
+        return send_news(self.environment, reading.files.notify, reading.manifest.project, self.target_dir, findings)
 
     def sync(self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, remove: bool = False) -> SyncReport:
         """Record in the catalog how far each RO table is complete; with `remove`, remove that again.

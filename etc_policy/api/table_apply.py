@@ -9,11 +9,11 @@ from functools import partial
 
 from etc_policy.api.derived_plans import require_derived
 from etc_policy.api.one_table import one_table, set_place
+from etc_policy.api.partition_events import send_partition_events
 from etc_policy.api.planning import require_same_table
 from etc_policy.api.proofs import begin_proof, claim_for, level_to_prove, note_verdict
 from etc_policy.api.starvation import count_refusal, count_stale, end_refusals, is_blocked_by_pending_work
 from etc_policy.api.syncing import failed_sync, sync_table
-from etc_policy.api.telling import tell_partitions
 from etc_policy.api.verifying import (
     broken_verification,
     gather_evidence,
@@ -216,18 +216,18 @@ class TableApply:
         steps = {**result.step_seconds, "sync": (clock_ms() - started_ms) / 1000}
         self.result = result.model_copy(update={"sync": done, "step_seconds": steps})
 
-    def tell(self) -> None:
-        """Tell those who wait which partitions are done now; an error leaves that to the next run."""
+    def send_events(self) -> None:
+        """Send which partitions are done now; an error leaves that to the next run."""
         if self.policy.done is None:
             return
         try:
             with one_table(self.policy):
-                told = tell_partitions(self.environment, self.policy, self.now_ms)
+                sent = send_partition_events(self.environment, self.policy, self.now_ms)
         except EtcError as error:
             self.errors.append(error)
             return
         if self.result is not None:
-            self.result = self.result.model_copy(update={"told": told})
+            self.result = self.result.model_copy(update={"events_sent": sent})
 
     def _takes_back(self, result: TableResult) -> bool:
         """Whether what was said of the table before may not be true any more."""

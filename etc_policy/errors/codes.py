@@ -516,7 +516,7 @@ class Code(StrEnum):
         "Somebody held the lock file for longer than `writer.lock_wait`. What a run of etc\n"
         "left behind is removed by the next run. A writer's lock is not, as that writer\n"
         "may still be alive: see the hint.")
-    NOT_TOLD = ("ETC424", _RETRY, "Messages about done partitions, or about problems, were not sent",
+    NOT_SENT = ("ETC424", _RETRY, "Messages about done partitions, or about problems, were not sent",
         "A program of `done` failed, or a server of `done` or `notify` did not take it; the message has the reason. The "
         "compaction is done and stays. What was not sent is kept, and the next run sends it, with the same id.")
     LOCK_LOST = ("ETC423", _RETRY, "The table's lock was lost to another process",

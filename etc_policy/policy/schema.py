@@ -217,7 +217,7 @@ class Done(Declared):
     )
     on_late: Literal["reopen", "report"] = Field(
         "reopen",
-        description="`report` leaves the success file of a partition that late data reach; other actions are told either way.",
+        description="`report` leaves the success file of a partition that late data reach; all other actions are sent the event.",
         examples=["report"],
     )
     partition_property: CatalogTable | None = Field(

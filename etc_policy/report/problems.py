@@ -1,4 +1,4 @@
-"""What people are told of: tables and partitions beyond their limits, runs and verifications that failed, and when that ends."""
+"""Problems that messages are about: tables and partitions beyond their limits, runs and verifications that failed."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ class Problem(Frozen):
         return "/".join((self.kind, self.policy, *([self.partition] if self.partition is not None else [])))
 
 
-class Heard(Frozen):
-    """What somebody was last sent, and when: the title of each problem of which they have not heard that it is over."""
+class SentProblems(Frozen):
+    """What a channel was last sent, and when: the title of each problem of which it was not sent yet that it is over."""
 
     at_ms: int
     problems: dict[str, str] = Field(default_factory=dict)
 
 
 class ProblemRecord(Frozen):
-    """The problems that were found and are not over, and who has heard of which."""
+    """The problems that were found and are not over, and which channel was sent which."""
 
     problems: dict[str, Problem] = Field(default_factory=dict)
-    heard: dict[str, Heard] = Field(default_factory=dict)
+    sent: dict[str, SentProblems] = Field(default_factory=dict)
 
-    def after_look(self, looked: Collection[tuple[str, ProblemKind]], found: Iterable[Problem]) -> ProblemRecord:
-        """The record after a look at some kinds of problems of some policies; others stay as they are."""
-        kept = {key: one for key, one in self.problems.items() if (one.policy, one.kind) not in looked}
+    def after_check(self, checked: Collection[tuple[str, ProblemKind]], found: Iterable[Problem]) -> ProblemRecord:
+        """The record after a check of some kinds of problems of some policies; others stay as they are."""
+        kept = {key: one for key, one in self.problems.items() if (one.policy, one.kind) not in checked}
         for one in found:
             before = self.problems.get(one.key)
             kept[one.key] = one.model_copy(update={"since_ms": before.since_ms}) if before else one
@@ -69,19 +69,19 @@ class ProblemRecord(Frozen):
 
         What broke and recovered in between is not said.
         """
-        heard = self.heard.get(name) or Heard(at_ms=0)
-        if now_ms < heard.at_ms + every_ms:
+        sent = self.sent.get(name) or SentProblems(at_ms=0)
+        if now_ms < sent.at_ms + every_ms:
             return None
-        broken = tuple(one for key, one in self.problems.items() if key not in heard.problems)
-        recovered = {key: title for key, title in heard.problems.items() if key not in self.problems}
+        broken = tuple(one for key, one in self.problems.items() if key not in sent.problems)
+        recovered = {key: title for key, title in sent.problems.items() if key not in self.problems}
         return Message(broken=broken, recovered=recovered) if broken or recovered else None
 
     def after_message(self, name: str, now_ms: int, message: Message) -> ProblemRecord:
         """The record after somebody was sent a message."""
-        before = self.heard[name].problems if name in self.heard else {}
+        before = self.sent[name].problems if name in self.sent else {}
         kept = {key: title for key, title in before.items() if key not in message.recovered}
-        heard = Heard(at_ms=now_ms, problems={**kept, **{one.key: one.title for one in message.broken}})
-        return self.model_copy(update={"heard": {**self.heard, name: heard}})
+        sent = SentProblems(at_ms=now_ms, problems={**kept, **{one.key: one.title for one in message.broken}})
+        return self.model_copy(update={"sent": {**self.sent, name: sent}})
 
 
 class Message(Frozen):

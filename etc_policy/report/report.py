@@ -124,8 +124,8 @@ def _result(table: TableResult) -> Iterator[Line]:
     yield from next_due_rows(table.next_due_ms)
     if table.sync is not None:
         yield from _sync_lines(table.sync)
-    if table.told is not None and (table.told.done or table.told.reopened):
-        yield "partitions", f"told: {table.told.done:,} done, {table.told.reopened:,} reopened"
+    if table.events_sent is not None and (table.events_sent.done or table.events_sent.reopened):
+        yield "partitions", f"sent: {table.events_sent.done:,} done, {table.events_sent.reopened:,} reopened"
 
 
 def _merged(table: TableResult) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from etc_policy.policy.notify_schema import Email, Notify
 from etc_policy.policy.schema import HttpEndpoint
-from etc_policy.run.sending import NotTakenError, post, secret_of, tried
+from etc_policy.run.sending import NotSentError, post, secret_of, tried
 
 #: What Slack's text means something by.
 _SLACK = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -28,7 +28,7 @@ class Channel(Protocol):
         """Send a message: its `id`, `title` and `text`, and what programs read.
 
         Raises:
-            NotTakenError: it was not taken.
+            NotSentError: it was not taken.
 
         """
 
@@ -58,7 +58,7 @@ class SlackChannel:
         try:
             endpoint = HttpEndpoint(url=secret_of(self.url_variable, self.variables))
         except ValueError:
-            raise NotTakenError(f"the environment variable `{self.url_variable}` holds no URL", is_out=True) from None
+            raise NotSentError(f"the environment variable `{self.url_variable}` holds no URL", is_out=True) from None
         text = f"*etc: {document['title']}*\n{document['text']}".translate(_SLACK)
         post(endpoint, {"text": text}, {"Content-Type": "application/json"}, {}, self.timeout_seconds)
 
@@ -106,14 +106,14 @@ class EmailChannel:
                 connection.send_message(message)
         except smtplib.SMTPResponseException as error:
             reason = f"`{self.email.server}` answered with code {error.smtp_code}"
-            raise NotTakenError(reason, is_out=error.smtp_code < 500) from None
+            raise NotSentError(reason, is_out=error.smtp_code < 500) from None
         except smtplib.SMTPRecipientsRefused as error:
             codes = sorted({code for code, _ in error.recipients.values()})
             reason = f"`{self.email.server}` refused the recipients with code {codes[0]}"
-            raise NotTakenError(reason, is_out=codes[0] < 500) from None
+            raise NotSentError(reason, is_out=codes[0] < 500) from None
         except (OSError, smtplib.SMTPException) as error:
             reason = f"`{self.email.server}` does not answer: {type(error).__name__}"
-            raise NotTakenError(reason, is_out=True) from None
+            raise NotSentError(reason, is_out=True) from None
 
     def _connection(self) -> smtplib.SMTP:
         server, port, seconds = self.email.server, self.email.port, self.timeout_seconds

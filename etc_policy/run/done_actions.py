@@ -14,7 +14,7 @@ from urllib.parse import quote
 from etc_policy.errors import EtcError, RetryableError
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.schema import Done, HttpEndpoint
-from etc_policy.run.sending import NotTakenError, post
+from etc_policy.run.sending import NotSentError, post
 from etc_policy.storage.port import TableStorage
 from etc_policy.table.done import DoneEvent
 from etc_policy.table.formats import iso_time
@@ -24,17 +24,17 @@ _SHOWN = 200
 
 
 class Action(Protocol):
-    """Tells one reader of events; what was told before may be told again, as a run may die before it has noted it."""
+    """Sends events to one receiver; one may be sent twice, as a run may die before it has recorded that it sent it."""
 
     @property
     def name(self) -> str:
         """Its key in the policy."""
 
-    def tell(self, event: DoneEvent) -> None:
-        """Tell it.
+    def send(self, event: DoneEvent) -> None:
+        """Send it.
 
         Raises:
-            NotTakenError: it was not taken, and is to be told again.
+            NotSentError: it was not sent, and is to be sent again.
 
         """
 
@@ -46,7 +46,7 @@ PutProperties = Callable[[str, str, Mapping[str, str]], None]
 def actions_of(
     policy: Policy, files: TableStorage, project_dir: Path, put_properties: PutProperties
 ) -> tuple[Action, ...]:
-    """What the policy lists, in the order in which it is told."""
+    """What the policy lists, in the order in which events are sent."""
     return tuple(_actions(policy, policy.done, files, project_dir, put_properties)) if policy.done else ()
 
 
@@ -64,7 +64,7 @@ def _actions(
 
 
 def cloud_event(policy: Policy, event: DoneEvent) -> dict[str, Any]:
-    """The event as CloudEvents 1.0 has it; it has the same `id` whenever it is told."""
+    """The event as CloudEvents 1.0 has it; it has the same `id` whenever it is sent."""
     return {
         "specversion": "1.0",
         "id": event.key,
@@ -87,7 +87,7 @@ class SuccessFile:
     policy: Policy
     name: str = "success_file"
 
-    def tell(self, event: DoneEvent) -> None:
+    def send(self, event: DoneEvent) -> None:
         """Create the file if it is missing, or take away our own."""
         path = path_below(event.partition, self.file_name)
         try:
@@ -96,7 +96,7 @@ class SuccessFile:
             elif self.removes and self._is_ours(path):
                 self.files.remove(path)
         except OSError as error:
-            raise NotTakenError(f"`{path}`: {error.strerror or error}") from error
+            raise NotSentError(f"`{path}`: {error.strerror or error}") from error
 
     def _create(self, path: str, event: DoneEvent) -> None:
         try:
@@ -120,13 +120,13 @@ class PartitionProperty:
     put: PutProperties
     name: str = "partition_property"
 
-    def tell(self, event: DoneEvent) -> None:
+    def send(self, event: DoneEvent) -> None:
         """Set them."""
         values = {"status": event.kind, "event": event.key, "instant": event.instant, "proof": event.proof or ""}
         try:
             self.put(self.table, event.partition, {f"etc.partition.{key}": value for key, value in values.items()})
         except EtcError as error:
-            raise NotTakenError(error.with_cause, is_out=isinstance(error, RetryableError)) from error
+            raise NotSentError(error.with_cause, is_out=isinstance(error, RetryableError)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Command:
     policy: Policy
     name: str = "command"
 
-    def tell(self, event: DoneEvent) -> None:
+    def send(self, event: DoneEvent) -> None:
         """Run it."""
         document = cloud_event(self.policy, event)
         try:
@@ -154,13 +154,13 @@ class Command:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise NotTakenError(f"`{self.arguments[0]}` took longer than {self.timeout_seconds:g} s") from error
+            raise NotSentError(f"`{self.arguments[0]}` took longer than {self.timeout_seconds:g} s") from error
         except (OSError, ValueError) as error:
-            raise NotTakenError(f"`{self.arguments[0]}` cannot be run: {error}", is_out=True) from error
+            raise NotSentError(f"`{self.arguments[0]}` cannot be run: {error}", is_out=True) from error
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines()
             last = f": {said[-1][:_SHOWN]}" if said else ""
-            raise NotTakenError(f"`{self.arguments[0]}` ended with exit code {done.returncode}{last}")
+            raise NotSentError(f"`{self.arguments[0]}` ended with exit code {done.returncode}{last}")
 
 
 def _variables(document: Mapping[str, Any]) -> dict[str, str]:
@@ -179,7 +179,7 @@ class Http:
     policy: Policy
     name: str = "http"
 
-    def tell(self, event: DoneEvent) -> None:
+    def send(self, event: DoneEvent) -> None:
         """Post it."""
         headers = {"Content-Type": "application/cloudevents+json", "Idempotency-Key": event.key}
         document = cloud_event(self.policy, event)

@@ -1,4 +1,4 @@
-"""The record of who was told of which partition, in a file of the table's own folder, and whose turn it is to tell."""
+"""The record of which events of partitions were sent, in a file of the table's own folder, and the lock of who sends."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pydantic import ValidationError
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import ETC_FOLDER
-from etc_policy.run.turns import Turn
+from etc_policy.run.send_lock import SendLock
 from etc_policy.storage.open_storage import open_storage
 from etc_policy.storage.port import TableStorage
 from etc_policy.storage.shared_file import change_shared, read_shared
 from etc_policy.table.done import DoneRecord
 
-RECORD, TURN = f"{ETC_FOLDER}/done.json", f"{ETC_FOLDER}/done.turn"
+RECORD, LOCK = f"{ETC_FOLDER}/done.json", f"{ETC_FOLDER}/done.lock"
 
 
 @dataclass(frozen=True, slots=True)
 class DoneStore:
-    """`done.json` of one table. One that means nothing is an error: who would make it anew would tell everybody again."""
+    """`done.json` of one table. One that means nothing is an error: a new one would send every event again."""
 
     base_path: str
 
@@ -71,9 +71,9 @@ class DoneStore:
             return DoneRecord() if kept is None else DoneRecord.model_validate_json(kept)
         except ValidationError as error:
             message = f"the record of partitions that are done cannot be read: `{self.base_path}/{RECORD}`"
-            hint = "remove the file to begin anew: each partition that is done is then told once more"
+            hint = "remove the file to begin anew: each partition that is done is then sent once more"
             raise TableError(Code.BAD_DONE_RECORD, message, hint=hint) from error
 
-    def turn(self) -> AbstractContextManager[Callable[[], None]]:
-        """While in it no other process tells of this table (`Turn.taken`)."""
-        return Turn(self.base_path, TURN).taken()
+    def send_lock(self) -> AbstractContextManager[Callable[[], None]]:
+        """While in it no other process sends events of this table (`SendLock.held`)."""
+        return SendLock(self.base_path, LOCK).held()

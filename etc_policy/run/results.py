@@ -41,8 +41,8 @@ class SyncResult(Frozen):
     error_code: str | None = Field(default=None, exclude=True)
 
 
-class ToldPartitions(Frozen):
-    """How many events of partitions were told: once for each action."""
+class SentEvents(Frozen):
+    """How many events of partitions were sent: an event counts once for each action."""
 
     done: int = 0
     reopened: int = 0
@@ -55,8 +55,8 @@ class TableResult(Frozen):
     and `run_seconds` what Hudi took of it. `resumed_instant` is the compaction of an earlier run that was finished first;
     the counts are of the last one. `refusals_in_a_row` counts those of earlier runs with this one. `sync` is None where
     the policy names no RO table, or nothing was done that could change what is said of it. `next_due_ms` is until when no
-    run is needed, by the plan; None without a known interval between runs. `told` is None where the policy tells nobody of
-    partitions, or not all could be told.
+    run is needed, by the plan; None without a known interval between runs. `events_sent` is None where the policy
+    has no `done`, or not all could be sent.
     """
 
     policy: str
@@ -84,7 +84,7 @@ class TableResult(Frozen):
     next_due_ms: int | None = None
     verification: Verification | None = None
     sync: SyncResult | None = None
-    told: ToldPartitions | None = None
+    events_sent: SentEvents | None = None
     #: That of the error which `reason` is of.
     error_code: str | None = Field(default=None, exclude=True)
     #: When the compaction completed; this run's own knowledge, as what follows.

@@ -17,8 +17,8 @@ PAUSES_SECONDS = (1.0, 3.0)
 _MAY_PASS = frozenset({408, 425, 429})
 
 
-class NotTakenError(Exception):
-    """An action was not done; `is_out` says that nobody answers, so that the others need not be tried now."""
+class NotSentError(Exception):
+    """It was not sent; `is_out` says that nobody answers, so that the others need not be tried now."""
 
     def __init__(self, reason: str, *, is_out: bool = False) -> None:
         super().__init__(reason)
@@ -37,13 +37,13 @@ def tried(send: Callable[[], None]) -> None:
     """Send, a few times where nobody answers.
 
     Raises:
-        NotTakenError: it was not taken.
+        NotSentError: it was not taken.
 
     """
     for pause in PAUSES_SECONDS:
         try:
             return send()
-        except NotTakenError as error:
+        except NotSentError as error:
             if not error.is_out:
                 raise
         time.sleep(pause)
@@ -54,14 +54,14 @@ def secret_of(variable: str, variables: Mapping[str, str]) -> str:
     """The secret that a variable of the environment holds.
 
     Raises:
-        NotTakenError: it is not set, or cannot be part of a message.
+        NotSentError: it is not set, or cannot be part of a message.
 
     """
     value = variables.get(variable)
     if value is None:
-        raise NotTakenError(f"the environment variable `{variable}` is not set", is_out=True)
+        raise NotSentError(f"the environment variable `{variable}` is not set", is_out=True)
     if not value.isprintable() or not value.isascii():
-        raise NotTakenError(f"what the environment variable `{variable}` holds is not printable ASCII", is_out=True)
+        raise NotSentError(f"what the environment variable `{variable}` holds is not printable ASCII", is_out=True)
     return value
 
 
@@ -75,7 +75,7 @@ def post(
     """Post the document as JSON.
 
     Raises:
-        NotTakenError: it was not taken, or a secret is missing.
+        NotSentError: it was not taken, or a secret is missing.
 
     """
     secrets = {header: secret_of(variable, variables) for header, variable in endpoint.secret_headers.items()}
@@ -97,7 +97,7 @@ def _post(request: urllib.request.Request, timeout_seconds: float) -> None:
     except urllib.error.HTTPError as error:
         with error:
             is_out = error.code in _MAY_PASS or error.code >= 500
-            raise NotTakenError(f"`{host}` answered with status {error.code}", is_out=is_out) from None
+            raise NotSentError(f"`{host}` answered with status {error.code}", is_out=is_out) from None
     except (OSError, HTTPException, ValueError) as error:
         why = getattr(error, "reason", None) or error
-        raise NotTakenError(f"`{host}` does not answer: {type(why).__name__}", is_out=True) from None
+        raise NotSentError(f"`{host}` does not answer: {type(why).__name__}", is_out=True) from None

@@ -1,4 +1,4 @@
-"""Which partitions were found done or reopened, and who was told: the record beside a table, and what becomes of it (pure)."""
+"""Which partitions were found done or reopened, and what of it was sent: the record beside a table, and its changes (pure)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SERVICES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT"})
 class DoneEvent(Frozen):
     """A partition was found `done`, or `reopened` by late data; `number` counts them in the partition, from 1.
 
-    `key` is the same whenever the event is told again, and no other event has it. `instant` is the last completion on the
+    `key` is the same whenever the event is sent again, and no other event has it. `instant` is the last completion on the
     timeline that was seen. `late_writes` are the writes that reached a done partition, None where nobody can count them,
     and `late_rows_at_most` all rows of these.
     """
@@ -41,14 +41,14 @@ class DoneEvent(Frozen):
 
 
 class PartitionRecord(Frozen):
-    """The events of a partition that somebody may still have to be told, the last one in any case.
+    """The events of a partition that may still have to be sent, the last one in any case.
 
-    `told` has by action the number of the last event that it was told, and `begun` that of the last one of which a run began to
-    tell it, and may have done so before it died. `reopened` counts how often late data came.
+    `sent` has by action the number of the last event that was sent, and `begun` that of the last one that a run began to send,
+    and may have sent before it died. `reopened` counts how often late data came.
     """
 
     events: tuple[DoneEvent, ...]
-    told: dict[str, int] = Field(default_factory=dict)
+    sent: dict[str, int] = Field(default_factory=dict)
     begun: dict[str, int] = Field(default_factory=dict)
     reopened: int = 0
 
@@ -57,67 +57,66 @@ class PartitionRecord(Frozen):
         """The last event."""
         return self.events[-1]
 
-    def to_tell(self, action: str) -> tuple[DoneEvent, ...]:
-        """What the action is still to be told, in order.
+    def to_send(self, action: str) -> tuple[DoneEvent, ...]:
+        """What is still to be sent to the action, in order.
 
-        What was done and is not any more before it was told is not told. That it was reopened is, if somebody may have heard that
-        it was done.
+        A `done` that was reopened before it was sent is not sent. `reopened` is sent only where its `done` was, or may have been.
         """
         pending: list[DoneEvent] = []
-        heard = {self.told.get(action), self.begun.get(action)}
+        maybe_sent = {self.sent.get(action), self.begun.get(action)}
         for event in self.events:
-            if event.number <= self.told.get(action, 0):
+            if event.number <= self.sent.get(action, 0):
                 continue
             if event.kind == "reopened":
                 if pending and pending[-1].kind == "done":
                     pending.pop()
-                if heard.isdisjoint((event.number - 1, event.number)):
+                if maybe_sent.isdisjoint((event.number - 1, event.number)):
                     continue
             pending.append(event)
         return tuple(pending)
 
 
 class DoneRecord(Frozen):
-    """What is kept of the partitions of one table; `instant` is the last completion up to which all of them were looked at."""
+    """What is kept of the partitions of one table; `instant` is the last completion of the table as it was last read."""
 
     instant: str = ""
     partitions: dict[str, PartitionRecord] = Field(default_factory=dict)
 
-    def to_tell(self, action: str) -> list[DoneEvent]:
-        """What the action is still to be told, the oldest first; that of one partition together, in order."""
-        found = [events for one in self.partitions.values() if (events := one.to_tell(action))]
+    def to_send(self, action: str) -> list[DoneEvent]:
+        """What is still to be sent to the action, the oldest first; that of one partition together, in order."""
+        found = [events for one in self.partitions.values() if (events := one.to_send(action))]
         found.sort(key=lambda events: (events[0].found_at_ms, events[0].ends_ms or 0, events[0].partition))
         return list(chain.from_iterable(found))
 
     def begun(self, action: str, event: DoneEvent) -> DoneRecord:
-        """The record before the action is told the event."""
+        """The record before the event is sent to the action."""
         one = self.partitions.get(event.partition)
         if one is None:
             return self
         changed = one.model_copy(update={"begun": {**one.begun, action: event.number}})
         return self.model_copy(update={"partitions": {**self.partitions, event.partition: changed}})
 
-    def told(self, action: str, event: DoneEvent, actions: Sequence[str]) -> DoneRecord:
-        """The record after the action was told the event; events that all actions were told are dropped, but for the last."""
+    def sent(self, action: str, event: DoneEvent, actions: Sequence[str]) -> DoneRecord:
+        """The record after the event was sent to the action; what was sent to all actions is dropped, but for the last event."""
         one = self.partitions.get(event.partition)
         if one is None:
             return self
-        told = {**one.told, action: max(event.number, one.told.get(action, 0))}
-        seen = min((told.get(name, 0) for name in actions), default=0)
+        sent = {**one.sent, action: max(event.number, one.sent.get(action, 0))}
+        seen = min((sent.get(name, 0) for name in actions), default=0)
         kept = tuple(event for event in one.events[:-1] if event.number > seen)
-        changed = one.model_copy(update={"told": told, "events": (*kept, one.last)})
+        changed = one.model_copy(update={"sent": sent, "events": (*kept, one.last)})
         return self.model_copy(update={"partitions": {**self.partitions, event.partition: changed}})
 
 
 class LateWrites(NamedTuple):
-    """Writes that completed after a partition was last looked at; `writes` and `rows_at_most` are None where nobody knows."""
+    """Writes that completed after the table was last read; `writes` and `rows_at_most` are None where nobody knows."""
 
     writes: int | None
     rows_at_most: int | None
     event_ms: int | None
 
 
-def after_look(
+def after_reading(
     record: DoneRecord,
     policy: Policy,
     state: TableState,
@@ -125,9 +124,9 @@ def after_look(
     found: PartitionsFreshness,
     now_ms: int,
 ) -> DoneRecord:
-    """The record after a look at a table of which it is known how far it is complete.
+    """The record after the table was read; it is known how far it is complete.
 
-    The history reaches back to the last look (`reaches_back`). A look at an older state of the table than the record is of
+    The history reaches back to the last reading (`reaches_back`). An older state of the table than that of the record
     changes nothing: another run has seen more.
     """
     instant = state.last_completed or ""
@@ -146,7 +145,7 @@ def after_look(
 
 
 def reaches_back(record: DoneRecord, history: TableHistory) -> bool:
-    """Whether the history has all that was written since the last look: else the rest of it is in the table's archive."""
+    """Whether the history has all that was written since the last reading: else the rest of it is in the table's archive."""
     return not record.instant or any(commit.completed <= record.instant for commit in history.commits)
 
 
@@ -179,7 +178,7 @@ def _new_events(
 
 
 class _Late:
-    """What reached partitions after the last look at them, up to this one."""
+    """What reached partitions since the last reading."""
 
     def __init__(self, state: TableState, history: TableHistory, since: str) -> None:
         self._state, self._history, self._since = state, history, since

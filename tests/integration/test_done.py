@@ -8,7 +8,7 @@ import pytest
 
 from etc_policy.api.project import Project
 from tests.integration.hudi_tables import StockTable
-from tests.unit.api.test_telling import Endpoint
+from tests.unit.api.test_partition_events import Endpoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended]
 POLICY = """version: 1
@@ -23,7 +23,7 @@ policies:
     done:
       proof: data
       success_file: _SUCCESS
-      command: [sh, -c, 'echo $ETC_EVENT_KIND $ETC_EVENT_PARTITION $ETC_EVENT_PROOF >> heard']
+      command: [sh, -c, 'echo $ETC_EVENT_KIND $ETC_EVENT_PARTITION $ETC_EVENT_PROOF >> sent']
       http: {{url: "{url}"}}
 """
 TRACKED = {"hoodie.write.track.event.time.watermark": "true", "hoodie.payload.event.time.field": "ts"}
@@ -53,13 +53,17 @@ def test_a_day_is_done_reopened_and_done_again(spark, tmp_path):
         write("b")
         assert dict(read("ro"))[0] == "a"
         (result,) = project.apply().tables
-        assert (result.status, result.told.done, result.told.reopened) == ("compacted", 3, 0)  # once for each action
+        assert (result.status, result.events_sent.done, result.events_sent.reopened) == (
+            "compacted",
+            3,
+            0,
+        )  # once for each action
         assert dict(read("ro"))[0] == "b"
         (result,) = project.apply().tables
-        assert (result.told.done, result.told.reopened) == (0, 0)
+        assert (result.events_sent.done, result.events_sent.reopened) == (0, 0)
         write("late")
         (result,) = project.apply().tables
-        assert (result.status, result.told.done, result.told.reopened) == ("compacted", 3, 3)
+        assert (result.status, result.events_sent.done, result.events_sent.reopened) == ("compacted", 3, 3)
         assert dict(read("ro"))[0] == dict(read("rt"))[0] == "late"
         (only,) = project.freshness(partitions=[before]).tables[0].partitions.partitions
         assert (only.status, only.proof, only.reopened) == ("done", "data", 1)
@@ -69,8 +73,8 @@ def test_a_day_is_done_reopened_and_done_again(spark, tmp_path):
     kinds = ["done", "reopened", "done"]
     assert [event["data"]["kind"] for _, event in endpoint.posted] == kinds
     assert {event["subject"] for _, event in endpoint.posted} == {before}
-    heard = [line.split() for line in (tmp_path / "heard").read_text().splitlines()]
-    assert heard == [["done", before, "data"], ["reopened", before], ["done", before, "data"]]
+    sent = [line.split() for line in (tmp_path / "sent").read_text().splitlines()]
+    assert sent == [["done", before, "data"], ["reopened", before], ["done", before, "data"]]
     marker = json.loads(Path(table.base, before, "_SUCCESS").read_text())
     assert marker["etc"]["id"] == endpoint.posted[-1][1]["id"]
     assert not Path(table.base, today, "_SUCCESS").exists()

@@ -1,4 +1,4 @@
-"""What is told of partitions, in modelled histories of writers, compactions and looks, against what was really so.
+"""What is sent about partitions, in modelled histories of writers, compactions and runs, against what was really so.
 
 `python -m tests.property.test_done 100000` plays that many, and prints what was sent.
 
@@ -23,7 +23,7 @@ from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.policy.schema import Done, PartitionTime
 from etc_policy.table import done as rules
 from etc_policy.table import partitions as judging
-from etc_policy.table.done import DoneEvent, DoneRecord, after_look, reaches_back
+from etc_policy.table.done import DoneEvent, DoneRecord, after_reading, reaches_back
 from etc_policy.table.history import Commit, GroupWrite, TableHistory
 from etc_policy.table.instants import instant_from_ms
 from etc_policy.table.partitions import partitions_freshness
@@ -66,7 +66,7 @@ class Write:
 
 @dataclass
 class World:
-    """A table, its writers, and two runs that look at it and tell; what each action was told."""
+    """A table, its writers, and two runs that read it and send events; what each action was sent."""
 
     source: random.Random
     now: int = START
@@ -75,14 +75,14 @@ class World:
     commits: list[Commit] = field(default_factory=list)
     instants: list[Instant] = field(default_factory=list)
     record: DoneRecord = field(default_factory=DoneRecord)
-    told: dict[str, list[DoneEvent]] = field(default_factory=lambda: {name: [] for name in ACTIONS})
+    sent: dict[str, list[DoneEvent]] = field(default_factory=lambda: {name: [] for name in ACTIONS})
     lost: list[DoneEvent] = field(default_factory=list)
     killed: list[DoneEvent] = field(default_factory=list)
     archived: int = 0
     noted: int = 0
     #: By partition, what came late since it was last said to be done.
     late: dict[str, int] = field(default_factory=dict)
-    old_look: Any = None
+    old_reading: Any = None
 
     def tick(self, longest: int = 6) -> int:
         self.now += self.source.randint(1, longest) * MINUTE + 7
@@ -99,13 +99,13 @@ class World:
         elif kind == 11 and len(self.commits) > 6:
             self.archived = max(self.archived, len(self.commits) - self.source.randint(2, 6))
         elif kind == 12:
-            self.old_look = self.seen()  # a run that is slow: it looks now and notes later
-        elif kind == 13 and self.old_look is not None:
-            self.note(*self.old_look)
-            self.old_look = None
+            self.old_reading = self.seen()  # a run that is slow: it reads now and records later
+        elif kind == 13 and self.old_reading is not None:
+            self.note(*self.old_reading)
+            self.old_reading = None
         else:
-            self.look()
-            self.tell()
+            self.read()
+            self.send()
 
     def begin(self) -> None:
         """A write begins, in time or late, into its own hour or, as some writers do, into another one."""
@@ -189,13 +189,13 @@ class World:
         commits = sorted(read, key=lambda one: one.completed)
         return state, TableHistory("/hours", 9, "UTC", tuple(commits)), self.now, self.really_done()
 
-    def look(self) -> None:
+    def read(self) -> None:
         self.note(*self.seen())
 
     def note(self, state: TableState, history: TableHistory, now: int, really_done: frozenset[str]) -> None:
         before = self.record
         found = partitions_freshness(POLICY, state, now)
-        self.record = after_look(before, POLICY, state, history, found, now)
+        self.record = after_reading(before, POLICY, state, history, found, now)
         for partition, one in self.record.partitions.items():
             kept = before.partitions.get(partition)
             for event in one.events:
@@ -205,7 +205,7 @@ class World:
         self.noted = max(self.noted, now)
 
     def check_found(self, event: DoneEvent, now: int, really_done: frozenset[str]) -> None:
-        """What is found was so when the run looked, and nothing that came late was passed over."""
+        """What is found was so when the run read the table, and nothing that came late was passed over."""
         if event.kind == "reopened":
             assert event.partition in self.late, f"{event.partition} was reopened before it was done"
             del self.late[event.partition]
@@ -215,7 +215,7 @@ class World:
         )
         assert event.partition in really_done, f"FALSE DONE: {event}"
         self.late[event.partition] = 0
-        for one in self.writes:  # that came after a slow run had looked
+        for one in self.writes:  # that came after a slow run had read
             if (one.completed or 0) > now and name(one.hour) == event.partition:
                 self.note_late(one)
 
@@ -225,10 +225,10 @@ class World:
         lacking = {one.hour for one in self.writes if one.completed and not one.in_ro and one.may_be_before_end}
         return frozenset(name(hour) for hour in closed if hour not in lacking)
 
-    def tell(self) -> None:
-        """Each action takes what there is, until it fails or the run is killed: before it was told, or before that is noted."""
+    def send(self) -> None:
+        """Each action gets what there is, until it fails or the run is killed: before it was sent, or before that is recorded."""
         for action in ACTIONS:
-            for event in self.record.to_tell(action):
+            for event in self.record.to_send(action):
                 chance = self.source.random()
                 if chance < 0.05:
                     return
@@ -236,22 +236,22 @@ class World:
                 if chance < 0.1:
                     self.killed.append(event)
                     return
-                self.told[action].append(event)
+                self.sent[action].append(event)
                 if chance < 0.2:
                     self.lost.append(event)
                     return
-                self.record = self.record.told(action, event, ACTIONS)
+                self.record = self.record.sent(action, event, ACTIONS)
 
-    def check_told(self) -> None:
-        """By action and partition: done and reopened take turns, in order, each once, unless a run was killed in between."""
+    def check_sent(self) -> None:
+        """By action and partition: done and reopened alternate, in order, each once, unless a run was killed in between."""
         for action in ACTIONS:
-            assert not self.record.to_tell(action)
+            assert not self.record.to_send(action)
             for partition, one in self.record.partitions.items():
-                told = [event for event in self.told[action] if event.partition == partition]
-                keys = [event.key for event in told]
+                sent = [event for event in self.sent[action] if event.partition == partition]
+                keys = [event.key for event in sent]
                 again = [key for key in set(keys) if keys.count(key) > 1]
-                assert all(any(event.key == key for event in self.lost) for key in again), "told twice"
-                once = list({event.key: event for event in told}.values())
+                assert all(any(event.key == key for event in self.lost) for key in again), "sent twice"
+                once = list({event.key: event for event in sent}.values())
                 assert [event.number for event in once] == sorted(event.number for event in once), "out of order"
                 kinds = [event.kind for event in once]
                 pairs = list(pairwise(["reopened", *kinds]))
@@ -273,7 +273,7 @@ def name(hour: int) -> str:
 
 
 def live(seed: int) -> World:
-    """A few hours; at the end all is compacted, and all are told."""
+    """A few hours; at the end all is compacted, and all is sent."""
     world = World(random.Random(seed))
     for _ in range(world.source.randint(20, 110)):
         world.step()
@@ -283,19 +283,19 @@ def live(seed: int) -> World:
     world.compact(least=len(world.bases))
     world.begin()
     world.end()
-    world.look()
+    world.read()
     missed = [partition for partition, count in world.late.items() if count]
-    assert not missed, f"late data that nobody heard of: {missed}"
-    while any(world.record.to_tell(action) for action in ACTIONS):
-        world.tell()
-    world.check_told()
-    lacking = {name(h) for h, _ in world.bases} - {e.partition for e in world.told["http"]}
-    assert not lacking & world.really_done(), f"never told: {lacking}"
+    assert not missed, f"late data that was never reported: {missed}"
+    while any(world.record.to_send(action) for action in ACTIONS):
+        world.send()
+    world.check_sent()
+    lacking = {name(h) for h, _ in world.bases} - {e.partition for e in world.sent["http"]}
+    assert not lacking & world.really_done(), f"never sent: {lacking}"
     return world
 
 
 def play(seeds: Iterable[int]) -> dict[str, int]:
-    """How many events of each kind were told, all of them rightly."""
+    """How many events of each kind were sent, all of them rightly."""
     seen = {"done": 0, "reopened": 0}
     for seed in seeds:
         try:
@@ -303,24 +303,24 @@ def play(seeds: Iterable[int]) -> dict[str, int]:
         except AssertionError as broken:
             broken.add_note(f"seed {seed}")
             raise
-        for event in world.told["http"]:
+        for event in world.sent["http"]:
             seen[event.kind] += 1
     return seen
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_nothing_false_is_told_and_nothing_is_passed_over(part: int) -> None:
+def test_nothing_false_is_sent_and_nothing_is_passed_over(part: int) -> None:
     seeds = range(part, HISTORIES, PARTS)
     seen = play(seeds)
     if len(seeds) >= 300:
         assert seen["reopened"] > len(seeds) // 10, seen
 
 
-real_lacks, real_look = judging.lacks_before, rules.after_look
+real_lacks, real_reading = judging.lacks_before, rules.after_reading
 
 
 def _without_order(record: DoneRecord, *rest: Any) -> DoneRecord:
-    return real_look(record.model_copy(update={"instant": min(record.instant, rest[1].last_completed or "")}), *rest)
+    return real_reading(record.model_copy(update={"instant": min(record.instant, rest[1].last_completed or "")}), *rest)
 
 
 BREAKS: dict[str, tuple[object, str, Callable[..., Any]]] = {
@@ -336,7 +336,7 @@ BREAKS: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "closed without the latency": (judging, "is_closed", lambda ends, now, latency: ends <= now),
     "late data that was compacted is forgotten": (rules, "_may_be_before", lambda write, ends: False),
     "what a run may have said before it died is forgotten": (DoneRecord, "begun", lambda record, action, event: record),
-    "a slow run overwrites a newer one": (rules, "after_look", _without_order),
+    "a slow run overwrites a newer one": (rules, "after_reading", _without_order),
 }
 
 
@@ -344,7 +344,7 @@ BREAKS: dict[str, tuple[object, str, Callable[..., Any]]] = {
 def test_a_broken_rule_is_noticed(rule: str) -> None:
     place, attribute, broken = BREAKS[rule]
     with patch.object(place, attribute, broken), pytest.raises(AssertionError):
-        patched = patch(f"{__name__}.after_look", broken) if attribute == "after_look" else patch.dict({}, {})
+        patched = patch(f"{__name__}.after_reading", broken) if attribute == "after_reading" else patch.dict({}, {})
         with patched:
             for seed in range(400):
                 live(seed)

@@ -57,8 +57,8 @@ def test_files_of_tables_are_touched_by_their_storage_alone():
 #: The modules that may change a table's files; all others get a TableReader, which mypy holds them to.
 CHANGE_TABLES = {
     "run/carrying.py": "carried log files",
-    "run/done_store.py": "who was told of partitions, and the file in a partition that is done",
-    "run/turns.py": "whose turn it is to send",
+    "run/done_store.py": "which events were sent, and the file in a partition that is done",
+    "run/send_lock.py": "who sends",
     "run/forgetting.py": "etc's own files beside a table",
     "run/table_files.py": "carried log files without a plan, the empty file of a commit that was cut off",
     "run/file_lease.py": "etc's own lease, and the lock of table version 6",

@@ -119,7 +119,7 @@ def test_what_cannot_be_is_an_error_at_its_place(etc, orders, tmp_path, keys, co
 
 
 class TestApply:
-    """A run of which nothing is due tells who waits; it starts no Spark."""
+    """A run with nothing due sends events; it starts no Spark."""
 
     @pytest.fixture
     def done(self, orders, tmp_path, monkeypatch):
@@ -140,13 +140,13 @@ class TestApply:
 
         return write
 
-    def test_partitions_are_told(self, etc, done, orders):
+    def test_events_are_sent(self, etc, done, orders):
         done("{success_file: _SUCCESS}")
         code, out, err = etc("apply", "--yes")
-        assert (code, "partitions    told: 3 done, 0 reopened" in out) == (0, True), err
+        assert (code, "partitions    sent: 3 done, 0 reopened" in out) == (0, True), err
         assert sorted(path.parent.name for path in orders.base.glob("h=*/_SUCCESS")) == [hour(8), hour(9), hour(10)]
         _, out, _ = etc("apply", "--yes", "--output", "json")
-        assert json.loads(out)["tables"][0]["told"] == {"done": 0, "reopened": 0}
+        assert json.loads(out)["tables"][0]["events_sent"] == {"done": 0, "reopened": 0}
         assert not list(Draft202012Validator(json_schema("run_results")).iter_errors(json.loads(out)))
 
     def test_how_often_a_partition_was_reopened_is_shown(self, etc, done, orders, tmp_path):

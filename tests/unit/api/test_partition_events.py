@@ -1,4 +1,4 @@
-"""Who waits for partitions is told: on the folder of a table, by a real HTTP server, by programs, by runs that are killed."""
+"""Events of partitions are sent: on the folder of a table, by a real HTTP server, by programs, by runs that are killed."""
 
 import json
 import os
@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from etc_policy.api.partition_events import send_partition_events
 from etc_policy.api.project import Project
-from etc_policy.api.telling import tell_partitions
 from etc_policy.errors import RetryableError, TableError
 from etc_policy.run import sending
 from etc_policy.run.done_store import RECORD, DoneStore
@@ -77,17 +77,17 @@ def orders(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(tmp_path, orders):
-    """A run's telling, as `etc apply` does it after its verification."""
+    """What a run sends, as `etc apply` does it after its verification."""
     (tmp_path / "policies").mkdir()
 
-    def tell(done, now="12:00:00"):
+    def send(done, now="12:00:00"):
         (tmp_path / "policies" / "a.yml").write_text(POLICY.format(done=done))
         with Project(tmp_path) as project:
             (policy,) = project.policies()
-            told = tell_partitions(project.environment, policy, epoch_ms(now))
-        return told.done, told.reopened
+            sent = send_partition_events(project.environment, policy, epoch_ms(now))
+        return sent.done, sent.reopened
 
-    return tell
+    return send
 
 
 def be_late(table, clock="11:30:00"):
@@ -151,7 +151,7 @@ class TestSuccessFile:
         (orders.base / TEN / next(f.name for f in (orders.base / TEN).glob("*.parquet"))).unlink()
         (tmp_path / "policies" / "a.yml").write_text(POLICY.format(done=self.DONE))
         with Project(tmp_path) as project:
-            assert tell_partitions(project.environment, project.policies()[0], epoch_ms("14:00:00")) is None
+            assert send_partition_events(project.environment, project.policies()[0], epoch_ms("14:00:00")) is None
 
     def test_a_record_that_means_nothing_is_an_error(self, run, orders):
         run(self.DONE)
@@ -236,9 +236,9 @@ class TestHttp:
 
 class TestCommand:
     def test_it_has_the_facts_in_its_environment_and_as_json(self, run, tmp_path):
-        run("{command: [sh, -c, 'echo $ETC_EVENT_KIND $ETC_EVENT_PARTITION >> heard; cat > heard.json']}")
-        assert (tmp_path / "heard").read_text() == f"done {TEN}\n"
-        assert json.loads((tmp_path / "heard.json").read_text())["subject"] == TEN
+        run("{command: [sh, -c, 'echo $ETC_EVENT_KIND $ETC_EVENT_PARTITION >> sent; cat > sent.json']}")
+        assert (tmp_path / "sent").read_text() == f"done {TEN}\n"
+        assert json.loads((tmp_path / "sent.json").read_text())["subject"] == TEN
 
     @pytest.mark.parametrize(
         ("command", "says"),
@@ -251,14 +251,14 @@ class TestCommand:
     def test_one_that_fails_is_run_again_by_the_next_run(self, run, command, says, tmp_path):
         with pytest.raises(RetryableError, match=says):
             run(f"{{command: {command}, timeout: 500ms}}")
-        assert run("{command: [touch, heard], timeout: 500ms}") == (1, 0)
-        assert (tmp_path / "heard").exists()
+        assert run("{command: [touch, sent], timeout: 500ms}") == (1, 0)
+        assert (tmp_path / "sent").exists()
 
 
-TELL = """
+SEND = """
 import sys
 from etc_policy.api.project import Project
-from etc_policy.api import telling
+from etc_policy.api import partition_events
 from etc_policy.run.done_store import DoneStore
 import os, signal
 step, kills = [0], int(sys.argv[1])
@@ -270,40 +270,40 @@ def update(self, change):
     return real(self, change)
 DoneStore.update = update
 with Project(".") as project:
-    telling.tell_partitions(project.environment, project.policies()[0], int(sys.argv[2]))
+    partition_events.send_partition_events(project.environment, project.policies()[0], int(sys.argv[2]))
 """
 
 
-def tell_in_a_process(folder, kills, now):
-    return subprocess.Popen([sys.executable, "-c", TELL, str(kills), str(epoch_ms(now))], cwd=folder)
+def send_in_a_process(folder, kills, now):
+    return subprocess.Popen([sys.executable, "-c", SEND, str(kills), str(epoch_ms(now))], cwd=folder)
 
 
 @pytest.mark.parametrize("kills", [0, 1, 2])
 def test_a_run_that_is_killed_anywhere_is_made_up_for(orders, endpoint, tmp_path, kills):
-    """Before the look is kept, before it is begun to tell, and after it was told and before that is noted."""
+    """Before an event is recorded, before it is sent, and after it was sent and before that is recorded."""
     (tmp_path / "policies").mkdir()
     (tmp_path / "policies" / "a.yml").write_text(POLICY.format(done=f"{{http: {{url: '{endpoint.url}'}}}}"))
-    killed = tell_in_a_process(tmp_path, kills, "12:00:00")
+    killed = send_in_a_process(tmp_path, kills, "12:00:00")
     assert killed.wait(60) == -signal.SIGKILL
     assert len(endpoint.posted) == (1 if kills == 2 else 0)
-    assert tell_in_a_process(tmp_path, 99, "12:00:00").wait(60) == 0
+    assert send_in_a_process(tmp_path, 99, "12:00:00").wait(60) == 0
     assert len({event["id"] for _, event in endpoint.posted}) == 1
     before = len(endpoint.posted)
-    assert tell_in_a_process(tmp_path, 99, "12:00:00").wait(60) == 0
+    assert send_in_a_process(tmp_path, 99, "12:00:00").wait(60) == 0
     assert len(endpoint.posted) == before
 
 
 def test_two_runs_at_once_tell_once(orders, tmp_path):
     (tmp_path / "policies").mkdir()
-    slow = "{command: [sh, -c, 'sleep 0.5; echo $ETC_EVENT_PARTITION >> heard']}"
+    slow = "{command: [sh, -c, 'sleep 0.5; echo $ETC_EVENT_PARTITION >> sent']}"
     (tmp_path / "policies" / "a.yml").write_text(POLICY.format(done=slow))
-    runs = [tell_in_a_process(tmp_path, 99, "13:00:00") for _ in range(3)]
+    runs = [send_in_a_process(tmp_path, 99, "13:00:00") for _ in range(3)]
     assert [one.wait(60) for one in runs] == [0, 0, 0]
-    assert sorted((tmp_path / "heard").read_text().split()) == [TEN, ELEVEN]
+    assert sorted((tmp_path / "sent").read_text().split()) == [TEN, ELEVEN]
 
 
 def test_a_file_of_locks_by_somebody_else_is_not_followed(orders, run, tmp_path):
     (orders.base / ".hoodie" / ".etc").mkdir()
-    os.symlink(tmp_path / "elsewhere", orders.base / ".hoodie" / ".etc" / "done.turn")
+    os.symlink(tmp_path / "elsewhere", orders.base / ".hoodie" / ".etc" / "done.lock")
     with pytest.raises(OSError, match="symbolic"):
         run("{command: ['true']}")

@@ -1,4 +1,4 @@
-"""Whose turn it is to send what several processes know of: a lock on disks, a document on storages that machines share."""
+"""One process sends at a time what several know of: a lock on disks, a document on storages that machines share."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from etc_policy.storage.open_storage import is_remote, local_path, open_remote_s
 from etc_policy.storage.port import RemoteStorage
 from etc_policy.storage.safe_files import folder_of, open_regular
 
-#: How long another run's turn is waited for.
+#: How long another run's lock is waited for.
 _WAIT_SECONDS, _POLL_SECONDS = 10.0, 0.1
-#: How long a turn holds on a storage that machines share, if it is not renewed: longer than any action may take.
-_TURN_SECONDS = 660.0
+#: How long the lock is held on a storage that machines share, if it is not renewed: longer than any action may take.
+_HOLD_SECONDS = 660.0
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """The turn of a file at a location, a folder or a URI."""
+class SendLock:
+    """The lock that a file is, at a location: a folder or a URI."""
 
     base_path: str
     path: str
 
     @contextmanager
-    def taken(self) -> Iterator[Callable[[], None]]:
+    def held(self) -> Iterator[Callable[[], None]]:
         """While in it no other process sends; what it gives is to be called before each message.
 
         Raises:
@@ -41,11 +41,11 @@ class Turn:
         """
         deadline = time.monotonic() + _WAIT_SECONDS
         remote = open_remote_storage(self.base_path) if is_remote(self.base_path) else None
-        with self._remote_turn(remote, deadline) if remote else self._local_turn(deadline) as renew:
+        with self._remote_lock(remote, deadline) if remote else self._local_lock(deadline) as renew:
             yield renew
 
     @contextmanager
-    def _local_turn(self, deadline: float) -> Iterator[Callable[[], None]]:
+    def _local_lock(self, deadline: float) -> Iterator[Callable[[], None]]:
         """The kernel gives the lock back when its process dies, however it dies."""
         with folder_of(local_path(self.base_path), self.path, make=True) as (folder, name):
             handle = open_regular(folder, name, os.O_CREAT | os.O_RDWR)
@@ -61,7 +61,7 @@ class Turn:
             os.close(handle)
 
     @contextmanager
-    def _remote_turn(self, storage: RemoteStorage, deadline: float) -> Iterator[Callable[[], None]]:
+    def _remote_lock(self, storage: RemoteStorage, deadline: float) -> Iterator[Callable[[], None]]:
         """A document that is renewed; its age is measured by the storage's own clock."""
         tag = self._taken(storage)
         while tag is None:
@@ -81,9 +81,9 @@ class Turn:
             storage.replace_version(self.path, _document(is_free=True), held[0])
 
     def _taken(self, storage: RemoteStorage) -> str | None:
-        """The tag of our document; None while it is another's turn."""
+        """The tag of our document; None while another process holds the lock."""
         found = storage.version(self.path)
-        ends = 0.0 if found is None or _is_free(found.content) else found.modified_ns / 1e9 + _TURN_SECONDS
+        ends = 0.0 if found is None or _is_free(found.content) else found.modified_ns / 1e9 + _HOLD_SECONDS
         if ends > time_at(self.base_path):
             return None
         tag = storage.replace_version(self.path, _document(is_free=False), found.tag if found else None)
@@ -98,7 +98,7 @@ class Turn:
 
     def _busy(self) -> RetryableError:
         message = f"another process is sending what is new at `{self.base_path}`"
-        return RetryableError(Code.NOT_TOLD, message, hint="what it does not send the next run sends")
+        return RetryableError(Code.NOT_SENT, message, hint="what it does not send the next run sends")
 
 
 def _document(*, is_free: bool) -> bytes:
