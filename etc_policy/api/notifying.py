@@ -1,83 +1,25 @@
-"""Finds problems, keeps them in a record, and sends what is new to the channels of `notify:`."""
+"""Keeps the problems that were found in a record, and sends what is new to the channels of `notify:`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from etc_policy.api.one_table import entries_of, readings_of
-from etc_policy.api.proofs import freshness_of
 from etc_policy.errors import EtcError, RetryableError
 from etc_policy.errors.codes import Code
-from etc_policy.policy.manifest import Policy
 from etc_policy.policy.notify_schema import Notify
-from etc_policy.report.freshness import unreadable, with_partitions
-from etc_policy.report.problems import (
-    Problem,
-    ProblemKind,
-    ProblemRecord,
-    document_of,
-    problems_of_freshness,
-    problems_of_run,
-    problems_of_verification,
-)
+from etc_policy.report.problems import Findings, ProblemRecord, document_of
 from etc_policy.run.channels import Channel, channels_of
-from etc_policy.run.results import TableResult
 from etc_policy.run.send_lock import SendLock
 from etc_policy.run.sending import NotSentError
 from etc_policy.storage.open_storage import is_remote
 from etc_policy.storage.shared_file import change_shared, read_shared
-from etc_policy.verify.freshness import has_limits
-from etc_policy.verify.ports import Verification
 from etc_policy.wiring import Environment, clock_ms
 
 RECORD, LOCK = "notified.json", "notified.lock"
-
-
-@dataclass
-class Findings:
-    """The problems that a run found, and what it has checked: policies and kinds of problems."""
-
-    now_ms: int
-    checked: set[tuple[str, ProblemKind]] = field(default_factory=set)
-    problems: list[Problem] = field(default_factory=list)
-
-    def note(self, policy: str, kinds: Iterable[ProblemKind], problems: Iterable[Problem]) -> None:
-        """Add some kinds of problems of one policy."""
-        self.checked |= {(policy, kind) for kind in kinds}
-        self.problems += problems
-
-    def add_results(self, results: Iterable[TableResult]) -> None:
-        """Add how a run went."""
-        for one in results:
-            self.note(one.policy, ["run"], problems_of_run(one, self.now_ms))
-
-    def add_verdicts(self, verdicts: Iterable[tuple[str, Verification]]) -> None:
-        """Add the verdict over each policy's table."""
-        for policy, verdict in verdicts:
-            self.note(policy, ["verification"], problems_of_verification(policy, verdict, self.now_ms))
-
-    def add_tables(self, environment: Environment, policies: Iterable[Policy]) -> None:
-        """Read the tables that have limits."""
-
-        def read(policy: Policy) -> list[Problem]:
-            state, history = environment.read_table(policy)
-            found = freshness_of(policy, state, self.now_ms, history)
-            if policy.partition_time is not None:
-                found = with_partitions(found, policy, state, self.now_ms, ())
-            return list(problems_of_freshness(policy, found, state, self.now_ms))
-
-        def unread(policy: Policy, error: EtcError) -> list[Problem]:
-            return list(problems_of_freshness(policy, unreadable(policy, error.with_cause), None, self.now_ms))
-
-        limited = [one for one in policies if has_limits(one.freshness)]
-        found, _ = entries_of(readings_of(environment, limited, read), unread)
-        for policy, problems in zip(limited, found, strict=True):
-            self.note(policy.name, ["limit", "partition"], problems)
 
 
 def send_news(
@@ -88,7 +30,7 @@ def send_news(
     if not is_remote(location):
         location = os.path.realpath(environment.project_dir / location)
         Path(location).mkdir(parents=True, exist_ok=True)
-    change_shared(location, RECORD, lambda kept: _json(_parsed(kept).after_check(findings.checked, findings.problems)))
+    change_shared(location, RECORD, lambda kept: _json(_parsed(kept).after_check(findings)))
     try:
         faults = _send(tuple(channels_of(notify, os.environ)), location, project, notify.every_ms)
     except RetryableError as error:

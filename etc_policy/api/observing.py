@@ -14,6 +14,7 @@ from etc_policy.policy.manifest import Policy
 from etc_policy.report.freshness import unreadable, with_partitions
 from etc_policy.report.history import PolicyHistories, PolicyHistory, policy_history, unread_history
 from etc_policy.report.metrics import TableObservation
+from etc_policy.report.problems import Findings, Problem, problems_of_freshness
 from etc_policy.report.results import TableFreshness
 from etc_policy.report.run_files import RunFiles
 from etc_policy.run.done_store import DoneStore
@@ -29,28 +30,42 @@ def observe_freshness(
     *,
     archived: bool = False,
     partitions: Sequence[str] | None = None,
+    findings: Findings | None = None,
 ) -> tuple[tuple[TableFreshness, ...], tuple[EtcError, ...]]:
     """Each table's freshness at `now_ms`, and the errors of those that could not be read; these are unknown, not fresh.
 
     With `archived` late data and latencies are reported from as far back as the table's archive goes, and with globs in
-    `partitions` the partitions that they mean, all of them for none.
+    `partitions` the partitions that they mean, all of them for none. What is beyond its limit is added to `findings`.
     """
+    chosen = tuple(policies)
 
-    def read(policy: Policy) -> TableFreshness:
+    def read(policy: Policy) -> tuple[TableFreshness, tuple[Problem, ...]]:
         state, history = environment.read_table(policy, archived=archived)
         found = freshness_of(policy, state, now_ms, history)
-        return found if partitions is None else partitions_of(found, policy, state, now_ms, partitions)
+        problems = () if findings is None else _problems(policy, found, state, now_ms)
+        return found if partitions is None else partitions_of(found, policy, state, now_ms, partitions), problems
 
-    def unread(policy: Policy, error: EtcError) -> TableFreshness:
-        return unreadable(policy, error.with_cause).model_copy(update={"error_code": error.code})
+    def unread(policy: Policy, error: EtcError) -> tuple[TableFreshness, tuple[Problem, ...]]:
+        found = unreadable(policy, error.with_cause).model_copy(update={"error_code": error.code})
+        return found, tuple(problems_of_freshness(policy, found, None, now_ms))
 
-    return entries_of(readings_of(environment, policies, read), unread)
+    entries, errors = entries_of(readings_of(environment, chosen, read), unread)
+    if findings is not None:
+        for policy, (_, problems) in zip(chosen, entries, strict=True):
+            findings.add(policy.name, ["limit", "partition"], problems)
+    return tuple(found for found, _ in entries), errors
+
+
+def _problems(policy: Policy, found: TableFreshness, state: TableState, now_ms: int) -> tuple[Problem, ...]:
+    if policy.partition_time is not None:
+        found = with_partitions(found, policy, state, now_ms, ())
+    return tuple(problems_of_freshness(policy, found, state, now_ms))
 
 
 def partitions_of(
     found: TableFreshness, policy: Policy, state: TableState, now_ms: int, terms: Sequence[str] = ()
 ) -> TableFreshness:
-    """The freshness with that of partitions, and where the policy tells somebody of them, how often they were reopened."""
+    """The freshness with that of partitions, and where the policy sends their events, how often they were reopened."""
     found = with_partitions(found, policy, state, now_ms, terms)
     reopened = DoneStore(state.base_path).reopened() if policy.done and found.partitions else None
     if reopened is None or found.partitions is None:

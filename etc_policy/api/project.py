@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from etc_policy.report.history import PolicyHistories, PolicyHistory
     from etc_policy.report.imports import ImportReport
     from etc_policy.report.metrics import TableObservation
+    from etc_policy.report.problems import Findings
     from etc_policy.report.results import (
         FinishReport,
         FreshnessReport,
@@ -290,15 +291,19 @@ class Project(Workspace):
         `notify` those whom the project's `notify:` names are sent what is new, as `apply` does.
         """
         from etc_policy.api.observing import observe_freshness
+        from etc_policy.report.problems import Findings
         from etc_policy.report.results import FreshnessReport
 
         reading = self._read()
         policies, now_ms = self._select(reading, select, exclude), moment_ms(at)
-        tables, errors = observe_freshness(self.environment, policies, now_ms, archived=archived, partitions=partitions)
+        findings = Findings(now_ms) if notify and reading.files.notify else None
+        tables, errors = observe_freshness(
+            self.environment, policies, now_ms, archived=archived, partitions=partitions, findings=findings
+        )
         report = FreshnessReport(observed_at=iso_time(now_ms), git=self.environment.git_state(), tables=tables)
         text = report.as_json(indent=2) + "\n"
         unwritten = keep_copy(self.target_dir, "freshness.json", text, self._warn)
-        unsent = self._notified(reading, policies, now_ms=now_ms) if notify else ()
+        unsent = self._sent(reading, findings) if findings else ()
         report = report.with_errors((*(errors if check else ()), *unsent), unwritten)
         report.raise_errors()
         return report
@@ -309,17 +314,27 @@ class Project(Workspace):
         policies: Sequence[Policy],
         results: Sequence[TableResult] = (),
         verdicts: Sequence[tuple[str, Verification]] = (),
-        now_ms: int | None = None,
     ) -> tuple[EtcError, ...]:
-        """Send what is new of these tables to those whom `notify:` names; what could not be sent."""
+        """Send what is new of a run, and of these tables as they are now; what could not be sent."""
         if reading.files.notify is None:
             return ()
-        from etc_policy.api.notifying import Findings, send_news
+        from etc_policy.api.observing import observe_freshness
+        from etc_policy.report.problems import Findings
+        from etc_policy.verify.freshness import has_limits
 
-        findings = Findings(moment_ms(None) if now_ms is None else now_ms)
+        findings = Findings(moment_ms(None))
         findings.add_results(results)
         findings.add_verdicts(verdicts)
-        findings.add_tables(self.environment, policies)
+        limited = [one for one in policies if has_limits(one.freshness)]
+        observe_freshness(self.environment, limited, findings.now_ms, findings=findings)
+        return self._sent(reading, findings)
+
+    def _sent(self, reading: ProjectReading, findings: Findings) -> tuple[EtcError, ...]:
+        """Send what is new of the findings; what could not be sent."""
+        from etc_policy.api.notifying import send_news
+
+        if reading.files.notify is None:
+            return ()
         return send_news(self.environment, reading.files.notify, reading.manifest.project, self.target_dir, findings)
 
     def sync(self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, remove: bool = False) -> SyncReport:

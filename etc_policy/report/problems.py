@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import Field
@@ -43,6 +44,30 @@ class Problem(Frozen):
         return "/".join((self.kind, self.policy, *([self.partition] if self.partition is not None else [])))
 
 
+@dataclass
+class Findings:
+    """The problems that a run found, and what it has checked: policies and kinds of problems."""
+
+    now_ms: int
+    checked: set[tuple[str, ProblemKind]] = field(default_factory=set)
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, policy: str, kinds: Iterable[ProblemKind], problems: Iterable[Problem]) -> None:
+        """Add some kinds of problems of one policy."""
+        self.checked |= {(policy, kind) for kind in kinds}
+        self.problems += problems
+
+    def add_results(self, results: Iterable[TableResult]) -> None:
+        """Add how a run went."""
+        for one in results:
+            self.add(one.policy, ["run"], problems_of_run(one, self.now_ms))
+
+    def add_verdicts(self, verdicts: Iterable[tuple[str, Verification]]) -> None:
+        """Add the verdict over each policy's table."""
+        for policy, verdict in verdicts:
+            self.add(policy, ["verification"], problems_of_verification(policy, verdict, self.now_ms))
+
+
 class SentProblems(Frozen):
     """What a channel was last sent, and when: the title of each problem of which it was not sent yet that it is over."""
 
@@ -56,10 +81,10 @@ class ProblemRecord(Frozen):
     problems: dict[str, Problem] = Field(default_factory=dict)
     sent: dict[str, SentProblems] = Field(default_factory=dict)
 
-    def after_check(self, checked: Collection[tuple[str, ProblemKind]], found: Iterable[Problem]) -> ProblemRecord:
-        """The record after a check of some kinds of problems of some policies; others stay as they are."""
-        kept = {key: one for key, one in self.problems.items() if (one.policy, one.kind) not in checked}
-        for one in found:
+    def after_check(self, findings: Findings) -> ProblemRecord:
+        """The record with what was found; problems of policies and kinds that were not checked stay as they are."""
+        kept = {key: one for key, one in self.problems.items() if (one.policy, one.kind) not in findings.checked}
+        for one in findings.problems:
             before = self.problems.get(one.key)
             kept[one.key] = one.model_copy(update={"since_ms": before.since_ms}) if before else one
         return self.model_copy(update={"problems": kept})

@@ -14,7 +14,7 @@ from aiosmtpd.smtp import AuthResult
 from etc_policy.api import notifying
 from etc_policy.api.project import Project
 from etc_policy.errors import PolicyError, SeveralErrors
-from etc_policy.report.problems import MAX_LETTERS, NAMED_PROBLEMS, Message, Problem, ProblemRecord
+from etc_policy.report.problems import MAX_LETTERS, NAMED_PROBLEMS, Findings, Message, Problem, ProblemRecord
 from etc_policy.run import sending
 from tests.unit.api.test_partition_events import Endpoint, endpoint  # noqa: F401 - a fixture
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
@@ -310,8 +310,9 @@ def test_a_reason_is_one_line_of_a_message():
 
 def test_what_breaks_and_recovers_between_two_messages_is_not_said():
     one = Problem(policy="p", kind="run", title="p failed", command="etc history", since_ms=0)
-    record = ProblemRecord().after_check({("p", "run")}, [one]).after_check({("p", "run")}, [])
+    found = Findings(0, {("p", "run")}, [one])
+    record = ProblemRecord().after_check(found).after_check(Findings(0, {("p", "run")}))
     assert record.message_to("slack", 10**12, 1) is None
-    kept = ProblemRecord().after_check({("p", "run")}, [one]).after_check({("q", "run"), ("p", "limit")}, [])
+    kept = ProblemRecord().after_check(found).after_check(Findings(0, {("q", "run"), ("p", "limit")}))
     assert kept.message_to("slack", 10**12, 1) == Message(broken=(one,), recovered={})
     assert json.loads(kept.model_dump_json())["problems"]["run/p"]["policy"] == "p"

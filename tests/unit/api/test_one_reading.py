@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from etc_policy import Project
+from etc_policy.errors import SeveralErrors
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime
 from etc_policy.storage.local import LocalStorage
@@ -49,6 +50,16 @@ def listings(monkeypatch):
 
         monkeypatch.setattr(LocalStorage, name, count)
     return seen
+
+
+def test_freshness_with_messages(folder, listings):
+    """The problems to send are found in what the report is made from."""
+    policy = folder / "policies" / "a.yml"
+    policy.write_text(POLICY.replace("latency: 1h", "latency: 1h, freshness: {target: 2h}"))
+    (folder / "etc_project.yml").write_text("name: shop\nnotify: {http: {url: 'http://127.0.0.1:1/'}}\n")
+    with Project(folder) as project, pytest.raises(SeveralErrors, match="were not sent"):
+        project.freshness(notify=True)
+    assert {listings[".hoodie/hoodie.properties"], listings[".hoodie/timeline"]} == {1}
 
 
 METADATA = ".hoodie/metadata/.hoodie"
