@@ -121,6 +121,7 @@ class Applier:
             self._refused = refusal_errors(self.plan, [table.policy for table in ready])
         for table in ready:  # by this thread alone: the catalog may need a session of its own
             table.judge_beside()
+            table.prove_partitions()
             table.sync()
             table.send_events()
         return self.plan

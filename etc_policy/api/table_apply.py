@@ -10,6 +10,7 @@ from functools import partial
 from etc_policy.api.derived_plans import require_derived
 from etc_policy.api.one_table import one_table, set_place
 from etc_policy.api.partition_events import send_partition_events
+from etc_policy.api.partition_proofs import prove_partitions
 from etc_policy.api.planning import require_same_table
 from etc_policy.api.proofs import begin_proof, claim_for, level_to_prove, note_verdict
 from etc_policy.api.starvation import count_refusal, count_stale, end_refusals, is_blocked_by_pending_work
@@ -215,6 +216,19 @@ class TableApply:
             done = failed_sync(self.policy, error)
         steps = {**result.step_seconds, "sync": (clock_ms() - started_ms) / 1000}
         self.result = result.model_copy(update={"sync": done, "step_seconds": steps})
+
+    def prove_partitions(self) -> None:
+        """Compare the rows of partitions that are to be done; a verdict that is not good is that of the run."""
+        if self.result is None:
+            return
+        try:
+            with one_table(self.policy):
+                verdict = prove_partitions(self.environment, self.policy, self.now_ms)
+        except EtcError as error:
+            self.errors.append(error)
+            return
+        if verdict is not None:
+            self.result = self.result.model_copy(update={"verification": verdict})
 
     def send_events(self) -> None:
         """Send which partitions are done now; an error leaves that to the next run."""

@@ -34,7 +34,7 @@ from etc_policy.verify.ports import (
     Verification,
     VerificationStatus,
 )
-from etc_policy.verify.prover import claim_of, verify_table
+from etc_policy.verify.prover import claim_of, compare_partitions, verify_table
 from etc_policy.verify.suites import parse_suite, suite_issues
 from etc_policy.wiring import Environment, clock_ms
 
@@ -142,7 +142,9 @@ def require_verifiable(environment: Environment, policies: Sequence[Policy]) -> 
             issues.extend(error.issues)
     if issues:
         raise PolicyError(issues)
-    if any(Level[policy.verify.level].reads_rows for policy in policies):
+    if any(
+        Level[policy.verify.level].reads_rows or (policy.done and policy.done.proof == "data") for policy in policies
+    ):
         environment.require_data_verifier()
 
 
@@ -191,6 +193,8 @@ def _verify_once(
     environment: Environment, evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: VerifyLevel
 ) -> Verification:
     try:
+        if evidence.ends:
+            return compare_partitions(evidence, environment.data_verifier())
         return verify_table(evidence, suite, level, environment.data_verifier, environment.running_verifier())
     except (EngineError, RetryableError) as error:
         return _without_rows(evidence, level, error, _expectation_of(error))
@@ -205,7 +209,7 @@ def _expectation_of(error: EtcError, otherwise: str = UNREADABLE) -> str:
 def _without_rows(evidence: Evidence, level: VerifyLevel, error: EtcError, expectation: str) -> Verification:
     """The verdict where no row could be read: what metadata proves, and where that shows what is broken it is a failure."""
     broken = broken_verification(level, evidence.claim.threshold_ms, error, expectation=expectation)
-    proved = always_checked(evidence)
+    proved = () if evidence.ends else always_checked(evidence)
     status: VerificationStatus = "fail" if any(one.status == "fail" for one in proved) else "error"
     return broken.model_copy(update={"status": status, "expectations": (*proved, *broken.expectations)})
 

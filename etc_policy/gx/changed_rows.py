@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
 from etc_policy.gx.ro_counts import RoCounts, count_ro, files_of, has_double_keys
 from etc_policy.gx.view_join import Comparison, aggregated, facts, faults_of, joined, paired
-from etc_policy.gx.view_rows import HASHED, is_global, is_one_of, ro_rows, rt_rows, with_files, without_files
-from etc_policy.verify.ports import DataCheck
-
-#: Paths of partitions that say the same as the values of their columns, whatever a writer does about other characters.
-_PLAIN = re.compile(r"(?!__)[A-Za-z0-9_.-]+")
+from etc_policy.gx.view_rows import HASHED, in_partitions, is_global, ro_rows, rt_rows, with_files, without_files
 
 
 def count_where_views_can_differ(comparison: Comparison, threshold_ms: int) -> dict[str, Any] | None:
@@ -48,35 +43,13 @@ def _narrowest_first(comparison: Comparison, counted: RoCounts) -> Iterator[Comp
         if shown != check.same_files:
             yield replace(comparison, check=replace(check, same_files=shown))
             return
-    condition = _in_other_partitions(comparison.spark, comparison.rt, check)
+    others, is_whole = check.other_partitions, check.policy.verify.where is None and not check.ends
+    condition = None
+    if others is not None and is_whole:
+        condition = in_partitions(comparison.spark, comparison.rt, check.partition_fields, others)
     if condition is not None:
         yield replace(comparison, rt=comparison.rt.where(condition), ro=comparison.ro.where(condition))
     yield comparison
-
-
-def _in_other_partitions(spark: Any, frame: Any, check: DataCheck) -> Any | None:
-    """A condition by which Hudi leaves all other partitions unread, None where their values cannot be had from their paths.
-
-    It is a condition on whole partitions: Spark does not hold it against rows.
-    """
-    from pyspark.sql import functions as F  # noqa: N812
-
-    fields, others = check.partition_fields, check.other_partitions
-    if others is None or check.policy.verify.where is not None or not set(fields) <= set(frame.columns):
-        return None
-    values = [value for value in (_values(path, fields) for path in others) if value is not None]
-    if len(values) < len(others):
-        return None
-    return is_one_of(spark, F.concat_ws("/", *[F.col(f"`{field}`").cast("string") for field in fields]), values)
-
-
-def _values(path: str, fields: Collection[str]) -> str | None:
-    """A partition's path without the names of its columns, None where it may say anything else than their values."""
-    parts = path.split("/")
-    if not path or len(parts) != len(fields):
-        return None
-    values = [part.removeprefix(f"{field}=") for field, part in zip(fields, parts, strict=True)]
-    return "/".join(values) if all(_PLAIN.fullmatch(value) for value in values) else None
 
 
 def _counts(views: Comparison, threshold_ms: int, *, once_in_ro: bool) -> dict[str, Any]:

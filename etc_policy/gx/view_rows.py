@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ NAMED, HASHED = ("partition", "key"), ("key_hash", "other_key_hash")
 _META = (*KEY, "_hoodie_commit_time", FILE_NAME)
 #: Names in one condition that Parquet's statistics are asked about: it walks the list by recursion.
 NAMES_AT_ONCE = 500
+#: Paths of partitions that say the same as the values of their columns, whatever a writer does about other characters.
+_PLAIN = re.compile(r"(?!__)[A-Za-z0-9_.-]+")
 
 
 def require_meta_columns(*frames: Any) -> None:
@@ -75,6 +78,46 @@ def with_files(spark: Any, frame: Any, names: Collection[str]) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     return frame.where(_in(spark, F.col(FILE_NAME), names) if names else F.lit(False))
+
+
+def in_partitions(spark: Any, frame: Any, fields: Sequence[str], paths: Collection[str]) -> Any | None:
+    """A condition by which Hudi leaves all other partitions unread, None where their values cannot be had from their paths.
+
+    It is a condition on whole partitions: Spark does not hold it against rows.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    values = [value for value in (_values(path, fields) for path in paths) if value is not None]
+    if len(values) < len(paths) or not set(fields) <= set(frame.columns):
+        return None
+    return is_one_of(spark, F.concat_ws("/", *[F.col(f"`{field}`").cast("string") for field in fields]), values)
+
+
+def _values(path: str, fields: Collection[str]) -> str | None:
+    """A partition's path without the names of its columns, None where it may say anything else than their values."""
+    parts = path.split("/")
+    if not path or len(parts) != len(fields):
+        return None
+    values = [part.removeprefix(f"{field}=") for field, part in zip(fields, parts, strict=True)]
+    return "/".join(values) if all(_PLAIN.fullmatch(value) for value in values) else None
+
+
+def of_partitions(spark: Any, frame: Any, check: DataCheck) -> Any:
+    """The rows of the partitions that are asked for; all of them where none are.
+
+    The values that a path seems to have may be others (facts: condition-on-folder-name): where Hudi then finds none of a
+    partition, all are read.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if not check.ends:
+        return frame
+    wanted = is_one_of(spark, F.col(KEY[0]), check.ends)
+    condition = in_partitions(spark, frame, check.partition_fields, check.ends)
+    narrow = None if condition is None else frame.where(condition).where(wanted)
+    if narrow is None or {row[0] for row in narrow.select(KEY[0]).distinct().collect()} != set(check.ends):
+        return frame.where(wanted)
+    return narrow
 
 
 def sampled(spark: Any, frame: Any, check: DataCheck) -> Any:
@@ -152,9 +195,12 @@ def copy_in_ro(*columns: str) -> Any:
 
 
 def inside(event_ms: Any, check: DataCheck) -> Any:
-    """Whether a row lies in the window of the check; without a window every row does."""
+    """Whether a row lies in the window of the check, and before the end of its partition; without both every row does."""
     from pyspark.sql import functions as F  # noqa: N812
 
+    if check.ends:
+        ends = F.create_map(*[F.lit(one) for pair in check.ends.items() for one in pair])[F.col(KEY[0])]
+        return F.coalesce(event_ms < ends, F.lit(False))
     return F.lit(True) if check.since_ms is None else F.coalesce(event_ms > check.since_ms, F.lit(False))
 
 

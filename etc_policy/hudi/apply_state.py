@@ -77,6 +77,7 @@ def _content_of(state: ApplyState) -> dict[str, Any]:
         "misrecorded": [one._asdict() for one in state.misrecorded],
         "proofs": {"subject": proofs.subject, "of": [one.model_dump() for one in proofs.of]} if proofs else None,
         "refusals": asdict(state.refusals) if state.refusals else None,
+        "compared": dict(state.compared),
     }
 
 
@@ -90,7 +91,13 @@ def _state_of(content: Mapping[str, Any]) -> ApplyState:
         misrecorded=tuple(filter(None, map(_misrecorded, misrecorded if isinstance(misrecorded, list) else ()))),
         proofs=_proofs(content.get("proofs")),
         refusals=_refusals(content.get("refusals")),
+        compared=_compared(content.get("compared")),
     )
+
+
+def _compared(pairs: object) -> dict[str, str]:
+    found = pairs.items() if isinstance(pairs, dict) else ()
+    return {partition: key for partition, key in found if isinstance(key, str)}
 
 
 def _run_ms(value: object) -> int | None:

@@ -207,7 +207,8 @@ class Done(Declared):
 
     proof: Literal["metadata", "logs", "data"] = Field(
         "metadata",
-        description="A partition is done when a verification of this level, or of a stronger one, has passed up to its end.",
+        description="A partition is done when a verification of this level, or of a stronger one, has passed up to its end; "
+        "for `data` the rows of the partitions that are to be done are compared.",
         examples=["logs"],
     )
     success_file: FileName | None = Field(

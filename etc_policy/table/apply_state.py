@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from etc_policy.policy.manifest import Frozen, Level, VerifyLevel
@@ -95,7 +95,8 @@ class ApplyState:
     `run_ms` is how long the last run that compacted the table took, from its begin to the commit. `verified` says which
     compaction was verified last, and how: any text that is equal for equal proofs. `unproven` is the compaction that did not
     pass its verification; where there is one, nothing is verified. `misrecorded` are the log files that were found to hold
-    earlier events than their commits recorded. `refusals` are those in a row so far.
+    earlier events than their commits recorded. `refusals` are those in a row so far. `compared` has by partition what its rows
+    were when both views were compared (`rows_key`).
     """
 
     run_ms: int | None = None
@@ -104,6 +105,7 @@ class ApplyState:
     misrecorded: tuple[Misrecorded, ...] = ()
     proofs: Proofs | None = None
     refusals: Refusals | None = None
+    compared: Mapping[str, str] = field(default_factory=dict)
 
     def proofs_of(self, subject: str) -> tuple[Proof, ...]:
         """The proofs of a subject; none where those that are kept are of another."""

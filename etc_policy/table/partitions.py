@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
-from etc_policy.policy.manifest import Frozen, Level, Policy, VerifyLevel
+from etc_policy.policy.manifest import Frozen, Level, Policy, VerifyLevel, digest
 from etc_policy.policy.partition_time import Span
 from etc_policy.table.apply_state import Proof
 from etc_policy.table.instants import instant_to_ms
@@ -98,6 +98,12 @@ def partitions_freshness(
     )
 
 
+def rows_key(policy: Policy, ends_ms: int, slices: Iterable[FileSlice]) -> str:
+    """What a comparison of a partition's rows up to its end is about: another file, end or event-time column is another key."""
+    files = [(one.base_file, *(log_file.name for log_file in one.log_files)) for one in slices]
+    return digest([policy.event_time.model_dump(mode="json"), ends_ms, sorted(files, key=str)])
+
+
 def lacks_before(slices: Iterable[FileSlice], ends_ms: int) -> bool:
     """Whether RO may lack an event before a time: a log file holds one, or nobody knows."""
     times = (log_file.min_event_time_ms for one in slices for log_file in one.log_files)
@@ -132,6 +138,7 @@ class _Judge:
         latest_ms = complete_until_ms(None, now_ms, policy.data_latency_ms)
         self._limit_ms = latest_ms if limit_ms is None else min(latest_ms, limit_ms)
         self._proofs, self._wanted = proofs, (policy.done.proof if policy.done else None) or "metadata"
+        self._compared = state.apply_state.compared
         self._times_ms: dict[str, int] = {}
         # what a compaction made was written before its instant, and what a writer made until its commit completed
         self._written = {
@@ -144,7 +151,7 @@ class _Judge:
         """The figures of one partition, by its latest slices."""
         span, last_write_ms = self._clock.span(partition) if self._clock else None, self._last_write_ms(slices)
         lacking = lacks_before(slices, span.ends_ms) if span else any(one.log_files for one in slices)
-        proof = None if lacking else self._proof(span)
+        proof = None if lacking else self._proof(partition, span, slices)
         found = PartitionFreshness(
             partition=partition,
             status=self._status(span, last_write_ms, proof),
@@ -171,10 +178,13 @@ class _Judge:
             "file_id": next(holding).file_id,
         }
 
-    def _proof(self, span: Span | None) -> VerifyLevel:
+    def _proof(self, partition: str, span: Span | None, slices: Sequence[FileSlice]) -> VerifyLevel:
         """The strongest proof that reaches the end of the partition; without log files there is nothing to read in them."""
         if span is None:
             return "logs"
+        compared = self._compared.get(partition)
+        if compared is not None and compared == rows_key(self._policy, span.ends_ms, slices):
+            return "data"
         reaching = (one.level for one in self._proofs if one.until_ms >= span.ends_ms - 1)
         return max(reaching, key=Level.__getitem__, default="metadata")
 

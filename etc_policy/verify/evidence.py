@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -33,7 +33,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A claim, and all that the table's metadata say about it; `unknown` says why nobody can know how far RO is complete."""
+    """A claim, and all that the table's metadata say about it; `unknown` says why nobody can know how far RO is complete.
+
+    With `ends` (epoch ms, by partition) the claim is about these partitions alone, each up to its end, and `state` has no slices
+    of others.
+    """
 
     policy: Policy
     state: TableState
@@ -41,6 +45,7 @@ class Evidence:
     claim: Claim
     now_ms: int
     unknown: Reason | None = None
+    ends: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def zone(self) -> ZoneInfo:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from pydantic import Field
@@ -107,7 +108,7 @@ class DataCheck:
     `other_partitions` are the paths of partitions that have other file groups, None where that is not known. `base_bytes`
     is the size of all base files. `before_etc` is a time right before the last compaction by etc, None without one.
     With `file_ids` only rows of these file groups are looked at, and with `since_ms` only
-    those with a later event time.
+    those with a later event time. With `ends` (epoch ms, by partition) only rows of these partitions are, each up to its end.
     """
 
     policy: Policy
@@ -132,6 +133,7 @@ class DataCheck:
     other_partitions: frozenset[str] | None = None
     base_bytes: int = 0
     before_etc: str | None = None
+    ends: Mapping[str, int] = field(default_factory=dict)
 
 
 class DataVerifier(Protocol):

@@ -10,7 +10,7 @@ from etc_policy.table.history import TableHistory, promise_of
 from etc_policy.table.instants import add_ms, instant_to_ms
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.table.watermark import completeness_of
-from etc_policy.verify.catalog import FRESHNESS, VIEWS_AGREE, source_of
+from etc_policy.verify.catalog import FRESHNESS, OWN, VIEWS_AGREE, source_of
 from etc_policy.verify.compared_rows import choose_file_groups, other_partitions, pin_of, seed_of, spared_files
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS, is_proven_by_logs
@@ -34,6 +34,8 @@ from etc_policy.verify.ports import (
 )
 from etc_policy.verify.suites import SuiteExpectation, bind_suite, suite_parameters
 
+#: What the rows of a partition are checked by, whatever the policy's suite has.
+_ROW_CHECKS = tuple({"type": name} for name, offered in OWN.items() if offered.source == "rows")
 #: How far the views were compared, in what was observed.
 _UP_TO = "threshold_ms"
 
@@ -102,6 +104,22 @@ def verify_table(
     )
     reached: VerifyLevel = "logs" if is_proven_by_logs(evidence) else "metadata"
     return _verification(evidence, reached, found, listing, unchecked=unchecked)
+
+
+def compare_partitions(evidence: Evidence, verifier: DataVerifier) -> Verification:
+    """The verdict over the rows of the partitions that the evidence is about, each up to its end.
+
+    Raises:
+        EngineError: the data could not be read at all.
+
+    """
+    bound = bind_suite(_ROW_CHECKS, {})
+    checks = tuple(one.model_dump() for one in bound if is_wanted(one, evidence.policy.writer))
+    results = _listing(evidence.state, verifier)
+    if verdict_over(results) == "pass":
+        results += verifier.check(_data_check(evidence, checks, "data"))[1]
+    status = verdict_over(results)
+    return Verification(level="data", status=status, threshold_ms=evidence.claim.threshold_ms, expectations=results)
 
 
 def _with_threshold(result: ExpectationResult, item: SuiteExpectation, claim: Claim) -> ExpectationResult:
@@ -191,6 +209,7 @@ def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: V
         other_partitions=other_partitions(state, same),
         base_bytes=sum(one.base_file_bytes for one in state.slices),
         before_etc=add_ms(state.last_compaction.instant, -1) if state.last_compaction else None,
+        ends=evidence.ends,
     )
 
 

@@ -1,4 +1,7 @@
-"""A day of a real table is done, late data reopen it, and it is done again: `etc apply` with each action, proved by rows."""
+"""A day of a real table is done, late data reopen it, and it is done again: `etc apply` with each action, proved by rows.
+
+The policy verifies by metadata alone: the rows of the day are compared, and no others.
+"""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -8,6 +11,7 @@ import pytest
 
 from etc_policy.api.project import Project
 from tests.integration.hudi_tables import StockTable
+from tests.lies.lie import rewrite_record
 from tests.unit.api.test_partition_events import Endpoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended]
@@ -19,7 +23,7 @@ policies:
     data_latency: 1m
     partition_time: {{from: "%Y-%m-%d"}}
     writer: {{index: simple, compaction: none}}
-    verify: {{level: data}}
+    verify: {{level: metadata}}
     done:
       proof: data
       success_file: _SUCCESS
@@ -27,6 +31,17 @@ policies:
       http: {{url: "{url}"}}
 """
 TRACKED = {"hoodie.write.track.event.time.watermark": "true", "hoodie.payload.event.time.field": "ts"}
+
+
+def as_of(day):
+    """A change of a commit: each log file holds no event before that time."""
+
+    def change(record):
+        for stats in record["partitionToWriteStats"].values():
+            for stat in stats:
+                stat["minEventTime"] = int(day.timestamp() * 1000)
+
+    return change
 
 
 def test_a_day_is_done_reopened_and_done_again(spark, tmp_path):
@@ -67,6 +82,12 @@ def test_a_day_is_done_reopened_and_done_again(spark, tmp_path):
         assert dict(read("ro"))[0] == dict(read("rt"))[0] == "late"
         (only,) = project.freshness(partitions=[before]).tables[0].partitions.partitions
         assert (only.status, only.proof, only.reopened) == ("done", "data", 1)
+        write("unseen")  # and its commit says that all of it is of today
+        rewrite_record(max(Path(table.base, ".hoodie", "timeline").glob("*.deltacommit")), as_of(days[1]))
+        (result,) = project.apply(check=False).tables
+        assert (result.status, result.events_sent) == ("nothing_due", None)
+        assert (result.verification.level, result.verification.status) == ("data", "fail")
+        assert "expect_ro_to_contain_rt_up_to: 1 " in result.verification.failures
         project.environment.session = None  # it is the test's
         project.close()
         endpoint.shutdown()

@@ -1,0 +1,79 @@
+"""Compares the rows of partitions that are to be done, where the policy wants that proof, and records which are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from etc_policy.api.proofs import freshness_of, note_verdict, proofs_of
+from etc_policy.api.verifying import gather_evidence, verify
+from etc_policy.policy.manifest import Policy, Verify
+from etc_policy.table.apply_state import ApplyState
+from etc_policy.table.formats import count_of
+from etc_policy.table.history import TableHistory
+from etc_policy.table.partitions import partitions_freshness, rows_key
+from etc_policy.table.state import FileSlice, TableState
+from etc_policy.verify.evidence import Claim, Evidence
+from etc_policy.verify.ports import Verification
+from etc_policy.wiring import Environment
+
+#: So many partitions are compared by one pass over their rows.
+_AT_ONCE = 100
+
+
+def prove_partitions(environment: Environment, policy: Policy, now_ms: int) -> Verification | None:
+    """Compare the rows of closed partitions that lack nothing but this proof; returns the first verdict that is not good.
+
+    Spark starts only where there is one. Rows that differ put the whole table in doubt, as any verification that fails.
+    """
+    if policy.done is None or policy.done.proof != "data":
+        return None
+    state, history = environment.read_table(policy)
+    if freshness_of(policy, state, now_ms, history).remaining_log_files is None:
+        return None
+    found = partitions_freshness(policy, state, now_ms, proofs=proofs_of(policy, state)).partitions
+    due = {
+        one.partition: one.ends_ms for one in found if one.status == "closed" and one.proof and one.ends_ms is not None
+    }
+    for first in range(0, len(due), _AT_ONCE):
+        ends = dict(list(due.items())[first : first + _AT_ONCE])
+        environment.progress(f"{policy.name}: comparing the rows of {count_of(len(ends), 'partition')}")
+        verdict, judged = _compare(environment, policy, ends, (state, history), now_ms)
+        if verdict.status != "pass":
+            if verdict.status == "fail":
+                note_verdict(policy, judged.state, environment.apply_states, verdict, "data", judged.claim)
+            return verdict
+        _record(environment, policy, ends, state)
+    return None
+
+
+def _compare(
+    environment: Environment,
+    policy: Policy,
+    ends: Mapping[str, int],
+    reading: tuple[TableState, TableHistory],
+    now_ms: int,
+) -> tuple[Verification, Evidence]:
+    """The verdict, and what it is about: what was written since the first reading is late."""
+    whole = policy.model_copy(update={"verify": Verify(suite=policy.verify.suite, level="data")})
+    claim = Claim(max(ends.values()) - 1, reading[0].last_completed or "")
+
+    def evidence_of(state: TableState, history: TableHistory) -> Evidence:
+        state = replace(state, slices=tuple(one for one in state.slices if one.partition in ends))
+        return replace(gather_evidence(whole, state, history, claim, now_ms), ends=ends)
+
+    return verify(environment, evidence_of(*reading), "data", lambda: evidence_of(*environment.read_table(policy)))
+
+
+def _record(environment: Environment, policy: Policy, ends: Mapping[str, int], state: TableState) -> None:
+    """Keep which rows were compared; of partitions that are gone nothing is kept."""
+    slices: dict[str, list[FileSlice]] = {}
+    for one in state.slices:
+        slices.setdefault(one.partition, []).append(one)
+    new = {name: rows_key(policy, ends_ms, slices[name]) for name, ends_ms in ends.items()}
+
+    def compared(kept: ApplyState) -> ApplyState:
+        old = {name: key for name, key in kept.compared.items() if name in slices}
+        return replace(kept, compared={**old, **new})
+
+    environment.apply_states.update(policy.table, compared)

@@ -1,0 +1,156 @@
+"""`done.proof: data` compares the rows of the partitions that are to be done, and of no others, once."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from etc_policy.api.project import Project
+from etc_policy.errors import EngineError
+from etc_policy.errors.codes import Code
+from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
+from etc_policy.verify.ports import ExpectationResult
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
+from tests.unit.plan.plan_cases import epoch_ms
+
+NINE, TEN, ELEVEN = (f"h=2026-01-01-{hour:02}" for hour in (9, 10, 11))
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+POLICY = """version: 1
+policies:
+  - name: orders_ro
+    table: lake/orders
+    event_time_column: ts
+    data_latency: 10m
+    partition_time: {from: "h=%Y-%m-%d-%H"}
+    verify: {level: metadata}
+    done: {success_file: _SUCCESS, proof: data}
+"""
+
+
+class Verifier:
+    """Answers each check as it is set to, and keeps what was asked."""
+
+    release, status = "1.2.0", "pass"
+
+    def __init__(self):
+        self.requests = []
+
+    def check(self, request):
+        self.requests.append(request)
+        if self.status == "error":
+            raise EngineError(Code.CANNOT_READ_VIEW, "cannot read the view")
+        return 0, tuple(ExpectationResult(expectation=one["type"], status=self.status) for one in request.suite)
+
+    @property
+    def asked(self):
+        return [dict(request.ends) for request in self.requests]
+
+
+@pytest.fixture
+def verifier(monkeypatch):
+    found = Verifier()
+    monkeypatch.setattr("etc_policy.wiring.Environment.data_verifier", lambda _: found)
+    return found
+
+
+@pytest.fixture
+def orders(tmp_path):
+    """Hours nine and ten are closed, and RO has all of ten; eleven is open."""
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yml").write_text(POLICY)
+    table = TableFolder(tmp_path / "lake" / "orders")
+    hours = (base(f"f{number}", partition=hour) for number, hour in enumerate((NINE, TEN, ELEVEN), 9))
+    table.commit(at("11:00:00"), at("11:00:05"), *hours)
+    table.commit(at("11:10:00"), at("11:10:05"), log("f9", partition=NINE, min_event=epoch_ms("09:30:00")))
+    table.commit(at("11:10:10"), at("11:10:15"), log("f10", partition=TEN, min_event=epoch_ms("11:01:00")))
+    return table
+
+
+@pytest.fixture
+def send(tmp_path, orders, monkeypatch):
+    """What the end of an `etc apply` does after its verification; returns the verdict and what was sent."""
+    from etc_policy.api.partition_events import send_partition_events
+    from etc_policy.api.partition_proofs import prove_partitions
+
+    def run():
+        with Project(tmp_path) as project:
+            (policy,) = project.policies()
+            verdict = prove_partitions(project.environment, policy, epoch_ms("12:00:00"))
+            return verdict, send_partition_events(project.environment, policy, epoch_ms("12:00:00"))
+
+    return run
+
+
+def status(tmp_path, partition):
+    with Project(tmp_path) as project:
+        (one,) = project.freshness(at=NOON, partitions=[partition]).tables[0].partitions.partitions
+    return one.status, one.proof
+
+
+def test_the_rows_of_what_is_to_be_done_are_compared_once(tmp_path, verifier, send, orders):
+    assert status(tmp_path, TEN) == ("closed", "metadata")
+    verdict, sent = send()
+    assert (verdict, sent.done) == (None, 1)
+    assert verifier.asked == [{TEN: epoch_ms("11:00:00")}]
+    (request,) = verifier.requests
+    assert (request.threshold_ms, request.base_files) == (
+        epoch_ms("10:59:59.999"),
+        {path.name for path in (orders.base / TEN).glob("*.parquet")},
+    )
+    assert status(tmp_path, TEN) == ("done", "data")
+    send()
+    assert len(verifier.requests) == 1
+
+
+@pytest.mark.parametrize("change", ["a log file", "a base file"])
+def test_rows_that_are_new_in_it_are_compared_again(tmp_path, verifier, send, orders, change):
+    """It stays done: a row after its end is not late data, nor is what a compaction moves."""
+    send()
+    if change == "a log file":
+        orders.commit(at("11:50:00"), at("11:50:05"), log("f10", partition=TEN, min_event=epoch_ms("11:49:00")))
+    else:
+        orders.compaction(at("11:50:00"), at("11:50:05"), base("f10", partition=TEN, merged=1))
+    assert status(tmp_path, TEN) == ("closed", "metadata")
+    verdict, sent = send()
+    assert (verdict, sent.done, sent.reopened, len(verifier.requests)) == (None, 0, 0, 2)
+    assert status(tmp_path, TEN) == ("done", "data")
+
+
+def test_of_another_partition_nothing_is_compared_again(tmp_path, verifier, send, orders):
+    send()
+    orders.compaction(at("11:50:00"), at("11:50:05"), base("f9", partition=NINE, merged=1))
+    _, sent = send()
+    assert (sent.done, [list(one) for one in verifier.asked]) == (1, [[TEN], [NINE]])
+
+
+def test_rows_that_differ_put_the_table_in_doubt(tmp_path, verifier, send, orders):
+    promise = {THRESHOLD: str(epoch_ms("11:00:00")), PLAN_ID: "one", SEEN_UNTIL: at("11:40:00")}
+    orders.compaction(at("11:50:00"), at("11:50:05"), base("f9", partition=NINE, merged=1), extra=promise)
+    verifier.status = "fail"
+    verdict, sent = send()
+    assert (verdict.status, sent) == ("fail", None)
+    assert not list(orders.base.glob("h=*/_SUCCESS"))
+    with Project(tmp_path) as project:
+        (table,) = project.freshness(at=NOON).tables
+    assert (table.status, "its verification failed" in table.reason) == ("unknown", True)
+
+
+def test_rows_that_cannot_be_read_leave_it_to_the_next_run(tmp_path, verifier, send):
+    verifier.status = "error"
+    verdict, sent = send()
+    assert (verdict.status, verdict.exit_code, sent.done) == ("error", 3, 0)
+    verifier.status = "pass"
+    assert send()[1].done == 1
+
+
+def test_it_is_part_of_an_apply(tmp_path, verifier, orders, monkeypatch):
+    """A verdict that is not good is the run's."""
+    for one in (*orders.base.glob("h=*/.f*.log.*"), *orders.timeline.glob("*20260101111*")):
+        one.unlink()
+    verifier.status = "fail"
+    with Project(tmp_path) as project:
+        (result,) = project.apply(check=False).tables
+    assert (result.status, result.verification.status, result.verification.level) == ("nothing_due", "fail", "data")
+    verifier.status = "pass"
+    with Project(tmp_path) as project:
+        (result,) = project.apply().tables
+    assert (result.verification.status, result.events_sent.done) == ("pass", 3)
