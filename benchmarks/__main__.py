@@ -36,6 +36,7 @@ BENCHMARKS = (
     Benchmark("parse", (), None),
     Benchmark("simulated_day", (), ("--groups", "50")),
     Benchmark("fleet", ("--runs", "1"), ("--tables", "50", "--runs", "1")),
+    Benchmark("done_partitions", (), None),
     Benchmark("object_store", ("--runs", "1"), ("--commits", "10", "--runs", "1", "--no-stock")),
 )
 
