@@ -65,13 +65,16 @@ def _problems(policy: Policy, found: TableFreshness, state: TableState, now_ms: 
 def partitions_of(
     found: TableFreshness, policy: Policy, state: TableState, now_ms: int, terms: Sequence[str] = ()
 ) -> TableFreshness:
-    """The freshness with that of partitions, and where the policy sends their events, how often they were reopened."""
+    """The freshness with that of partitions, and where the policy sends their events, what the record says of these."""
     found = with_partitions(found, policy, state, now_ms, terms)
-    reopened = DoneStore(state.base_path).reopened() if policy.done and found.partitions else None
-    if reopened is None or found.partitions is None:
+    record = DoneStore(state.base_path).known() if policy.done and found.partitions else None
+    if record is None or found.partitions is None or policy.done is None:
         return found
+    reopened = record.reopened
     counted = tuple(replace(one, reopened=reopened.get(one.partition, 0)) for one in found.partitions.partitions)
-    return found.model_copy(update={"partitions": found.partitions.model_copy(update={"partitions": counted})})
+    unsent = {action: len(record.to_send(action)) for action in policy.done.actions}
+    partitions = found.partitions.model_copy(update={"partitions": counted, "unsent": unsent})
+    return found.model_copy(update={"partitions": partitions})
 
 
 def observe_tables(
@@ -135,5 +138,6 @@ def table_history(
 
 def _history(environment: Environment, policy: Policy, runs: RunFiles) -> PolicyHistory:
     log = environment.read_compactions(policy)
-    reopened = DoneStore(log.base_path).reopened() if policy.done else None
+    record = DoneStore(log.base_path).known() if policy.done else None
+    reopened = record.reopened if record else None
     return policy_history(policy, log, runs.files, tuple(str(issue) for issue in runs.issues), reopened)

@@ -205,6 +205,11 @@ class HttpEndpoint(Declared):
 class Done(Declared):
     """Where to report partitions that are done, and those that late data reopen."""
 
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """The names of the actions that are declared."""
+        return tuple(name for name in ("success_file", "partition_property", "command", "http") if getattr(self, name))
+
     proof: Literal["metadata", "logs", "data"] = Field(
         "metadata",
         description="A partition is done when a verification of this level, or of a stronger one, has passed up to its end; "

@@ -109,6 +109,9 @@ PARTITIONS_UNPARSED = Gauge("etc_partitions_unparsed", "Partitions whose paths d
 PARTITION_REOPENINGS = Gauge(
     "etc_partition_reopenings", "How often late data reached partitions that were done, in all."
 )
+PARTITION_EVENTS_UNSENT = Gauge(
+    "etc_partition_events_unsent", "Events of partitions that an action of the policy has not taken yet.", "action"
+)
 PARTITION_COMPLETE_UNTIL = Gauge(
     "etc_partition_complete_until_timestamp_seconds",
     "How far RO is complete in the worst ten partitions that have log files which are not compacted.",
@@ -173,6 +176,7 @@ def _partition_samples(found: PartitionsFreshness) -> Iterator[MetricSample]:
     counted = [one.reopened for one in found.partitions if one.reopened is not None]
     if counted:
         yield MetricSample(PARTITION_REOPENINGS, sum(counted))
+    yield from (MetricSample(PARTITION_EVENTS_UNSENT, count, action) for action, count in found.unsent.items())
     for one in [one for one in found.partitions if one.log_files][:WORST_PARTITIONS]:
         yield MetricSample(PARTITION_COMPLETE_UNTIL, one.complete_until_ms / _THOUSAND, one.partition)
 

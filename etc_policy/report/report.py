@@ -366,6 +366,9 @@ def partition_lines(table: PartitionsFreshness | None) -> Iterator[tuple[str, st
         yield "", f"{said}, such as `{table.unparsed_example}`"
     if table.same_time is not None:
         yield "", f"`{table.same_time[0]}` and `{table.same_time[1]}` are about the same time"
+    unsent = [f"{count_of(count, 'event')} by `{action}`" for action, count in table.unsent.items() if count]
+    if unsent:
+        yield "", f"not sent yet: {', '.join(unsent)}; `etc apply` sends them"
     for one in table.partitions[:SHOWN]:
         yield "", f"{one.status or '':<7}{one.partition or '(no partitions)'}: {_figures(one)}".strip()
     if total > SHOWN:

@@ -40,13 +40,12 @@ class DoneStore:
         """
         return self._parsed(read_shared(self.base_path, RECORD))
 
-    def reopened(self) -> dict[str, int] | None:
-        """How often late data reached each partition that was done; None where the record cannot be read."""
+    def known(self) -> DoneRecord | None:
+        """What is kept; None where it cannot be read."""
         try:
-            kept = self.read().partitions
+            return self.read()
         except (TableError, OSError):
             return None
-        return {name: one.reopened for name, one in kept.items() if one.reopened}
 
     def update(self, change: Callable[[DoneRecord], DoneRecord]) -> DoneRecord:
         """Keep what the change makes of what is kept right now; returns that.

@@ -82,6 +82,11 @@ class DoneRecord(Frozen):
     instant: str = ""
     partitions: dict[str, PartitionRecord] = Field(default_factory=dict)
 
+    @property
+    def reopened(self) -> dict[str, int]:
+        """How often late data reached each partition that was done, where they did."""
+        return {name: one.reopened for name, one in self.partitions.items() if one.reopened}
+
     def to_send(self, action: str) -> list[DoneEvent]:
         """What is still to be sent to the action, the oldest first; that of one partition together, in order."""
         found = [events for one in self.partitions.values() if (events := one.to_send(action))]

@@ -9,6 +9,8 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
+from pydantic import Field
+
 from etc_policy.policy.manifest import Frozen, Level, Policy, VerifyLevel, digest
 from etc_policy.policy.partition_time import Span
 from etc_policy.table.apply_state import Proof
@@ -56,13 +58,15 @@ class PartitionsFreshness(Frozen):
     """The partitions of one table, the worst first.
 
     `unparsed` counts those whose paths do not fit the policy's pattern, of which `unparsed_example` is one; `same_time` are
-    two that are about one time, though nothing else in their paths differs.
+    two that are about one time, though nothing else in their paths differs. `unsent` has by action of the policy's `done` how
+    many events of the table are still to be sent.
     """
 
     partitions: tuple[PartitionFreshness, ...]
     unparsed: int = 0
     unparsed_example: str | None = None
     same_time: tuple[str, str] | None = None
+    unsent: dict[str, int] = Field(default_factory=dict)
 
     def counts(self) -> dict[PartitionStatus, int]:
         """How many partitions are open, closed and done."""

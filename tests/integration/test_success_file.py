@@ -32,7 +32,7 @@ def mark(base):
     action = SuccessFile(open_storage(str(base)), "_SUCCESS", removes=True, policy=policy)
     for partition in PARTITIONS:
         values = {"key": "k", "kind": "done", "number": 1, "found_at_ms": 0, "instant": ""}
-        action.tell(DoneEvent.model_validate({"partition": partition, **values}))
+        action.send(DoneEvent.model_validate({"partition": partition, **values}))
         assert Path(base, partition, "_SUCCESS").stat().st_size > 0
 
 

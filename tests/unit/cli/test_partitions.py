@@ -1,6 +1,7 @@
 """`etc freshness --by partition`, its JSON, and the gauges."""
 
 import json
+import re
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -175,9 +176,15 @@ class TestApply:
         assert "4 partitions, 1 open, 3 done" in text
         assert f'<td data-label="partition">{hour(8)}</td><td data-label="status">done</td>' in text
 
-    def test_what_was_not_told_is_a_retry_and_not_a_failed_compaction(self, etc, done):
+    def test_what_was_not_sent_is_a_retry_and_not_a_failed_compaction(self, etc, done, tmp_path):
         done("{command: ['false']}")
         code, out, err = etc("apply", "--yes")
         assert (code, "error[ETC424]" in err, "nothing due" in out) == (4, True, True)
+        assert "not sent yet: 3 events by `command`; `etc apply` sends them" in etc("freshness", "--by", "partition")[1]
+        etc("metrics", "write", "etc.prom")
+        assert re.search(
+            r'^etc_partition_events_unsent\{action="command".*\} 3.0$', (tmp_path / "etc.prom").read_text(), re.M
+        )
         done("{command: ['true']}")
         assert etc("apply", "--yes")[0] == 0
+        assert "not sent" not in etc("freshness", "--by", "partition")[1]

@@ -48,6 +48,7 @@ FRESH = TableFreshness(
         observed=ObservedLatency(writes=30, unknown_writes=0, since_ms=1, p50_ms=1000, p99_ms=90_000, max_ms=480_500),
     ),
     partitions=PartitionsFreshness(
+        unsent={"http": 3},
         partitions=(
             PartitionFreshness(partition="h=9", status="closed", complete_until_ms=1_700_000_000_123, log_files=3),
             PartitionFreshness(partition="h=8", status="done", complete_until_ms=1_700_000_000_123, reopened=2),
@@ -112,6 +113,7 @@ def test_every_figure():
         ("partitions", "done"): 1,
         ("partitions_unparsed", None): 1,
         ("partition_reopenings", None): 2,
+        ("partition_events_unsent", "http"): 3,
         ("partition_complete_until_timestamp_seconds", "h=9"): 1_700_000_000.123,
         ("late_writes", None): 2,
         ("late_rows_upper_bound", None): 70,
