@@ -4,15 +4,19 @@ The policy verifies by metadata alone: the rows of the day are compared, and no 
 """
 
 import json
+import signal
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from etc_policy.api.project import Project
+from etc_policy.run.done_store import RECORD
 from tests.integration.hudi_tables import StockTable
 from tests.lies.lie import rewrite_record
-from tests.unit.api.test_partition_events import Endpoint
+from tests.unit.api.test_partition_events import KILLED, Endpoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended]
 POLICY = """version: 1
@@ -99,3 +103,82 @@ def test_a_day_is_done_reopened_and_done_again(spark, tmp_path):
     marker = json.loads(Path(table.base, before, "_SUCCESS").read_text())
     assert marker["etc"]["id"] == endpoint.posted[-1][1]["id"]
     assert not Path(table.base, today, "_SUCCESS").exists()
+
+
+HOURS = """version: 1
+policies:
+  - name: hours
+    table: {table}
+    event_time_column: {{column: ts, unit: ms}}
+    data_latency: 1m
+    partition_time: {{from: "%Y-%m-%d/%H"}}
+    writer: {{index: simple, compaction: none}}
+    verify: {{level: metadata}}
+"""
+DONE = """    done:
+      success_file: _SUCCESS
+      command: [sh, -c, 'echo $ETC_EVENT_ID >> sent']
+      http: {{url: "{url}"}}
+      timeout: 500ms
+"""
+APPLY = """
+with Project(".") as project:
+    sys.exit(project.apply(check=False).exit_code)
+"""
+#: Before the event is recorded, and before and after each of three actions.
+STEPS = 7
+
+
+def test_a_run_that_is_killed_at_any_step_is_made_up_for(spark, tmp_path):
+    """An event is sent once, or again with its id; so it is where the server fails, hangs, is away and comes back."""
+    hour = (datetime.now(UTC) - timedelta(hours=3)).replace(minute=5)
+    table = StockTable(spark, str(tmp_path / "hours"), "id int, p string, ts long, v string", options=TRACKED)
+    for value in ("a", "b"):
+        table.write([(1, hour.strftime("%Y-%m-%d/%H"), int(hour.timestamp() * 1000), value)])
+    marker = Path(table.base, hour.strftime("%Y-%m-%d/%H"), "_SUCCESS")
+    policy = tmp_path / "policies" / "a.yml"
+    policy.parent.mkdir()
+    policy.write_text(HOURS.format(table=table.base))
+    project = Project(tmp_path)
+    project.environment.session = spark
+    assert project.apply().tables[0].status == "compacted"
+    project.environment.session = None  # it is the test's
+    project.close()
+
+    def run(kills=STEPS):
+        command = [sys.executable, "-c", KILLED + APPLY, str(kills)]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120).returncode
+
+    def begin_anew():
+        for left in (Path(table.base, RECORD), marker, tmp_path / "sent"):
+            left.unlink(missing_ok=True)
+        endpoint.posted.clear()
+
+    def check(at_most):
+        ids = [event["id"] for _, event in endpoint.posted]
+        programs = (tmp_path / "sent").read_text().split()
+        assert {*ids, *programs, json.loads(marker.read_text())["etc"]["id"]} == {ids[0]}
+        assert len(programs) + len(ids) <= at_most
+
+    with Endpoint() as endpoint:
+        policy.write_text(HOURS.format(table=table.base) + DONE.format(url=endpoint.url))
+        for kills in range(STEPS):
+            begin_anew()
+            assert run(kills) == -signal.SIGKILL
+            assert run() == 0
+            check(at_most=3)
+            assert run() == 0
+            check(at_most=3)
+        begin_anew()
+        endpoint.answers = [503, None, 500]
+        assert run() == 4
+        assert run() == 0
+        check(at_most=1 + 4)
+        port = endpoint.server_address[1]
+        endpoint.shutdown()
+    begin_anew()
+    assert run() == 4
+    with Endpoint(port) as endpoint:
+        assert run() == 0
+        check(at_most=2)
+        endpoint.shutdown()

@@ -255,12 +255,11 @@ class TestCommand:
         assert (tmp_path / "sent").exists()
 
 
-SEND = """
-import sys
+#: The process kills itself right before it changes the record for the so-manieth time, from 0.
+KILLED = """
+import os, signal, sys
 from etc_policy.api.project import Project
-from etc_policy.api import partition_events
 from etc_policy.run.done_store import DoneStore
-import os, signal
 step, kills = [0], int(sys.argv[1])
 real = DoneStore.update
 def update(self, change):
@@ -269,13 +268,16 @@ def update(self, change):
     step[0] += 1
     return real(self, change)
 DoneStore.update = update
+"""
+SEND = """
+from etc_policy.api import partition_events
 with Project(".") as project:
     partition_events.send_partition_events(project.environment, project.policies()[0], int(sys.argv[2]))
 """
 
 
 def send_in_a_process(folder, kills, now):
-    return subprocess.Popen([sys.executable, "-c", SEND, str(kills), str(epoch_ms(now))], cwd=folder)
+    return subprocess.Popen([sys.executable, "-c", KILLED + SEND, str(kills), str(epoch_ms(now))], cwd=folder)
 
 
 @pytest.mark.parametrize("kills", [0, 1, 2])
