@@ -112,6 +112,7 @@ def of_partitions(spark: Any, frame: Any, check: DataCheck) -> Any:
 
     if not check.ends:
         return frame
+    require_meta_columns(frame)
     wanted = is_one_of(spark, F.col(KEY[0]), check.ends)
     condition = in_partitions(spark, frame, check.partition_fields, check.ends)
     narrow = None if condition is None else frame.where(condition).where(wanted)
