@@ -86,8 +86,9 @@ def test_a_day_is_done_reopened_and_done_again(spark, tmp_path):
         assert dict(read("ro"))[0] == dict(read("rt"))[0] == "late"
         (only,) = project.freshness(partitions=[before]).tables[0].partitions.partitions
         assert (only.status, only.proof, only.reopened) == ("done", "data", 1)
-        write("unseen")  # and its commit says that all of it is of today
-        rewrite_record(max(Path(table.base, ".hoodie", "timeline").glob("*.deltacommit")), as_of(days[1]))
+        write("unseen")  # and its commit says that all of it is later than any threshold
+        later = datetime.now(UTC) + timedelta(hours=1)
+        rewrite_record(max(Path(table.base, ".hoodie", "timeline").glob("*.deltacommit")), as_of(later))
         (result,) = project.apply(check=False).tables
         assert (result.status, result.events_sent) == ("nothing_due", None)
         assert (result.verification.level, result.verification.status) == ("data", "fail")
