@@ -10,7 +10,7 @@ from etc_policy.gx import changed_rows, view_comparison, view_join
 from etc_policy.gx.comparable_sql import comparable, row_hash
 from etc_policy.gx.ro_counts import RoCounts
 from etc_policy.gx.verifier import GxVerifier
-from etc_policy.gx.view_rows import without_files
+from etc_policy.gx.view_rows import in_partitions, without_files
 from tests.integration.hudi_tables import EPOCH_MS, StockTable
 from tests.integration.row_checks import (
     BASE_FILE,
@@ -82,7 +82,7 @@ def test_a_file_that_both_views_read_alike_is_spared_by_its_statistics(written):
 def test_partitions_in_which_both_views_read_the_same_are_not_read(written, compared_whole):
     request = request_for(written, **alike(written))
     views = view_join.Comparison(written.spark, *(written.view(read_optimized=ro) for ro in (False, True)), request)
-    narrow = views.rt.where(changed_rows._in_other_partitions(written.spark, views.rt, request))
+    narrow = views.rt.where(in_partitions(written.spark, views.rt, request.partition_fields, request.other_partitions))
     plan = narrow._jdf.queryExecution().executedPlan().toString()
     assert re.search(r"PartitionFilters: \[[^]]*concat_ws", plan)
     assert not re.search(r"\) Filter ", plan)  # it is about whole partitions, not about rows
