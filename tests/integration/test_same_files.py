@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from etc_policy.gx import changed_rows, view_comparison, view_join
+from etc_policy.gx import view_comparison, view_join
 from etc_policy.gx.comparable_sql import comparable, row_hash
 from etc_policy.gx.ro_counts import RoCounts
 from etc_policy.gx.verifier import GxVerifier
