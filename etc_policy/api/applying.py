@@ -120,10 +120,7 @@ class Applier:
                     break
             self._refused = refusal_errors(self.plan, [table.policy for table in ready])
         for table in ready:  # by this thread alone: the catalog may need a session of its own
-            table.judge_beside()
-            table.prove_partitions()
-            table.sync()
-            table.send_events()
+            table.conclude()
         return self.plan
 
     def _take_newer(self, tried: Iterable[TableApply]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from etc_policy.api.proofs import freshness_of, proofs_of
+from etc_policy.api.proofs import proven_partitions
 from etc_policy.errors import RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Policy
@@ -14,7 +14,6 @@ from etc_policy.run.results import SentEvents
 from etc_policy.run.sending import NotSentError
 from etc_policy.table.done import after_reading, reaches_back
 from etc_policy.table.formats import count_of
-from etc_policy.table.partitions import partitions_freshness
 from etc_policy.wiring import Environment, clock_ms
 
 
@@ -34,9 +33,9 @@ def send_partition_events(environment: Environment, policy: Policy, now_ms: int)
     state, history = environment.read_table(policy)
     if not reaches_back(store.read(), history):
         state, history = environment.read_table(policy, archived=True)
-    if freshness_of(policy, state, now_ms, history).remaining_log_files is None:
+    found = proven_partitions(policy, state, history, now_ms)
+    if found is None:
         return None
-    found = partitions_freshness(policy, state, now_ms, proofs=proofs_of(policy, state))
     read_at_ms = clock_ms()
     record = store.update(lambda kept: after_reading(kept, policy, state, history, found, read_at_ms))
 

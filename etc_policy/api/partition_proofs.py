@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from etc_policy.api.proofs import freshness_of, note_verdict, proofs_of
+from etc_policy.api.proofs import note_verdict, proven_partitions
 from etc_policy.api.verifying import gather_evidence, verify
 from etc_policy.policy.manifest import Policy, Verify
 from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.formats import count_of
 from etc_policy.table.history import TableHistory
-from etc_policy.table.partitions import partitions_freshness, rows_key
+from etc_policy.table.partitions import by_partition, rows_key
 from etc_policy.table.state import FileSlice, TableState
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.ports import Verification
@@ -29,21 +29,21 @@ def prove_partitions(environment: Environment, policy: Policy, now_ms: int) -> V
     if policy.done is None or policy.done.proof != "data":
         return None
     state, history = environment.read_table(policy)
-    if freshness_of(policy, state, now_ms, history).remaining_log_files is None:
+    found = proven_partitions(policy, state, history, now_ms)
+    if found is None:
         return None
-    found = partitions_freshness(policy, state, now_ms, proofs=proofs_of(policy, state)).partitions
-    due = {
-        one.partition: one.ends_ms for one in found if one.status == "closed" and one.proof and one.ends_ms is not None
-    }
+    closed = (one for one in found.partitions if one.status == "closed" and one.proof)
+    due = [(one.partition, one.ends_ms) for one in closed if one.ends_ms is not None]
+    slices = by_partition(state.slices)
     for first in range(0, len(due), _AT_ONCE):
-        ends = dict(list(due.items())[first : first + _AT_ONCE])
+        ends = dict(due[first : first + _AT_ONCE])
         environment.progress(f"{policy.name}: comparing the rows of {count_of(len(ends), 'partition')}")
         verdict, judged = _compare(environment, policy, ends, (state, history), now_ms)
         if verdict.status != "pass":
             if verdict.status == "fail":
                 note_verdict(policy, judged.state, environment.apply_states, verdict, "data", judged.claim)
             return verdict
-        _record(environment, policy, ends, state)
+        _record(environment, policy, ends, slices)
     return None
 
 
@@ -65,11 +65,10 @@ def _compare(
     return verify(environment, evidence_of(*reading), "data", lambda: evidence_of(*environment.read_table(policy)))
 
 
-def _record(environment: Environment, policy: Policy, ends: Mapping[str, int], state: TableState) -> None:
+def _record(
+    environment: Environment, policy: Policy, ends: Mapping[str, int], slices: Mapping[str, Sequence[FileSlice]]
+) -> None:
     """Keep which rows were compared; of partitions that are gone nothing is kept."""
-    slices: dict[str, list[FileSlice]] = {}
-    for one in state.slices:
-        slices.setdefault(one.partition, []).append(one)
     new = {name: rows_key(policy, ends_ms, slices[name]) for name, ends_ms in ends.items()}
 
     def compared(kept: ApplyState) -> ApplyState:

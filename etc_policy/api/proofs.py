@@ -14,6 +14,7 @@ from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Proof, Pro
 from etc_policy.table.formats import count_of, format_time, iso_time
 from etc_policy.table.history import TableHistory, is_of_column, promise_of
 from etc_policy.table.log_witness import in_words, misrecorded_in, still_there
+from etc_policy.table.partitions import PartitionsFreshness, partitions_freshness
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.wiring import clock_ms
 
@@ -107,6 +108,15 @@ def _proofs_after(
 def proofs_of(policy: Policy, state: TableState) -> tuple[Proof, ...]:
     """The proofs that are kept of the table's last compaction, or of the table where etc has compacted nothing yet."""
     return state.apply_state.proofs_of(_subject_of(state.last_compaction, policy))
+
+
+def proven_partitions(
+    policy: Policy, state: TableState, history: TableHistory, now_ms: int
+) -> PartitionsFreshness | None:
+    """The figures of each partition with its proof; None where it is not known how far the table is complete."""
+    if freshness_of(policy, state, now_ms, history).remaining_log_files is None:
+        return None
+    return partitions_freshness(policy, state, now_ms, proofs=proofs_of(policy, state))
 
 
 def verdict_beside(policy: Policy, state: TableState) -> Verdict | None:

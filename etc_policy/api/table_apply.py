@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -185,15 +186,18 @@ class TableApply:
         published_ms = table.pace.published_ms if table.pace else None
         self._goes_back = published_ms is not None and table.threshold_ms < published_ms
 
+    def conclude(self) -> None:
+        """All that follows on the compaction; an error of one step leaves out no other."""
+        self.judge_beside()
+        self.prove_partitions()
+        self.sync()
+        self.send_events()
+
     def judge_beside(self) -> None:
         """Add to the errors what writes beside the last commit have left to do."""
-        if self.beside is None:
-            return
-        try:
-            with one_table(self.policy):
+        if self.beside is not None:
+            with self._else_an_error():
                 self.errors += writes_beside_errors(self.environment, self.policy, self.beside)
-        except EtcError as error:
-            self.errors.append(error)
 
     def sync(self) -> None:
         """Record in the catalog what is known of the table now, if a compaction completed; an error leaves that as it is.
@@ -221,27 +225,28 @@ class TableApply:
         """Compare the rows of partitions that are to be done; a verdict that is not good is that of the run."""
         if self.result is None:
             return
-        try:
-            with one_table(self.policy):
-                verdict = prove_partitions(self.environment, self.policy, self.now_ms)
-        except EtcError as error:
-            self.errors.append(error)
-            return
-        if verdict is not None:
-            self.result = self.result.model_copy(update={"verification": verdict})
+        with self._else_an_error():
+            verdict = prove_partitions(self.environment, self.policy, self.now_ms)
+            if verdict is not None:
+                self.result = self.result.model_copy(update={"verification": verdict})
 
     def send_events(self) -> None:
         """Send which partitions are done now; an error leaves that to the next run."""
         if self.policy.done is None:
             return
+        with self._else_an_error():
+            sent = send_partition_events(self.environment, self.policy, self.now_ms)
+            if self.result is not None:
+                self.result = self.result.model_copy(update={"events_sent": sent})
+
+    @contextmanager
+    def _else_an_error(self) -> Iterator[None]:
+        """Around a step whose error is added to those of the run, which goes on."""
         try:
             with one_table(self.policy):
-                sent = send_partition_events(self.environment, self.policy, self.now_ms)
+                yield
         except EtcError as error:
             self.errors.append(error)
-            return
-        if self.result is not None:
-            self.result = self.result.model_copy(update={"events_sent": sent})
 
     def _takes_back(self, result: TableResult) -> bool:
         """Whether what was said of the table before may not be true any more."""

@@ -146,7 +146,7 @@ def _of_stats(
     columns = stats.groups, stats.file_names, stats.rows, stats.deletes, stats.min_event_times_ms, stats.sizes_bytes
     others = stats.previous, stats.max_event_times_ms, stats.merged_log_files, stats.merged_log_bytes
     latest_ms = trust.latest_ms(completed) if trust.times else 0
-    for key, name, rows, deletes, time, size, previous, last, *merged in zip(*columns, *others, strict=True):
+    for key, name, rows, deletes, time, size, previous, last, files, merged in zip(*columns, *others, strict=True):
         time_ms, has_deletes = time if trust.times else None, is_opaque or deletes != 0
         ahead_ms = max(time_ms, last or time_ms) if time_ms is not None else None
         ahead_ms = ahead_ms if ahead_ms is not None and ahead_ms > latest_ms else None
@@ -164,8 +164,8 @@ def _of_stats(
             log_files=int(name.startswith(".")),
             bytes_written=size,
             previous=_previous(previous),
-            merged_log_files=merged[0],
-            merged_log_bytes=merged[1],
+            merged_log_files=files,
+            merged_log_bytes=merged,
             impossible_ms=ahead_ms,
         )
         yield write, bool(rows or is_opaque or not deletes)

@@ -21,7 +21,6 @@ from etc_policy.storage.port import Tree
 from etc_policy.table.history import GroupWrite, is_of_column
 from etc_policy.table.state import FileSlice, GroupKey, LogFile, path_below
 
-#: As LogFile of a tuple, several times faster: there are as many calls as log files.
 #: Bytes by file name of each partition.
 Listing = Mapping[str, dict[str, int]]
 

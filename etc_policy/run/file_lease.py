@@ -173,8 +173,7 @@ class FileLease:
         """Whether the last run of `instant` was ours and came to an end, and nobody has begun another since."""
         if self._last is None or self._last.instant != instant or not self._last.ended:
             return False
-        inflight = self._signs.inflight_seconds(instant)
-        return inflight is None or inflight <= os.fstat(self._handle).st_mtime
+        return self._after_mark_seconds <= 0
 
     def _died_here(self, instant: str) -> bool:
         """Whether the last run of `instant` was ours, on this machine since it booted.
@@ -193,8 +192,13 @@ class FileLease:
         last, made = self._last, self._inflight_found
         if last is None or last.instant != instant or last.is_of(instant, made):
             return last is not None and last.instant == instant
-        after_mark = int(made) / 1e9 - os.fstat(self._handle).st_mtime
-        return not (last.made or last.ended) and 0 <= after_mark <= _BEGINNING_SECONDS
+        return not (last.made or last.ended) and 0 <= self._after_mark_seconds <= _BEGINNING_SECONDS
+
+    @property
+    def _after_mark_seconds(self) -> float:
+        """How long after the last change of the lease the inflight file was made that was found; 0 without one."""
+        made = self._inflight_found
+        return int(made) / 1e9 - os.fstat(self._handle).st_mtime if made else 0.0
 
 
 def _clock_of(handle: int) -> float:

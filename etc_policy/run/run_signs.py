@@ -40,10 +40,6 @@ class RunSigns:
         found = self._inflight(instant)
         return str(found.modified_ns) if found else ""
 
-    def inflight_seconds(self, instant: str) -> float | None:
-        """The same in seconds since the epoch."""
-        return _seconds(self._inflight(instant))
-
     def require_own(self, instant: str, made: str) -> None:
         """Return while the inflight file is the one that our run `made`, where it has made one, and our heartbeat is fresh.
 
@@ -105,7 +101,7 @@ class RunSigns:
 
     def _last(self, instant: str) -> float | None:
         """When a run last wrote anything, as seconds since the epoch; None where it has left no trace."""
-        begun = self.inflight_seconds(instant)
+        begun = _seconds(self._inflight(instant))
         signs = [_seconds(self._storage.info(f"{HEARTBEATS}/{instant}")), begun]
         if begun is not None:
             signs += map(self._written, self._begun_files(instant))

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import Any
 
+from etc_policy.spark.java_runtime import spark_variables
+
 #: The root and what is next to it; the outermost is always shown.
 _NEAR_THE_ROOT = 3
 #: So much of one message; Hudi's may hold a whole schema.
@@ -68,7 +70,7 @@ def causes_in(text: str) -> str | None:
 def _variables_behind(causes: str) -> Iterator[str]:
     """The variables that are set and can be the reason."""
     for said, names in _BY_VARIABLES:
-        if said.search(causes) and (found := [name for name in names if os.environ.get(name)]):
+        if said.search(causes) and (found := [name for name in spark_variables(os.environ) if name in names]):
             yield f"set for this process, and maybe the reason: {', '.join(found)}"
 
 

@@ -86,11 +86,8 @@ def partitions_freshness(
 
     None is complete beyond the limit. `proofs` are those of the table's last compaction.
     """
-    by_partition = dict[str, list[FileSlice]]()
-    for one in state.slices:
-        by_partition.setdefault(one.partition, []).append(one)
     judge = _Judge(policy, state, now_ms, limit_ms, proofs)
-    found = [judge.of(name, slices) for name, slices in by_partition.items() if is_in(name, terms)]
+    found = [judge.of(name, slices) for name, slices in by_partition(state.slices).items() if is_in(name, terms)]
     found.sort(key=_worst_first)
     timed = policy.partition_time
     unparsed = [one.partition for one in found if one.ends_ms is None] if timed else []
@@ -100,6 +97,14 @@ def partitions_freshness(
         unparsed_example=min(unparsed, default=None),
         same_time=_same_time(found) if timed and "*" not in timed.pattern else None,
     )
+
+
+def by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]]:
+    """The file slices of each partition."""
+    found = dict[str, list[FileSlice]]()
+    for one in slices:
+        found.setdefault(one.partition, []).append(one)
+    return found
 
 
 def rows_key(policy: Policy, ends_ms: int, slices: Iterable[FileSlice]) -> str:

@@ -16,19 +16,13 @@ from etc_policy.api.project import Project
 from etc_policy.errors import PolicyError, SeveralErrors
 from etc_policy.report.problems import MAX_LETTERS, NAMED_PROBLEMS, Findings, Message, Problem, ProblemRecord
 from etc_policy.run import sending
+from tests.unit.api.hourly import HOURLY
 from tests.unit.api.test_partition_events import Endpoint, endpoint  # noqa: F401 - a fixture
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 
-POLICY = """version: 1
-policies:
-  - name: orders_ro
-    table: lake/orders
-    event_time_column: ts
-    data_latency: 10m
-    freshness: {target: 1h}
-    partition_time: {from: "h=%Y-%m-%d-%H"}
-    verify: {level: metadata}
+POLICY = f"""{HOURLY}    freshness: {{target: 1h}}
+    verify: {{level: metadata}}
 """
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -16,19 +16,11 @@ from etc_policy.api.project import Project
 from etc_policy.errors import RetryableError, TableError
 from etc_policy.run import sending
 from etc_policy.run.done_store import RECORD, DoneStore
+from tests.unit.api.hourly import HOURLY, hour
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 
-TEN, ELEVEN = "h=2026-01-01-10", "h=2026-01-01-11"
-POLICY = """version: 1
-policies:
-  - name: orders_ro
-    table: lake/orders
-    event_time_column: ts
-    data_latency: 10m
-    partition_time: {{from: "h=%Y-%m-%d-%H"}}
-    done: {done}
-"""
+TEN, ELEVEN = map(hour, (10, 11))
 
 
 class Endpoint(ThreadingHTTPServer):
@@ -81,7 +73,7 @@ def run(tmp_path, orders):
     (tmp_path / "policies").mkdir()
 
     def send(done, now="12:00:00"):
-        (tmp_path / "policies" / "a.yml").write_text(POLICY.format(done=done))
+        (tmp_path / "policies" / "a.yml").write_text(f"{HOURLY}    done: {done}\n")
         with Project(tmp_path) as project:
             (policy,) = project.policies()
             sent = send_partition_events(project.environment, policy, epoch_ms(now))
@@ -149,7 +141,7 @@ class TestSuccessFile:
     def test_nothing_is_told_while_nobody_knows(self, run, orders, tmp_path):
         run(self.DONE)
         (orders.base / TEN / next(f.name for f in (orders.base / TEN).glob("*.parquet"))).unlink()
-        (tmp_path / "policies" / "a.yml").write_text(POLICY.format(done=self.DONE))
+        (tmp_path / "policies" / "a.yml").write_text(f"{HOURLY}    done: {self.DONE}\n")
         with Project(tmp_path) as project:
             assert send_partition_events(project.environment, project.policies()[0], epoch_ms("14:00:00")) is None
 
@@ -284,7 +276,7 @@ def send_in_a_process(folder, kills, now):
 def test_a_run_that_is_killed_anywhere_is_made_up_for(orders, endpoint, tmp_path, kills):
     """Before an event is recorded, before it is sent, and after it was sent and before that is recorded."""
     (tmp_path / "policies").mkdir()
-    (tmp_path / "policies" / "a.yml").write_text(POLICY.format(done=f"{{http: {{url: '{endpoint.url}'}}}}"))
+    (tmp_path / "policies" / "a.yml").write_text(f"{HOURLY}    done: {{http: {{url: '{endpoint.url}'}}}}\n")
     killed = send_in_a_process(tmp_path, kills, "12:00:00")
     assert killed.wait(60) == -signal.SIGKILL
     assert len(endpoint.posted) == (1 if kills == 2 else 0)
@@ -298,7 +290,7 @@ def test_a_run_that_is_killed_anywhere_is_made_up_for(orders, endpoint, tmp_path
 def test_two_runs_at_once_tell_once(orders, tmp_path):
     (tmp_path / "policies").mkdir()
     slow = "{command: [sh, -c, 'sleep 0.5; echo $ETC_EVENT_PARTITION >> sent']}"
-    (tmp_path / "policies" / "a.yml").write_text(POLICY.format(done=slow))
+    (tmp_path / "policies" / "a.yml").write_text(f"{HOURLY}    done: {slow}\n")
     runs = [send_in_a_process(tmp_path, 99, "13:00:00") for _ in range(3)]
     assert [one.wait(60) for one in runs] == [0, 0, 0]
     assert sorted((tmp_path / "sent").read_text().split()) == [TEN, ELEVEN]

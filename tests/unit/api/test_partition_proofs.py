@@ -9,20 +9,14 @@ from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
 from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from etc_policy.verify.ports import ExpectationResult
+from tests.unit.api.hourly import HOURLY, hour
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 
-NINE, TEN, ELEVEN = (f"h=2026-01-01-{hour:02}" for hour in (9, 10, 11))
+NINE, TEN, ELEVEN = map(hour, (9, 10, 11))
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-POLICY = """version: 1
-policies:
-  - name: orders_ro
-    table: lake/orders
-    event_time_column: ts
-    data_latency: 10m
-    partition_time: {from: "h=%Y-%m-%d-%H"}
-    verify: {level: metadata}
-    done: {success_file: _SUCCESS, proof: data}
+POLICY = f"""{HOURLY}    verify: {{level: metadata}}
+    done: {{success_file: _SUCCESS, proof: data}}
 """
 
 

@@ -9,21 +9,9 @@ from jsonschema import Draft202012Validator
 from etc_policy.api.project import Project
 from etc_policy.report.metrics import WORST_PARTITIONS
 from etc_policy.report.schemas import json_schema
+from tests.unit.api.hourly import HOURLY, hour
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
-
-POLICY = """version: 1
-policies:
-  - name: orders_ro
-    table: lake/orders
-    event_time_column: ts
-    data_latency: 10m
-    partition_time: {from: "h=%Y-%m-%d-%H"}
-"""
-
-
-def hour(number):
-    return f"h=2026-01-01-{number:02}"
 
 
 @pytest.fixture
@@ -32,7 +20,7 @@ def orders(tmp_path, monkeypatch):
     monkeypatch.setattr("etc_policy.wiring.time.time_ns", lambda: epoch_ms("12:00:00") * 1_000_000)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "policies").mkdir()
-    (tmp_path / "policies" / "a.yml").write_text(POLICY)
+    (tmp_path / "policies" / "a.yml").write_text(HOURLY)
     table = TableFolder(tmp_path / "lake" / "orders")
     table.commit(at("08:00:00"), at("08:00:05"), *(base(f"f{n}", partition=hour(n)) for n in range(8, 12)))
     table.commit(at("09:20:00"), at("09:20:05"), log("f9", partition=hour(9), min_event=epoch_ms("09:10:00")))
@@ -111,7 +99,7 @@ def test_gauges_are_bounded(etc, orders, tmp_path):
     ],
 )
 def test_what_cannot_be_is_an_error_at_its_place(etc, orders, tmp_path, keys, code, at_key):
-    (tmp_path / "policies" / "a.yml").write_text(POLICY[: POLICY.index("partition_time")] + keys + "\n")
+    (tmp_path / "policies" / "a.yml").write_text(HOURLY[: HOURLY.index("partition_time")] + keys + "\n")
     exit_code, _, err = etc("parse")
     assert exit_code == 1
     assert f"error[{code}]" in err
@@ -137,7 +125,7 @@ class TestApply:
 
         def write(done):
             keys = f"    verify: {{level: metadata}}\n    done: {done}\n"
-            (tmp_path / "policies" / "a.yml").write_text(POLICY + keys)
+            (tmp_path / "policies" / "a.yml").write_text(HOURLY + keys)
 
         return write
 
