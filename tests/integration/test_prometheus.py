@@ -110,11 +110,13 @@ def test_what_prometheus_has_scraped(server, project):
     readable = {labels["policy"]: value for labels, value in server.value("etc_table_readable")}
     assert readable == {"orders_ro": 1, "gone": 0}
     scraped = {labels["__name__"] for labels, _ in server.value('{__name__=~"etc_.*"}')}
+    # only of policies that say when a partition is done, or that send its events: this one does neither
     of_partitions = {
         "etc_partitions",
         "etc_partitions_unparsed",
         "etc_partition_reopenings",
-    }  # for policies that say when a partition is done
+        "etc_partition_events_unsent",
+    }
     assert scraped == {gauge.name for gauge in GAUGES} - of_partitions
     ((_, lag),) = server.value("etc_completeness_lag_seconds")
     ((_, until),) = server.value("time() - etc_complete_until_timestamp_seconds")
