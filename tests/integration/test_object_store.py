@@ -13,8 +13,8 @@ from tests.integration.session import stop_spark
 from tests.s3_servers import S3Server
 
 pytestmark = pytest.mark.spark
-#: One dies at each step: both, one of its processes, or the network for some seconds.
-SEEDS = (4, 20, 24, 37, 39, 48)
+#: Both processes die after the commit to the metadata table, the network at `locked`, and Python at `begun`.
+SEEDS = (4, 20, 39)
 
 
 @pytest.mark.extended
@@ -29,7 +29,7 @@ def test_every_view_is_right_at_each_step(no_spark, s3_variables, moto_server, t
 
 
 @pytest.mark.extended
-def test_six_runs_are_killed_or_cut_off_and_one_mends_their_tables(
+def test_runs_are_killed_or_cut_off_and_one_mends_their_tables(
     no_spark, s3_variables, moto_server, written_table, tmp_path, monkeypatch
 ):
     """Each at the moment that its seed draws; of some the network is cut for a while, and no process dies."""
