@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -63,6 +64,15 @@ class Write:
         """Whether the row may be about its hour, or an earlier one, as far as anybody can know."""
         return not self.known or self.event < START + (self.hour + 1) * HOUR
 
+    @property
+    def recorded(self) -> GroupWrite:
+        """What its commit says of it."""
+        return GroupWrite(
+            *(text(self.requested), text(self.completed or 0), name(self.hour), f"f{self.group}"),
+            *(self.event if self.known else None, self.known, 1),
+            log_files=0 if self.in_ro else 1,
+        )
+
 
 @dataclass
 class World:
@@ -72,6 +82,8 @@ class World:
     now: int = START
     writes: list[Write] = field(default_factory=list)
     bases: dict[tuple[int, int], int] = field(default_factory=dict)
+    #: How often each hour was deleted or overwritten: its file groups are new ones since.
+    replaced: Counter[int] = field(default_factory=Counter)
     commits: list[Commit] = field(default_factory=list)
     instants: list[Instant] = field(default_factory=list)
     record: DoneRecord = field(default_factory=DoneRecord)
@@ -89,7 +101,7 @@ class World:
         return self.now
 
     def step(self) -> None:
-        kind = self.source.randrange(16)
+        kind = self.source.randrange(17)
         if kind < 5:
             self.begin()
         elif kind < 9:
@@ -103,6 +115,8 @@ class World:
         elif kind == 13 and self.old_reading is not None:
             self.note(*self.old_reading)
             self.old_reading = None
+        elif kind == 14 and self.bases:
+            self.replace()
         else:
             self.read()
             self.send()
@@ -113,7 +127,8 @@ class World:
         event = max(self.now - late, START)
         hour = (event - START) // HOUR if self.source.random() < 0.8 else self.source.randrange(2)
         known, to_log = self.source.random() < 0.8, self.source.random() < 0.7
-        self.writes.append(Write(hour, self.source.randrange(2), self.tick(12), event, known, to_log))
+        group = self.source.randrange(2) + 2 * self.replaced[hour]
+        self.writes.append(Write(hour, group, self.tick(12), event, known, to_log))
 
     def end(self) -> None:
         """An open write commits, or fails and leaves nothing."""
@@ -131,13 +146,31 @@ class World:
             one.in_ro = True
             self.bases[key] = one.requested
         self.note_late(one)
-        group = GroupWrite(
-            *(text(one.requested), text(one.completed), name(one.hour), f"f{one.group}"),
-            *(one.event if one.known else None, one.known, 1),
-            log_files=0 if one.in_ro else 1,
-        )
-        self.commits.append(Commit(text(one.requested), text(one.completed), "deltacommit", "UPSERT", (group,)))
-        self.instants.append(Instant(text(one.requested), "deltacommit", "completed", text(one.completed)))
+        self.commit(one.requested, one.completed, "deltacommit", "UPSERT", (one.recorded,))
+
+    def replace(self) -> None:
+        """An hour is deleted, or overwritten by rows that are in RO at once; what is open there fails."""
+        hour = self.source.choice(sorted(self.bases))[0]
+        self.writes = [one for one in self.writes if one.hour != hour]
+        self.bases = {key: base for key, base in self.bases.items() if key[0] != hour}
+        self.replaced[hour] += 1
+        if name(hour) in self.late:
+            self.late[name(hour)] = 0  # what came late is gone
+        if self.source.random() < 0.5:
+            self.commit(self.tick(), self.tick(), "replacecommit", "DELETE_PARTITION")
+            return
+        known, event = self.source.random() < 0.8, START + hour * HOUR + self.source.randrange(2 * HOUR)
+        one = Write(hour, 2 * self.replaced[hour], self.tick(), event, known, to_log=False, in_ro=True)
+        one.completed, self.bases[hour, one.group] = self.tick(), one.requested
+        self.writes.append(one)
+        self.note_late(one)
+        self.commit(one.requested, one.completed, "replacecommit", "INSERT_OVERWRITE", (one.recorded,))
+
+    def commit(
+        self, requested: int, completed: int, action: str, operation: str, groups: tuple[GroupWrite, ...] = ()
+    ) -> None:
+        self.commits.append(Commit(text(requested), text(completed), action, operation, groups))
+        self.instants.append(Instant(text(requested), action, "completed", text(completed)))
 
     def note_late(self, one: Write) -> None:
         if one.may_be_before_end and name(one.hour) in self.late:
@@ -153,9 +186,7 @@ class World:
                 self.bases[key] = at
                 for one in waiting:
                     one.in_ro = True
-                done = self.tick(2)
-                self.commits.append(Commit(text(at), text(done), "commit", "COMPACT", ()))
-                self.instants.append(Instant(text(at), "commit", "completed", text(done)))
+                self.commit(at, self.tick(2), "commit", "COMPACT")
 
     def seen(self) -> tuple[TableState, TableHistory, int, frozenset[str]]:
         """The table as a run reads it now, and which hours really are done now."""
@@ -323,7 +354,7 @@ def _without_order(record: DoneRecord, *rest: Any) -> DoneRecord:
     return real_reading(record.model_copy(update={"instant": min(record.instant, rest[1].last_completed or "")}), *rest)
 
 
-BREAKS: dict[str, tuple[object, str, Callable[..., Any]]] = {
+BREAKS: dict[str, tuple[object, str, Any]] = {
     "unknown times count as late ones": (
         judging,
         "lacks_before",
@@ -336,6 +367,7 @@ BREAKS: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "closed without the latency": (judging, "is_closed", lambda ends, now, latency: ends <= now),
     "late data that was compacted is forgotten": (rules, "_may_be_before", lambda write, ends: False),
     "what a run may have said before it died is forgotten": (DoneRecord, "begun", lambda record, action, event: record),
+    "an overwritten partition is as it was": (rules, "_SERVICES", rules._SERVICES | {"INSERT_OVERWRITE"}),
     "a slow run overwrites a newer one": (rules, "after_reading", _without_order),
 }
 
