@@ -105,7 +105,7 @@ def write(spark: Any, base: Path, begins: int, rows: int, every: int, operation:
     options = {**WRITER, **TRACKED, "hoodie.datasource.write.operation": operation}
     parallelism = {"hoodie.bulkinsert.shuffle.parallelism": "1", "hoodie.upsert.shuffle.parallelism": "2"}
     shown.write.format("hudi").options(**options, **parallelism).mode("append").save(str(base))
-    return max(file.stat().st_mtime_ns for file in (base / ".hoodie/timeline").glob("*.deltacommit")) // 10**6
+    return max(file.stat().st_mtime_ns for file in (base / ".hoodie/timeline").glob("*commit")) // 10**6
 
 
 def waited(started: Path, partition: int, committed_ms: int) -> dict[str, float]:

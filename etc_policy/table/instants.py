@@ -6,6 +6,7 @@ See facts: instant-arithmetic.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
 
 #: How far two clocks may be apart before one of them is wrong, or of another time zone.
 CLOCK_TOLERANCE = timedelta(minutes=1)
@@ -32,6 +33,7 @@ def add_ms(instant: str, milliseconds: int) -> str:
     return format_instant(parse_instant(instant) + timedelta(milliseconds=milliseconds))
 
 
+@lru_cache(maxsize=1 << 14)  # file groups share the instants of their commits
 def instant_to_ms(instant: str, zone: tzinfo, *, latest: bool = False) -> int:
     """Epoch milliseconds of an instant read in `zone`; in the hour that comes twice in autumn the earlier of both times.
 

@@ -148,7 +148,6 @@ class _Judge:
         self._limit_ms = latest_ms if limit_ms is None else min(latest_ms, limit_ms)
         self._proofs, self._wanted = proofs, (policy.done.proof if policy.done else None) or "metadata"
         self._compared = state.apply_state.compared
-        self._times_ms: dict[str, int] = {}
         # what a compaction made was written before its instant, and what a writer made until its commit completed
         self._written = {
             one.requested: one.completed
@@ -212,10 +211,7 @@ class _Judge:
         """The last completion of what is in the slices; a base file of which no commit is known counts by its instant."""
         completed = [self._written.get(one.base_instant, one.base_instant) for one in slices]
         completed += (log_file.completed for one in slices for log_file in one.log_files)
-        last = max(completed)
-        if last not in self._times_ms:
-            self._times_ms[last] = instant_to_ms(last, self._zone)
-        return self._times_ms[last]
+        return instant_to_ms(max(completed), self._zone)
 
 
 def is_in(partition: str, terms: Sequence[str]) -> bool:
