@@ -127,7 +127,7 @@ def before_first_warning(context: PlanningContext) -> Iterator[str]:
         return
     yield (
         f"the time taken as now ({format_time(context.now_ms)}) is before the table's first commit ({format_time(first_ms)}): "
-        "that nothing is due then says nothing about today"
+        "what is due then says nothing about today"
     )
 
 

@@ -166,7 +166,7 @@ def writer_in_flight(policy: Policy, state: TableState) -> Refusal | None:
 
 
 def no_commit(state: TableState) -> Reason | None:
-    """Nothing was ever written to the table: there is nothing to compact, and of no time is it known what RO should hold."""
+    """Nothing was ever written to the table: there is nothing to compact, and nobody knows what RO should hold."""
     has_writes = any(i.action == "deltacommit" and i.completed for i in state.instants)
     return None if has_writes or state.slices else Reason("no_commit", "no commit yet")
 
@@ -285,7 +285,7 @@ def unreadable_times(policy: Policy, state: TableState) -> Refusal | None:
         return None
     column = policy.event_time.column
     reason = f"`{found.value}` in column `{column}` of log file {found.log_file} is not a time that can be read"
-    hint = f"say how: `event_time_column: {{column: {column}, format: PATTERN}}`, such as `dd/MM/yyyy HH:mm`"
+    hint = f"give its pattern: `event_time_column: {{column: {column}, format: PATTERN}}`, such as `dd/MM/yyyy HH:mm`"
     return Refusal("unreadable_times", reason, hint)
 
 
@@ -308,7 +308,7 @@ def unbounded_event_times(policy: Policy, state: TableState) -> Refusal | None:
     name = next((one.name for _, one in state.log_files if one.may_hold_anything), None)
     if name is None:
         return None
-    reason = f"nobody knows when rows of {name} came that have no known event time: the compaction that carried it is archived"
+    reason = f"event times in {name} are unknown, and nothing bounds them: the compaction that carried it is archived"
     return Refusal(
         "unbounded_event_times", reason, "`etc apply` compacts it; without `--metadata-only` its event times are read"
     )
@@ -354,7 +354,7 @@ def wrong_time(facts: Facts) -> Refusal | None:
     if wrong.right is None:
         hint = f"`etc repair {facts.policy.name}` says what can be done"
         return Refusal("wrong_time", f"{reason}, and its true time cannot be known: {wrong.unknown}", hint)
-    return Refusal("wrong_time", reason, f"`etc repair {facts.policy.name}` shows how it is set right, and asks")
+    return Refusal("wrong_time", reason, f"`etc repair {facts.policy.name}` shows the right time, and asks before it sets it")
 
 
 def writers_elsewhere(state: TableState) -> Refusal | None:

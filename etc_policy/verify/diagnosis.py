@@ -125,7 +125,7 @@ def completion_times(facts: TableFacts) -> Found:
     if wrong[0].right is None:
         hint = f"`etc repair {facts.policy.name}` says what can be done"
         return "error", f"{message}; its true time cannot be known: {wrong[0].unknown}", hint
-    return "error", message, f"`etc repair {facts.policy.name}` shows how it is set right, and asks"
+    return "error", message, f"`etc repair {facts.policy.name}` shows the right time, and asks before it sets it"
 
 
 def time_zone(facts: TableFacts) -> Found:
