@@ -42,6 +42,7 @@ NOT_RUN: Mapping[tuple[str, int], str] = {
         "docs/how-to/hdfs.md",
         0,
     ): "needs an index of packages, as the block of object-stores.md; what the extra brings is tested",
+    ("docs/how-to/partitions.md", 1): "ends with a job of the reader's own; the wait itself is run by the block before",
     ("docs/tutorial.md", 0): "as README's first block; test_the_demo runs its `etc demo`",
     (
         "docs/upstream/README.md",

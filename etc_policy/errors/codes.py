@@ -464,13 +464,14 @@ class Code(StrEnum):
     RUN_IS_ALIVE = ("ETC404", _RETRY, "A run of the pending compaction is alive",
         "It goes on writing. Wait for it to end, then run this again.")
     CANNOT_COMPACT_NOW = ("ETC405", _RETRY_IF_PASSING, "The table cannot be compacted now",
-        "The message says why and the hint what to do. A write in flight passes by itself, and so does the clock-skew bound "
+        "Nothing was changed: RT is complete, and RO lags. The message says why and the hint what to do. A write in flight passes by itself, and so does the clock-skew bound "
         "after a write, which etc has waited for once. A write that has failed can stay in flight for as long as its "
         "process lives: Hudi keeps the heartbeat of a failed delete fresh, and its own cleaning waits for it too. If writes "
         "that began later complete and the one in the message does not, look at that writer's log, and end or restart its "
         "process: `etc apply` goes on within three minutes, and the next write rolls the failed one back. A pending "
         "compaction, log compaction or clustering passes when somebody carries it out: its own engine, or `etc finish "
-        "--select NAME`. A table version, a damaged file or a wrong clock does not pass.")
+        "--select NAME`. A table version, a damaged file, a wrong clock or a write "
+        "that hides the schema does not pass.")
     POLICY_IS_GONE = ("ETC406", _REPLAN, "A policy of the plan is gone",
         "The plan was made for a policy that the project no longer has. Plan again.")
     POLICY_CHANGED = ("ETC407", _REPLAN, "A policy was changed since the plan was made",
