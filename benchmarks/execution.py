@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.figures import add_json, write_figures
 from benchmarks.large_table import EPOCH_MS, PARTITIONS, WRITER
 from etc_policy.api.planning import plan_tables
-from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.policy.manifest import EventTime, Policy, Strategy, Writer
 from etc_policy.wiring import Environment
 

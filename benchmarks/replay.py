@@ -27,7 +27,8 @@ from typing import Any
 from benchmarks.execution import java_seconds
 from benchmarks.figures import add_json, write_figures
 from benchmarks.workloads import MINUTE, START, STEP, Row, Workload, flights, skewed, uniform, updates
-from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS, build_table_plan
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.plan.model import make_plan
 from etc_policy.plan.pace import pace_of
 from etc_policy.policy.manifest import EventTime, Freshness, Granularity, Policy, Strategy, Writer

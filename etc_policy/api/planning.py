@@ -18,8 +18,8 @@ from etc_policy.api.proofs import with_doubt
 from etc_policy.api.starvation import with_remedy
 from etc_policy.errors import PLAN_AGAIN, EtcError, RetryableError, StalePlanError, UsageError, Where
 from etc_policy.errors.codes import Code
-from etc_policy.plan.builder import build_table_plan, clock_skew_ms
-from etc_policy.plan.clock import ahead_of_clock
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.clock import ahead_of_clock, clock_skew_ms
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.model import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
 from etc_policy.plan.pace import Pace, has_pace, pace_of

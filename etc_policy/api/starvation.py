@@ -44,13 +44,14 @@ def with_remedy(policy: Policy, table: TablePlan, before: Refusals | None) -> Ta
     if before is None or before.count + 1 < REFUSALS_BEFORE_ADVICE:
         return table
     now = Refusals(before.count + 1, before.since, before.pending)
-    hint = remedy(now, table.reason_code or "", table.pending)
+    hint = remedy(now, table.pending)
     return table.model_copy(update={"hints": (hint, *table.hints)})
 
 
-def remedy(refusals: Refusals, code: str, pending: PendingWork | None = None) -> str:
+def remedy(refusals: Refusals, pending: PendingWork | None = None) -> str:
     """What to do about a table that is refused again and again; `pending` is what the last refusal waits for."""
-    advice = _stuck(refusals, pending) or (_WRITER if code == "writer_in_flight" else _SERVICE)
+    is_service = pending is not None and pending.action in BLOCKING_ACTIONS
+    advice = _stuck(refusals, pending) or (_SERVICE if is_service else _WRITER)
     return f"refused {count_of(refusals.count, 'time')} in a row, since {refusals.since}: {advice}"
 
 
@@ -98,5 +99,5 @@ def count_stale(policy: Policy, store: ApplyStateStore, error: StalePlanError, n
     if isinstance(error, OvertakenError) and not policy.writer.lock:
         error.hint = "; ".join(filter(None, (error.hint, _DECLARE)))
     if refusals.count >= REFUSALS_BEFORE_ADVICE:
-        error.hint = "; ".join(filter(None, (error.hint, remedy(refusals, "writer_in_flight"))))
+        error.hint = "; ".join(filter(None, (error.hint, remedy(refusals))))
     return refusals.count

@@ -26,7 +26,7 @@ from etc_policy.api.verifying import (
 )
 from etc_policy.errors import EtcError, ExitCode, OvertakenError, StalePlanError
 from etc_policy.errors.codes import Code
-from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.plan.model import Plan, TablePlan
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.policy.manifest import Policy

@@ -182,7 +182,10 @@ class StalePlanError(RetryableError):
 
 
 class OvertakenError(StalePlanError):
-    """Writers added to file slices of which deletes were being compacted; `groups` are their (partition, file id)."""
+    """What happened since the plan was published forbids its commit.
+
+    `groups` are the (partition, file id) of which deletes were being compacted while writers added to them.
+    """
 
     def __init__(self, code: str, message: str, groups: frozenset[tuple[str, str]], *, hint: str | None = None) -> None:
         super().__init__(code, message, hint=hint)

@@ -7,6 +7,7 @@ from itertools import chain
 from operator import attrgetter, lt
 
 from etc_policy.plan.carry import carried_files, log_order
+from etc_policy.plan.clock import clock_skew_ms
 from etc_policy.plan.cut import Cut, archive_limits, closed_before, compacted, find_cut
 from etc_policy.plan.model import Action, Operation, SeenState, SkipReason, TablePlan
 from etc_policy.plan.pace import Pace
@@ -16,14 +17,10 @@ from etc_policy.plan.plan_warnings import (
     exposed_warning,
     impossible_warning,
     left_out_warnings,
-    nothing_due,
-    overlapping_writer,
     pace_warning,
     space_warning,
-    unknown_left_out,
     unknown_warning,
     unseen_warning,
-    written_to_all,
 )
 from etc_policy.plan.planning_context import (
     Place,
@@ -34,7 +31,15 @@ from etc_policy.plan.planning_context import (
     must_merge,
     no_run_before,
 )
-from etc_policy.plan.refusals import Reason, Refusal, no_commit
+from etc_policy.plan.refusals import (
+    Reason,
+    Refusal,
+    no_commit,
+    nothing_due,
+    overlapping_writer,
+    unknown_left_out,
+    written_to_all,
+)
 from etc_policy.plan.rules import claiming_nothing, why_refused, why_unknown
 from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices, io_bytes, within_budget
 from etc_policy.policy.manifest import Policy, changed_values, policy_values
@@ -45,9 +50,6 @@ _GROUP = attrgetter("group")
 
 #: Why a slice may be left out whose deletes by key are due.
 _EXCUSING = ("due_but_written_to", "due_but_not_chosen", "due_but_behind_a_writer")
-
-#: Hudi's default for `hoodie.time.generator.max_expected_clock_skew_ms`.
-MAX_CLOCK_SKEW_MS = 200
 
 
 def build_table_plan(
@@ -156,11 +158,6 @@ def _within_budget(context: PlanningContext, chosen: Slices) -> tuple[PlanningCo
     groups = set(map(_GROUP, kept))
     within = _leaving_out(context, chosen, kept, "due_but_beyond_budget").merging_up_to(beyond_ms)
     return within, tuple(one for one in chosen if one.group in groups)
-
-
-def clock_skew_ms(policy: Policy) -> int:
-    """How far the clocks of a table's writers may be apart."""
-    return int(policy.hudi_options.get("hoodie.time.generator.max_expected_clock_skew_ms", MAX_CLOCK_SKEW_MS))
 
 
 def _too_young(context: PlanningContext, instant: str) -> Refusal | None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
+from etc_policy.policy.manifest import Policy
 from etc_policy.table.formats import format_duration, format_time
 from etc_policy.table.instants import CLOCK_TOLERANCE, CLOCK_TOLERANCE_MS, instant_from_ms, instant_to_ms, parse_instant
+
+#: Hudi's default for `hoodie.time.generator.max_expected_clock_skew_ms`.
+MAX_CLOCK_SKEW_MS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +47,8 @@ def ahead_of_clock(planned_ms: int, clock_ms: int) -> str | None:
         return None
     ahead = format_duration(planned_ms - clock_ms)
     return f"the plan was made at {format_time(planned_ms)}, {ahead} ahead of this machine's clock ({format_time(clock_ms)})"
+
+
+def clock_skew_ms(policy: Policy) -> int:
+    """How far the clocks of a table's writers may be apart."""
+    return int(policy.hudi_options.get("hoodie.time.generator.max_expected_clock_skew_ms", MAX_CLOCK_SKEW_MS))

@@ -195,7 +195,7 @@ def at_a_free_time(cut: Cut, instant: str) -> Raised | None:
     return Raised(free, "another instant has that time") if free != instant else None
 
 
-#: The guards, and which of them are asked again when the plan is published; 2 and 8 have a finer form then (`rules`).
+#: The guards, and which of them are asked again when the plan is published; of the two others `rules` has a finer form.
 GUARDS: Mapping[Guard, bool] = {
     closed_in_both_orders: True,
     no_tombstone_alone: True,

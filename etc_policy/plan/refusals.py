@@ -1,4 +1,6 @@
-"""Why a table may not be planned now: one small check each; `rules` has the table of all."""
+"""Why a table may not be planned now, or has nothing to do: `rules` has the table of all checks; what else is here is found while
+a plan is built.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,13 @@ from etc_policy.table.state import (
     CUT_VERSIONS,
     PARQUET,
     WHOLE_SLICE_VERSIONS,
+    FileSlice,
     Instant,
     TableState,
     find_lacking,
     not_as_recorded,
 )
+from etc_policy.table.unknown_times import unknown_times
 
 #: Services that decide which slices exist; the RFC's EVENT_TIME_TRIGGER runs after them, never beside them.
 BLOCKING_ACTIONS = {
@@ -354,7 +358,9 @@ def wrong_time(facts: Facts) -> Refusal | None:
     if wrong.right is None:
         hint = f"`etc repair {facts.policy.name}` says what can be done"
         return Refusal("wrong_time", f"{reason}, and its true time cannot be known: {wrong.unknown}", hint)
-    return Refusal("wrong_time", reason, f"`etc repair {facts.policy.name}` shows the right time, and asks before it sets it")
+    return Refusal(
+        "wrong_time", reason, f"`etc repair {facts.policy.name}` shows the right time, and asks before it sets it"
+    )
 
 
 def writers_elsewhere(state: TableState) -> Refusal | None:
@@ -383,3 +389,76 @@ def zone_changed(facts: Facts) -> Refusal | None:
 
 def _same_time(instant: str, one: str, other: str) -> bool:
     return instant_to_ms(instant, ZoneInfo(one)) == instant_to_ms(instant, ZoneInfo(other))
+
+
+def nothing_due(policy: Policy, *, elsewhere: bool, can_wait: bool) -> Reason:
+    """No file slice is due: all can wait for the next run, or those that cannot are not ones that the policy takes."""
+    if policy.is_stock:
+        return Reason("nothing_due", f"`{policy.strategy.type}` takes no file slice of the table as it is")
+    if can_wait and not elsewhere:
+        return Reason("nothing_due", "what log files hold can wait for the next run without breaking the target")
+    where = " in the partitions of `strategy.partitions`" if elsewhere else ""
+    return Reason("nothing_due", f"no log file{where} can hold an event at or below the threshold")
+
+
+def overlapping_writer(state: TableState, writer: str, instant: str) -> Refusal:
+    """A living writer that began before C would be missed by time travel and by incremental readers while C is pending.
+
+    Later writes that have completed prove nothing of it, as there may be several writers: but it may have failed
+    (facts: failed-write-unknown).
+    """
+    reason = (
+        f"a writer that began at {writer} is in flight, and the compaction would have to come after it, at {instant}"
+    )
+    work = _writing(state, writer)
+    later = sum(i.action == "deltacommit" and i.requested > writer and i.completed is not None for i in state.instants)
+    if not later:
+        return Refusal("writer_in_flight", reason, "plan again when the writer has committed", work)
+    hint = (
+        "plan again when the writer has committed. If its write has failed, end or restart its process: until then Hudi keeps "
+        "the heartbeat of a failed write fresh, and nobody can know"
+    )
+    completed = "1 write that began after it has" if later == 1 else f"{later} writes that began after it have"
+    return Refusal("writer_in_flight", f"{reason}; {completed} completed", hint, work)
+
+
+def written_to_all(state: TableState) -> Refusal:
+    """Every file slice that is due compacts deletes, and writers add to each, or may."""
+    reason = "every file slice that is due has deletes to compact, and writers "
+    if began := oldest_writer(state):
+        hint = "plan again when it has committed; if it is dead, the next commit of a writer rolls it back"
+        why = f"{reason}may add to it (delete rule): {not_ended(state)}"
+        return Refusal("writer_in_flight", why, hint, _writing(state, began))
+    return Refusal(
+        "writer_in_flight",
+        f"{reason}kept adding to it meanwhile (delete rule)",
+        "plan again when the writers are at rest",
+    )
+
+
+def unknown_left_out(policy: Policy, state: TableState, left_out: FileSlice, *, written_to: bool) -> Refusal:
+    """A slice that is left out may hold any event, so that no T would be true."""
+    if written_to:
+        by = "writers that keep adding to its file slice leave"
+    else:
+        by = "`strategy.type` leaves" if policy.is_stock else "`strategy.partitions` or `strategy.max_io` leaves"
+    reason = f"a log file without a known event time is due, and {by} it out"
+    also = ("set `strategy.type: unbounded`",) if policy.is_stock else ()
+    hints = (*unknown_times(policy.event_time, state, left_out.log_files), *also)
+    return Refusal("unknown_left_out", reason, "; or ".join(hints))
+
+
+def not_ended(state: TableState) -> str:
+    """That the oldest write in flight that may live has not ended; empty without one."""
+    began = oldest_writer(state)
+    return f"the writer that began at {began} has not ended" if began else ""
+
+
+def oldest_writer(state: TableState) -> str | None:
+    """When the oldest write in flight began that may live."""
+    return min((write.requested for write in state.writes_in_flight if write.may_live), default=None)
+
+
+def _writing(state: TableState, writer: str) -> PendingWork:
+    found = next((one for one in state.pending if one.requested == writer), None)
+    return work_of(found) if found else PendingWork(instant=writer, action="deltacommit")

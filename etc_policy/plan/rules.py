@@ -30,7 +30,10 @@ class Moment(Enum):
 
 
 class Damage(IntEnum):
-    """Why nobody knows how far RO is complete; what is said first comes first. A check of verification shows FILES itself."""
+    """Why nobody knows how far RO is complete; what is said first comes first.
+
+    What is FILES fails `check_files` of verification, which shows it; any other is said instead of a verdict.
+    """
 
     NONE = 0
     TIMES = 1

@@ -50,7 +50,7 @@ class Fence:
 
         Raises:
             EngineError: the lease is lost, or another run has completed the compaction.
-            OvertakenError: writers have overtaken its plan.
+            OvertakenError: what writers did since, or a changed schema, forbids it.
 
         """
         self.lease.require_alive(self.job.instant)

@@ -17,7 +17,7 @@ from etc_policy.run.fence import Fence
 from etc_policy.run.file_lock import FileLock
 from etc_policy.run.lock_hold import POLL_SECONDS, LockHold, hold_place, take_between_writes
 from etc_policy.run.ports import Compactor, Job, Lease, TableFiles
-from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_unfit, require_writable
+from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_unfit, require_right_times
 from etc_policy.run.results import TableResult, TableStatus, timed
 from etc_policy.table.formats import count_of, format_duration
 from etc_policy.table.history import Commit
@@ -60,7 +60,7 @@ class Runner:
                 with else_by_hand(self.files, job, spoiled):
                     self._engine(job, lease).withdraw(job)
                 return None
-            require_writable(policy, state, self.clock_ms())
+            require_right_times(policy, state, self.clock_ms())
             try:
                 return self._run(job, Fence(self.reader, self.files, job, lease, state), "resumed", started_ms)
             except OvertakenError as error:

@@ -17,8 +17,7 @@ from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.zones import declared_zone, table_zone
-from etc_policy.plan.builder import clock_skew_ms
-from etc_policy.plan.clock import EngineTime, completes_too_early, engine_disagrees
+from etc_policy.plan.clock import EngineTime, clock_skew_ms, completes_too_early, engine_disagrees
 from etc_policy.run.ports import Job
 from etc_policy.run.table_files import timeline_of
 from etc_policy.storage.open_storage import open_reader

@@ -80,14 +80,14 @@ class Readings(SparkSessions):
 
         A log file's event time is that of its commit; else, if `read_logs` and not `metadata_only`, that of its own blocks; then
         an earlier one counts that a verification has noted beside the table; what is unknown still comes from column statistics
-        with `read_stats`. None of them knows it: the file is compacted.
+        with `read_stats`. Where none knows it, the file is compacted.
         """
         from etc_policy.hudi.table import FileTableReader
 
         reader = FileTableReader(_tables_cache(), self.note_state)
         state = reader.read(self.locate(policy), policy.event_time)
         state = self._with_log_times(policy, state) if read_logs else state
-        state = self._with_apply_state(state)
+        state = self._with_what_is_kept(state)
         return self.with_statistics(policy, state) if read_stats else state
 
     def read_table(
@@ -103,7 +103,7 @@ class Readings(SparkSessions):
         state, history = reader.read_with_history(
             self.locate(policy), policy.event_time, archived=None if archived else 0
         )
-        state = self._with_apply_state(self._with_log_times(policy, state, all_logs=all_logs))
+        state = self._with_what_is_kept(self._with_log_times(policy, state, all_logs=all_logs))
         return state, self._with_read_times(policy, state, history)
 
     def read_whole(self, policy: Policy, *, read_logs: bool = True) -> WholeTable:
@@ -112,7 +112,7 @@ class Readings(SparkSessions):
 
         whole = FileTableReader(seen=self.note_state).read_whole(self.locate(policy), policy.event_time)
         state = self._with_log_times(policy, whole.state) if read_logs else whole.state
-        state = self._with_apply_state(state)
+        state = self._with_what_is_kept(state)
         return whole._replace(state=state, history=self._with_read_times(policy, state, whole.history))
 
     def find_tables(self, location: str) -> Iterator[str | EtcError]:
@@ -157,7 +157,7 @@ class Readings(SparkSessions):
 
         return with_read_times(history, state, policy, self.cache_dir)
 
-    def _with_apply_state(self, state: TableState) -> TableState:
+    def _with_what_is_kept(self, state: TableState) -> TableState:
         """The state with what is kept beside the table: log files have the times that they were found to hold, where earlier."""
         kept = self.apply_states.read(state.base_path)
         return replace(with_true_times(state, kept.misrecorded), apply_state=kept, release=self.release_for(state))

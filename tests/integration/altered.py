@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from etc_policy.hudi.log_times import fill_from_logs
-from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.spark.session import start_spark
 from tests.integration.bench import Bench
 from tests.integration.history import EPOCH_MS, QUICK, WRITER, Write, partition_of, write_history

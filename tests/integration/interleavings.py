@@ -25,7 +25,7 @@ from typing import Any
 
 from etc_policy.api.applying import Applier
 from etc_policy.errors import EtcError
-from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.policy.manifest import EventTime, Policy, Strategy, Verify, VerifyLevel
 from etc_policy.policy.manifest import Writer as WriterFacts
 from etc_policy.run.ports import CommitGate

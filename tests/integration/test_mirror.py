@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.spark import write_stats
 from tests.integration.bench import ORACLE, SECOND, Bench
 from tests.integration.history import HISTORY, QUICK, Views, Write, write_history

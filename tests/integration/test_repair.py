@@ -9,7 +9,7 @@ import time
 import pytest
 
 from etc_policy.errors import EngineError, RetryableError
-from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.plan.repair import RebuildMetadata, SetCompletion
 from etc_policy.report.freshness import table_freshness
 from etc_policy.run.file_lease import FileLease

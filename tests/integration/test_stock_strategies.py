@@ -13,7 +13,7 @@ from pathlib import Path
 import fastavro
 import pytest
 
-from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.schema import Strategy
 from tests.integration.bench import Bench

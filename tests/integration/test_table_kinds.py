@@ -13,7 +13,7 @@ from etc_policy.api.table_apply import TableApply
 from etc_policy.hudi import commits as hudi_commits
 from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
-from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.policy.manifest import EventTime, Verify
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.metadata_checks import COMPACTED, FILES, PROMISE, always_checked

@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.spark.session import start_spark
 from tests.integration.bench import ORACLE, SECOND, Bench
 from tests.integration.history import EPOCH_MS, HISTORY, Views, write_history

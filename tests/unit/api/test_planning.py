@@ -30,7 +30,7 @@ from etc_policy.errors import (
     Where,
     worst,
 )
-from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.plan.model import make_plan
 from etc_policy.plan.rules import RULES, Moment
 from etc_policy.policy.manifest import EventTime, Policy, Strategy, digest

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.plan.cut import Cut, Raised, after_archive, archive_limits, archive_passed, at_a_free_time, find_cut
 from etc_policy.policy.hudi_options import ARCHIVE_LIMITS, WHOLE_NUMBER_OPTIONS
 from etc_policy.table.state import Instant

@@ -7,12 +7,15 @@ import pytest
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.explainer import explain_plan, list_plan
 from etc_policy.plan.model import make_plan
-from etc_policy.plan.rules import RULES, Moment
+from etc_policy.plan.rules import RULES, Damage, Moment
 from etc_policy.policy.manifest import EventTime
 from etc_policy.report.freshness import table_freshness
 from etc_policy.table.completion_times import WrongTime
+from etc_policy.table.history import TableHistory
 from etc_policy.table.state import UnreadableTime
 from etc_policy.table.zone_evidence import ZoneReading
+from etc_policy.verify.evidence import Claim, Evidence
+from etc_policy.verify.metadata_checks import check_files
 from tests.unit.plan import states
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 from tests.unit.plan.states import NOW, STATE, with_instant, with_slice
@@ -63,6 +66,14 @@ def test_nothing_is_said_of_completeness(code):
     assert "RO complete   not known" in text
     assert [word for word in ("until", "next event", "held back", "left alone", "RO has all") if word in text] == []
     assert table_freshness(POLICY, UNKNOWN[code], NOW, NOW).complete_until_ms is None
+
+
+@pytest.mark.parametrize("code", [rule.code for rule in RULES if rule.damage == Damage.FILES])
+def test_what_is_left_to_the_check_of_files_fails_it(code):
+    """Else a verification would pass: it does not say that the table is unknown."""
+    state = UNKNOWN[code]
+    evidence = Evidence(POLICY, state, TableHistory(state.base_path, 9, "UTC"), Claim(0, ""), NOW, None)
+    assert check_files(evidence).status == "fail"
 
 
 @pytest.mark.parametrize("pending", [False, True])
