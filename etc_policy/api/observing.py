@@ -19,6 +19,7 @@ from etc_policy.report.results import TableFreshness
 from etc_policy.report.run_files import RunFiles
 from etc_policy.run.done_store import DoneStore
 from etc_policy.run.results import TableResult
+from etc_policy.table.partitions import done_since_ms
 from etc_policy.table.state import TableState
 from etc_policy.wiring import Environment, clock_ms
 
@@ -72,7 +73,7 @@ def partitions_of(
         return found
     reopened = record.reopened
     counted = tuple(replace(one, reopened=reopened.get(one.partition, 0)) for one in found.partitions.partitions)
-    unsent = {action: len(record.to_send(action)) for action in policy.done.actions}
+    unsent = {action: len(record.to_send(action, done_since_ms(policy))) for action in policy.done.actions}
     partitions = found.partitions.model_copy(update={"partitions": counted, "unsent": unsent})
     return found.model_copy(update={"partitions": partitions})
 

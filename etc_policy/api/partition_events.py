@@ -14,6 +14,7 @@ from etc_policy.run.results import SentEvents
 from etc_policy.run.sending import NotSentError
 from etc_policy.table.done import after_reading, reaches_back
 from etc_policy.table.formats import count_of
+from etc_policy.table.partitions import done_since_ms
 from etc_policy.wiring import Environment, clock_ms
 
 
@@ -43,7 +44,7 @@ def send_partition_events(environment: Environment, policy: Policy, now_ms: int)
         environment.property_store().write_partition(table, partition, properties)
 
     actions = actions_of(policy, store.files, environment.project_dir, put)
-    if not any(record.to_send(action.name) for action in actions):
+    if not any(record.to_send(action.name, done_since_ms(policy)) for action in actions):
         return SentEvents()
     return _send(policy, store, actions)
 
@@ -55,7 +56,7 @@ def _send(policy: Policy, store: DoneStore, actions: tuple[Action, ...]) -> Sent
     with store.send_lock() as renew:
         for action in actions:
             waiting = set[str]()  # partitions of which something was not sent: what follows there comes after it
-            events = store.read().to_send(action.name)
+            events = store.read().to_send(action.name, done_since_ms(policy))
             for number, event in enumerate(events):
                 if event.partition in waiting:
                     continue

@@ -258,6 +258,11 @@ def partitions_can_close(policy: DeclaredPolicy) -> Iterator[Issue]:
             "`done.proof: data` needs `partition_time`: rows are compared up to a time, and a quiet partition has none"
         )
         yield Issue(Code.NEVER_CLOSES, message, policy.where("done", "proof"), "set it to `logs`")
+    since = declared.done.since if declared.done is not None else None
+    if since is not None and fault is None and (timed is None or timed.clock.span(since) is None):
+        message = f"`done.since: {since}` is not the path of a partition as `partition_time` reads it"
+        hint = "give the first partition of which events are sent, such as `dt=2026-01-01`"
+        yield Issue(Code.NEVER_CLOSES, message, policy.where("done", "since"), hint)
     if declared.strategy.on_close and timed is None:
         message = "`strategy.on_close` needs `partition_time`, which says when a partition closes"
         hint = "for example `partition_time: {from: dt=%Y-%m-%d}`"

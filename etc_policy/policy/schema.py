@@ -216,6 +216,11 @@ class Done(Declared):
         "for `data` the rows of the partitions that are to be done are compared.",
         examples=["logs"],
     )
+    since: Text | None = Field(
+        None,
+        description="The path of a partition: events are sent of it and of later ones, and no rows of earlier ones are compared.",
+        examples=["dt=2026-01-01"],
+    )
     success_file: FileName | None = Field(
         None,
         description="Name of a file that is put into a partition when it is done, and taken away when late data reach it.",

@@ -57,6 +57,11 @@ class PartitionRecord(Frozen):
         """The last event."""
         return self.events[-1]
 
+    def is_passed_over(self, action: str, since_ms: int | None) -> bool:
+        """Whether the partition begins before the first one of which the action is sent events."""
+        is_before = since_ms is not None and self.last.begins_ms is not None and self.last.begins_ms < since_ms
+        return is_before and action not in self.sent and action not in self.begun
+
     def to_send(self, action: str) -> tuple[DoneEvent, ...]:
         """What is still to be sent to the action, in order.
 
@@ -87,9 +92,13 @@ class DoneRecord(Frozen):
         """How often late data reached each partition that was done, where they did."""
         return {name: one.reopened for name, one in self.partitions.items() if one.reopened}
 
-    def to_send(self, action: str) -> list[DoneEvent]:
-        """What is still to be sent to the action, the oldest first; that of one partition together, in order."""
-        found = [events for one in self.partitions.values() if (events := one.to_send(action))]
+    def to_send(self, action: str, since_ms: int | None = None) -> list[DoneEvent]:
+        """What is still to be sent to the action, the oldest first; that of one partition together, in order.
+
+        With `since_ms` only of partitions that begin then or later, and of those of which the action was sent something.
+        """
+        wanted = (one for one in self.partitions.values() if not one.is_passed_over(action, since_ms))
+        found = [events for one in wanted if (events := one.to_send(action))]
         found.sort(key=lambda events: (events[0].found_at_ms, events[0].ends_ms or 0, events[0].partition))
         return list(chain.from_iterable(found))
 

@@ -113,6 +113,14 @@ def rows_key(policy: Policy, ends_ms: int, slices: Iterable[FileSlice]) -> str:
     return digest([policy.event_time.model_dump(mode="json"), ends_ms, sorted(files, key=str)])
 
 
+def done_since_ms(policy: Policy) -> int | None:
+    """When the first partition begins of which events are sent and rows compared (epoch ms); None where these are all."""
+    if policy.done is None or policy.done.since is None or policy.partition_time is None:
+        return None
+    span = policy.partition_time.clock.span(policy.done.since)
+    return span.begins_ms if span else None
+
+
 def lacks_before(slices: Iterable[FileSlice], ends_ms: int) -> bool:
     """Whether RO may lack an event before a time: a log file holds one, or nobody knows."""
     times = (log_file.min_event_time_ms for one in slices for log_file in one.log_files)
@@ -146,7 +154,7 @@ class _Judge:
         self._clock = policy.partition_time.clock if policy.partition_time else None
         latest_ms = complete_until_ms(None, now_ms, policy.data_latency_ms)
         self._limit_ms = latest_ms if limit_ms is None else min(latest_ms, limit_ms)
-        self._proofs, self._wanted = proofs, (policy.done.proof if policy.done else None) or "metadata"
+        self._proofs, self._since_ms = proofs, done_since_ms(policy)
         self._compared = state.apply_state.compared
         # what a compaction made was written before its instant, and what a writer made until its commit completed
         self._written = {
@@ -204,8 +212,13 @@ class _Judge:
             closed = is_closed(span.ends_ms, self._now_ms, self._policy.data_latency_ms)
         else:
             return None
-        is_proven = proof is not None and Level[proof] >= Level[self._wanted]
+        is_proven = proof is not None and Level[proof] >= Level[self._wanted(span)]
         return ("done" if is_proven else "closed") if closed else "open"
+
+    def _wanted(self, span: Span | None) -> VerifyLevel:
+        """The proof without which a partition is not done."""
+        is_before = span is not None and self._since_ms is not None and span.begins_ms < self._since_ms
+        return "metadata" if is_before or self._policy.done is None else self._policy.done.proof
 
     def _last_write_ms(self, slices: Iterable[FileSlice]) -> int:
         """The last completion of what is in the slices; a base file of which no commit is known counts by its instant."""

@@ -92,6 +92,34 @@ def compact(table):
     table.compaction(at("11:45:00"), at("11:45:05"), base("f10", partition=TEN, merged=1))
 
 
+class TestSince:
+    """Partitions from before that are not sent, unless their first event was."""
+
+    ELEVEN = '{success_file: _SUCCESS, since: "h=2026-01-01-11"}'
+
+    def test_earlier_ones_are_passed_over(self, run, orders):
+        assert run(self.ELEVEN) == (0, 0)
+        assert run(self.ELEVEN, "13:00:00") == (1, 0)
+        assert [path.parent.name for path in orders.base.glob("h=*/_SUCCESS")] == [ELEVEN]
+
+    def test_also_by_an_action_that_is_new(self, run, orders, tmp_path):
+        run("{success_file: _SUCCESS}")
+        both = f'{{success_file: _SUCCESS, command: [touch, {tmp_path}/run], since: "h=2026-01-01-11"}}'
+        assert run(both) == (0, 0)
+        assert not (tmp_path / "run").exists()
+
+    def test_what_was_sent_is_taken_back_all_the_same(self, run, orders):
+        run("{success_file: _SUCCESS}")
+        be_late(orders)
+        assert run(self.ELEVEN) == (0, 1)
+
+    def test_they_do_not_count_as_unsent(self, run, orders, tmp_path):
+        run(self.ELEVEN)
+        with Project(tmp_path) as project:
+            (table,) = project.freshness(at=epoch_ms("12:00:00"), partitions=["*"]).tables
+        assert table.partitions.unsent == {"success_file": 0}
+
+
 class TestSuccessFile:
     DONE = "{success_file: _SUCCESS}"
 

@@ -116,6 +116,15 @@ def test_of_another_partition_nothing_is_compared_again(tmp_path, verifier, send
     assert (sent.done, [list(one) for one in verifier.asked]) == (1, [[TEN], [NINE]])
 
 
+def test_earlier_ones_are_done_without_it(tmp_path, verifier, send, orders):
+    policy = tmp_path / "policies" / "a.yml"
+    policy.write_text(policy.read_text().replace("proof: data", f"proof: data, since: {ELEVEN}"))
+    orders.compaction(at("11:50:00"), at("11:50:05"), base("f9", partition=NINE, merged=1))
+    _, sent = send()
+    assert (sent.done, verifier.requests) == (0, [])
+    assert (status(tmp_path, NINE), status(tmp_path, TEN)) == (("done", "metadata"), ("done", "metadata"))
+
+
 def test_rows_that_differ_put_the_table_in_doubt(tmp_path, verifier, send, orders):
     promise = {THRESHOLD: str(epoch_ms("11:00:00")), PLAN_ID: "one", SEEN_UNTIL: at("11:40:00")}
     orders.compaction(at("11:50:00"), at("11:50:05"), base("f9", partition=NINE, merged=1), extra=promise)

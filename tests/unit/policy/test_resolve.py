@@ -22,7 +22,7 @@ policies:
     event_time_column: {column: placed_at, format: "yyyy-MM-dd'T'HH:mm", trust_commit_metadata: false, max_ahead: 2d}
     data_latency: PT1H
     partition_time: {from: "dt=%Y-%m-%d", length: 2d, zone: Asia/Tokyo}
-    done: {proof: logs, success_file: _SUCCESS, on_late: report, partition_property: lake.o_ro,
+    done: {proof: logs, since: dt=2026-01-01, success_file: _SUCCESS, on_late: report, partition_property: lake.o_ro,
       command: [./tell.sh, now], timeout: 5s, http: {url: "https://example.com/etc", secret_headers: {Authorization: TOKEN}}}
     log_file_max_size: 128 MiB
     strategy: {type: event_time, granularity: log_file, partitions: ["eu*", "2026-01..2026-02"], max_io: 1 GiB, every: 15m,
@@ -131,6 +131,7 @@ def test_every_key_reaches_the_manifest(read):
         "partition_idle_ms": None,
         "done": {
             "proof": "logs",
+            "since": "dt=2026-01-01",
             "success_file": "_SUCCESS",
             "on_late": "report",
             "command": ("./tell.sh", "now"),
