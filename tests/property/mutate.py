@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
-from etc_policy.plan import builder, cut, planning_context, rules, skipped_slices
+from etc_policy.plan import builder, clock, cut, planning_context, rules, skipped_slices
 from etc_policy.table import instants, watermark
 from tests.property.histories import broken_promise, histories
 
@@ -136,7 +136,7 @@ MUTATIONS: dict[str, Broken] = {
     "C at no other instant's time": without_guard("at_a_free_time"),
     "C at no instant's time of the MDT": with_facts(metadata_instants=frozenset()),
     "instants are times, not numbers": numbers_not_times,
-    "clock-skew bound": replaced(builder, "MAX_CLOCK_SKEW_MS", 0),
+    "clock-skew bound": replaced(clock, "MAX_CLOCK_SKEW_MS", 0),
     "clock in the table's zone": replaced(builder, "instant_from_ms", lambda ms, _: real_zone(ms, ZoneInfo("UTC"))),
     "refusal while a service is pending": without_rule("pending_service"),
     "refusal where the last write hides the schema": without_rule("schema_hidden"),
