@@ -7,8 +7,8 @@ map of footers, and the length once more.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 MAGIC = b"#HUDI#"
@@ -16,7 +16,7 @@ FORMAT_VERSION = 1
 #: Kinds of blocks, by the ordinals of Hudi's enum.
 COMMAND, DELETE, CORRUPT, AVRO_DATA, HFILE_DATA, PARQUET_DATA, CDC_DATA = range(7)
 #: Keys of the headers that count here, by the ordinals of Hudi's enum.
-SCHEMA, IS_PARTIAL = 2, 7
+INSTANT, SCHEMA, RECORD_POSITIONS, IS_PARTIAL, POSITIONS_BASE_INSTANT = 0, 2, 5, 7, 8
 
 #: Hudi ends a block at 256 MiB unless told otherwise; larger ones are not held in memory.
 MAX_BLOCK_BYTES = 300 << 20
@@ -38,6 +38,7 @@ class Block:
     kind: int
     header: Mapping[int, bytes]
     content: memoryview
+    footer: Mapping[int, bytes] = field(default_factory=dict)
 
 
 def read_blocks(stream: BinaryIO, size: int) -> Iterator[Block]:
@@ -68,10 +69,24 @@ def _parse_block(body: memoryview) -> Block:
     start, at = at + _LONG.size, at + _LONG.size + length
     if length < 0 or at > len(body):
         raise BadLogFile("content beyond the end of its block")
-    _, end = _parse_map(body, at)
+    footer, end = _parse_map(body, at)
     if end + _LONG.size != len(body) or _LONG.unpack_from(body, end)[0] != len(body) + len(MAGIC):
         raise BadLogFile("the block's two lengths differ")
-    return Block(kind, header, body[start:at])
+    return Block(kind, header, body[start:at], footer)
+
+
+def encode_block(
+    kind: int, header: Mapping[int, bytes], parts: Iterable[bytes | memoryview]
+) -> Iterator[bytes | memoryview]:
+    """The bytes of a block without a footer whose content is in parts, which are not copied."""
+    content = tuple(parts)
+    pairs = b"".join(_PAIR.pack(key, len(value)) + value for key, value in header.items())
+    size = sum(map(len, content))
+    head = _PAIR.pack(FORMAT_VERSION, kind) + _INT.pack(len(header)) + pairs + _LONG.pack(size)
+    length = len(head) + size + _INT.size + _LONG.size
+    yield _HEAD.pack(MAGIC, length) + head
+    yield from content
+    yield _INT.pack(0) + _LONG.pack(len(MAGIC) + length)
 
 
 def _parse_map(body: memoryview, at: int) -> tuple[dict[int, bytes], int]:

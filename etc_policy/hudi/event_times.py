@@ -153,7 +153,7 @@ def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
     if block.header.get(log_blocks.IS_PARTIAL, b"false").lower() != b"false":
         raise UnknownTimes("a partial update")
     if block.kind == log_blocks.AVRO_DATA:
-        return _avro_times(block, wanted)
+        return avro_times(block, wanted)
     if block.kind == log_blocks.PARQUET_DATA:
         return _parquet_times(block, wanted)
     raise UnknownTimes(f"{_KINDS.get(block.kind, 'unknown')} blocks, which are not read")
@@ -186,7 +186,7 @@ def _column_of(schema_text: bytes, wanted: TimesWanted) -> _Column:
         path=path,
         kind=kind,
         time_of=time_reader(kind, wanted.event_time),
-        schemas=record_schemas(_without_logical_types(schema), path[0]),
+        schemas=record_schemas(without_logical_types(schema), path[0]),
         is_plain_text=kind == "text" and wanted.event_time.format is None,
     )
 
@@ -202,14 +202,21 @@ def _type_name(avro_type: Any) -> str:
     return str(logical or stored) if stored in ("int", "long", "string") else "?"
 
 
-def _without_logical_types(schema: Any) -> Any:
+def without_logical_types(schema: Any) -> Any:
     """The schema whose values come as they are stored: integers, not dates of limited range."""
     if isinstance(schema, dict):
-        return {key: _without_logical_types(value) for key, value in schema.items() if key != "logicalType"}
-    return [_without_logical_types(part) for part in schema] if isinstance(schema, list) else schema
+        return {key: without_logical_types(value) for key, value in schema.items() if key != "logicalType"}
+    return [without_logical_types(part) for part in schema] if isinstance(schema, list) else schema
 
 
-def _avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
+def avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
+    """The event time of each row of an Avro data block in order, None for a row that has none.
+
+    Raises:
+        UnknownTimes: a value is not a time, or the block cannot be read as one of these records.
+        BadLogFile: its lengths do not add up.
+
+    """
     column = _column_of(block.header[log_blocks.SCHEMA], wanted)
     version, count = _PAIR.unpack_from(block.content)
     if version not in _CONTENT_VERSIONS:

@@ -1,0 +1,142 @@
+"""Splits a log file by event time: the rows at or before T into one, the later ones into another (facts: split-blocks).
+
+Rows are copied byte by byte and one block is in memory at a time. Whatever is not sure to be read alike by Hudi is refused:
+nothing is known of it, so nobody may take it apart.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, BinaryIO
+
+from etc_policy.hudi import blocks as log_blocks
+from etc_policy.hudi.avro_records import RecordSchemas, record_schemas, records_of
+from etc_policy.hudi.blocks import BadLogFile, Block, encode_block, read_blocks
+from etc_policy.hudi.event_times import TimesWanted, UnknownTimes, avro_times, without_logical_types
+from etc_policy.hudi.values import load_json
+
+#: A larger log file is not one that Hudi writes: offsets in it do not fit an int of Java.
+MAX_LOG_BYTES = 2 << 30
+_KINDS = {
+    log_blocks.COMMAND: "command",
+    log_blocks.DELETE: "delete",
+    log_blocks.CORRUPT: "corrupt",
+    log_blocks.HFILE_DATA: "HFile",
+    log_blocks.PARQUET_DATA: "Parquet",
+    log_blocks.CDC_DATA: "change data capture",
+}
+#: Places of records in a base file: rows are missing in a part, and the part's base file is another one.
+_POSITIONS = (log_blocks.RECORD_POSITIONS, log_blocks.POSITIONS_BASE_INSTANT)
+#: Any other header, such as that of a log compaction, changes how a block is read.
+_KNOWN_HEADERS = frozenset({log_blocks.INSTANT, log_blocks.SCHEMA, log_blocks.IS_PARTIAL, *_POSITIONS})
+_DELETED = "_hoodie_is_deleted"
+_PAIR, _LENGTH = struct.Struct(">ii"), struct.Struct(">i")
+
+
+class NotSplittable(Exception):  # noqa: N818 - an answer, not a failure
+    """The log file cannot be split; the reason is in the message, as a clause."""
+
+
+@dataclass(slots=True)
+class Part:
+    """One side of a split: where its blocks are written, and how many rows and bytes they hold."""
+
+    stream: BinaryIO
+    rows: int = 0
+    size_bytes: int = 0
+
+
+def split_log_file(
+    stream: BinaryIO, size: int, wanted: TimesWanted, threshold_ms: int, early: Part, late: Part
+) -> None:
+    """Append the rows of a log file of `size` bytes at or before T to `early` and the others to `late`, in their order.
+
+    Headers are kept but for the places of records. A block without a row of a side is not written there.
+
+    Raises:
+        NotSplittable: it holds deletes, partial updates, a row without an event time, or what is not Avro data of a known form.
+        OSError: it cannot be read, or a part not be written.
+
+    """
+    if size > MAX_LOG_BYTES:
+        raise NotSplittable(f"it is larger than {MAX_LOG_BYTES >> 30} GiB")
+    try:
+        for block in read_blocks(stream, size):
+            _require_plain(block)
+            _split_block(block, wanted, threshold_ms, early, late)
+    except (OSError, NotSplittable):
+        raise
+    except UnknownTimes as why:
+        raise NotSplittable(f"it holds {why}") from why
+    except BadLogFile as why:
+        raise NotSplittable(f"it is damaged: {why}") from why
+    except Exception as why:  # whatever a decoder raises over bytes that are not what they should be
+        raise NotSplittable("it is damaged: a block that cannot be decoded") from why
+
+
+def _require_plain(block: Block) -> None:
+    """Return for an Avro data block of whole rows of which all is known."""
+    if block.kind != log_blocks.AVRO_DATA:
+        raise NotSplittable(f"it holds a {_KINDS.get(block.kind, 'unknown')} block")
+    if block.header.get(log_blocks.IS_PARTIAL, b"false").lower() != b"false":
+        raise NotSplittable("it holds a partial update")
+    others = block.header.keys() - _KNOWN_HEADERS
+    if others or block.footer:
+        what = f"header {min(others)}" if others else "footer"
+        raise NotSplittable(f"a block of it has a {what}, which is not known")
+    if log_blocks.SCHEMA not in block.header or log_blocks.INSTANT not in block.header:
+        raise NotSplittable("a block of it lacks its schema or its instant")
+    if any(_is_deleted(block)):
+        raise NotSplittable("it holds a deleted row")
+
+
+def _is_deleted(block: Block) -> Iterator[bool]:
+    """Of each row whether it is marked as deleted; nothing where the schema has no such mark."""
+    schemas = _delete_mark(block.header[log_blocks.SCHEMA])
+    if schemas is None:
+        return iter(())
+    _, count = _PAIR.unpack_from(block.content)
+    return (bool(row[_DELETED]) for row in records_of(block.content[_PAIR.size :], count, schemas))
+
+
+@lru_cache(maxsize=16)
+def _delete_mark(schema_text: bytes) -> RecordSchemas | None:
+    schema: Any = without_logical_types(load_json(schema_text))
+    has_mark = any(field["name"] == _DELETED for field in schema["fields"])
+    return record_schemas(schema, _DELETED) if has_mark else None
+
+
+def _split_block(block: Block, wanted: TimesWanted, threshold_ms: int, early: Part, late: Part) -> None:
+    version, count = _PAIR.unpack_from(block.content)
+    header = {key: value for key, value in block.header.items() if key not in _POSITIONS}
+    sides: tuple[list[memoryview], list[memoryview]] = ([], [])
+    rows = [0, 0]
+    for is_late, piece, number in _runs(block, wanted, threshold_ms):
+        sides[is_late].append(piece)
+        rows[is_late] += number
+    if sum(rows) != count:
+        raise BadLogFile("another number of rows than its header says")
+    for part, content, number in zip((early, late), sides, rows, strict=True):
+        if number:
+            for written in encode_block(block.kind, header, (_PAIR.pack(version, number), *content)):
+                part.stream.write(written)
+                part.size_bytes += len(written)
+            part.rows += number
+
+
+def _runs(block: Block, wanted: TimesWanted, threshold_ms: int) -> Iterator[tuple[bool, memoryview, int]]:
+    """(whether they are later than T, their bytes, how many) of neighbouring rows of one side."""
+    content, start, at, number, side = block.content, _PAIR.size, _PAIR.size, 0, False
+    for time_ms in avro_times(block, wanted):
+        if time_ms is None:
+            raise NotSplittable("it holds a row without an event time")
+        if (is_late := time_ms > threshold_ms) is not side and number:
+            yield side, content[start:at], number
+            start, number = at, 0
+        side, number = is_late, number + 1
+        at += _LENGTH.size + _LENGTH.unpack_from(content, at)[0]
+    if number:
+        yield side, content[start:at], number
