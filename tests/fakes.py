@@ -9,7 +9,8 @@ from types import TracebackType
 
 from etc_policy.errors import EngineError, RetryableError, TableError
 from etc_policy.plan.commit_metadata import compaction_record
-from etc_policy.plan.model import Operation
+from etc_policy.plan.model import Operation, SplitSlice
+from etc_policy.plan.split import SPLIT, split_text
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.run.ports import CommitGate, Job, Lease
 from etc_policy.run.runner import Runner
@@ -23,7 +24,7 @@ class MemoryTable:
     """A table as its ports see it. Publishing, running and withdrawing change its state as Hudi would.
 
     `changes` are done to the state at its next readings, one each: what others do meanwhile. `cut_off` is a published plan
-    whose commit has an empty file.
+    whose commit has an empty file. `unsplittable` says why no log file can be split by record.
     """
 
     state: TableState
@@ -36,6 +37,8 @@ class MemoryTable:
     cut_off: str | None = None
     altered: str | None = None
     mark: str | None = None
+    unsplittable: str | None = None
+    left_split: bool = False
 
     def runner(self, lease: Callable[[str], Lease] | None = None, compactor: MemoryCompactor | None = None) -> Runner:
         """A runner over this table."""
@@ -102,6 +105,23 @@ class MemoryFiles:
     def remove_orphans(self, state: TableState) -> None:
         self.table.calls.append("remove orphans")
         self.table.state = replace(self.table.state, orphans=())
+
+    def split(self, job: Job, state: TableState) -> Job:
+        self.table.calls.append("split")
+        if self.table.unsplittable:
+            raise EngineError("ETC323", self.table.unsplittable)
+        made = SplitSlice(inputs=(), remainder_bytes=7)
+        operations = tuple(one.model_copy(update={"split": made}) for one in job.operations)
+        return replace(job, operations=operations, extra_metadata={**job.extra_metadata, SPLIT: split_text(operations)})
+
+    def has_left_split(self, base_path: str) -> bool:
+        return self.table.left_split
+
+    def discard_left(self, base_path: str) -> None:
+        self.table.left_split = False
+
+    def discard_split(self, job: Job) -> None:
+        self.table.calls.append("discard")
 
     def writes_in_flight(self, base_path: str) -> frozenset[str]:
         return frozenset(write.requested for write in self.table.state.writes_in_flight if write.may_live)

@@ -397,10 +397,15 @@ class Code(StrEnum):
     NOT_IN_COMMIT = ("ETC320", _NOTHING_LOST, "A compaction was committed without its carried log files",
         "A stock compaction has carried out a plan of etc on a table of version 6, without recording the log files that "
         "stay. Readers that use the metadata table miss their rows. Stop all writers and cleaning, see "
-        "docs/how-to/table-version-6.md, and switch the writers' own compaction off.")
+        "docs/how-to/table-version-6.md, and switch the writers' own compaction off. The same can happen to a plan with "
+        "`granularity: record`: its rows after T are in log files that the commit does not name.")
     CANNOT_CARRY = ("ETC321", _NOTHING_LOST, "This bundle of Hudi cannot commit carried log files",
-        "Committing carried log files was measured with Hudi 1.2.0 and 0.15.0 alone. Name one of these bundles in the "
-        "target, or set `granularity: file_slice`.")
+        "Committing carried log files was measured with Hudi 1.2.0 and 0.15.0 alone, and splitting by record with 1.2.0. Name "
+        "one of these bundles in the target, or set `granularity: file_slice`.")
+    NOT_SPLIT = ("ETC323", _NOTHING_LOST, "A log file cannot be split by record",
+        "With `granularity: record` each log file that is compacted is read, and its rows after T are put aside. Only blocks "
+        "of whole rows in Avro are split: other formats, partial updates, deletes that the commit does not count, rows without "
+        "an event time and damaged files are refused before anything is published. Set `granularity: log_file` for this table.")
     UNFIT_BUNDLE = ("ETC322", _NOTHING_LOST, "This bundle of Hudi is not known to merge rows as the table's readers do",
         "Releases of Hudi merge the rows of a key in different ways, by payload, merge mode and table version. A compaction "
         "by another release than that of the readers changes rows for good, and no comparison of both views shows it. What "

@@ -16,6 +16,7 @@ from etc_policy.hudi.values import pairs_of
 from etc_policy.hudi.zones import table_zone
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.commit_metadata import compaction_record
+from etc_policy.plan.split import remainders_in
 from etc_policy.storage.port import TableReader
 from etc_policy.table.history import WITHDRAWN, WRITES, Commit, GroupWrite, TableHistory
 from etc_policy.table.state import CompactionRecord, GroupKey
@@ -122,24 +123,26 @@ class OwnCompactions(NamedTuple):
     growth: WriteGrowth | None
 
 
-def compactions_before_8(timeline: Timeline, writes: Iterable[CompletedWrite]) -> CompletedCompactions:
-    """What matters of them before table version 8, where a plan is only right if its carried log files are recorded."""
+def compactions_by_whom(timeline: Timeline, writes: Iterable[CompletedWrite]) -> CompletedCompactions:
+    """What matters where etc adds log files to slices: a plan of that is only right if its commit records them."""
     foreign = uncarried = None
-    for write in sorted(writes, key=lambda one: one.requested) if timeline.layout < 2 else ():
+    for write in sorted(writes, key=lambda one: one.requested):
         has_plan = plan_file_of(timeline.files[write.requested]) is not None
         if write.action != "commit" or not (has_plan or write.metadata.operation == "COMPACT"):
             continue  # a `commit` may also be a bulk insert (facts: bulk-insert-commit)
         if write.record is None:
-            foreign = write.requested
-        elif not _records_carried(write):
+            foreign = foreign if WITHDRAWN in write.metadata.extra else write.requested
+        elif not _records_added(write):
             uncarried = write.requested
     return CompletedCompactions(foreign, uncarried)
 
 
-def _records_carried(write: CompletedWrite) -> bool:
+def _records_added(write: CompletedWrite) -> bool:
+    """Whether a commit records the log files that its plan carries, or has split off."""
+    carried = ((group, one.name) for group, files in carried_in(write.extra).items() for one in files)
+    added = [*carried, *remainders_in(write.extra)]
     stats = write.metadata.stats
-    recorded = set(zip(stats.groups, stats.file_names, strict=True))
-    return all((group, one.name) in recorded for group, files in carried_in(write.extra).items() for one in files)
+    return not added or set(zip(stats.groups, stats.file_names, strict=True)).issuperset(added)
 
 
 def plan_extra(timeline: Timeline, requested: str) -> dict[str, str] | None:

@@ -143,7 +143,7 @@ def _with_time(state: TableState, policy: Policy, log_file: LogFile, times: LogT
     if log_file.min_event_time_ms is not None:
         return log_file
     if times.min_ms is not None and not times.has_nulls and not state.updates_in_part:
-        return log_file._replace(min_event_time_ms=times.min_ms)
+        return log_file._replace(min_event_time_ms=times.min_ms, max_event_time_ms=times.max_ms)
     seen = [one for one in (times.seen_ms, log_file.seen_event_time_ms) if one is not None]
     found_deletes = log_file.has_deletes and not state.updates_in_part and _only_deletes_lack_times(times)
     is_deletes = log_file.unknown_is_deletes or found_deletes

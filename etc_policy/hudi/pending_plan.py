@@ -16,6 +16,7 @@ from etc_policy.hudi.layout import parse_data_file
 from etc_policy.hudi.timeline import Timeline
 from etc_policy.hudi.values import list_of, mapping_of
 from etc_policy.hudi.writers import announced_by, marker_files
+from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.model import CarriedFile, Operation
 from etc_policy.storage.open_storage import is_remote, local_path
 from etc_policy.storage.safe_files import parts_of
@@ -45,6 +46,8 @@ def _foreign(timeline: Timeline, instant: str, operations: tuple[Operation, ...]
         found = _malformed(operation)
         if operation.carried and timeline.layout > 1:
             found = f"carried log files of file group `{operation.file_id}`, which only table version 6 needs"
+        if found is None and operation.remainder is not None:
+            found = _malformed_remainder(operation, instant)
         if found is None and any(not _is_carried(one, operation, instant) for one in operation.carried):
             found = f"carried log files of file group `{operation.file_id}`"
         if found is not None:
@@ -72,6 +75,13 @@ def _malformed(operation: Operation) -> str | None:
         if parsed is None or (parsed.file_id, parsed.is_log) != (operation.file_id, is_log) or "\0" in name:
             return f"file `{name}`"
     return None
+
+
+def _malformed_remainder(operation: Operation, instant: str) -> str | None:
+    """What of a split is not as etc makes it; which files are merged follows from the rest."""
+    name = parse_data_file(operation.remainder or "")
+    is_own = name is not None and (name.file_id, name.instant) == (operation.file_id, instant)
+    return None if is_own and is_carried_name(operation.remainder or "") else f"log file `{operation.remainder}`"
 
 
 def _is_carried(carried: CarriedFile, operation: Operation, instant: str) -> bool:

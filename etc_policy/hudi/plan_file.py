@@ -13,6 +13,7 @@ from typing import Any
 from etc_policy.hudi.values import list_of, mapping_of, pairs_of, size_of, text_of, unknown_form
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.model import CarriedFile, Operation
+from etc_policy.plan.split import merged_paths, with_split
 
 _PLAN_VERSION = 2
 _MEBIBYTE = 1024 * 1024
@@ -66,14 +67,14 @@ def decode_operations(plan: Mapping[str, Any]) -> tuple[Operation, ...]:
     """The operations of a plan file; sizes that it does not record are zero, of those that remain it has the carried ones.
 
     Raises:
-        ValueError: what it carries has another form, or is of no operation.
+        ValueError: what it carries or splits has another form, or is of no operation.
 
     """
     carried = carried_in(pairs_of(plan))
     found = tuple(_decoded(entry, mapping_of(entry["metrics"])) for entry in _operations(plan))
     if not carried.keys() <= {one.group for one in found}:
         raise ValueError("the plan carries log files of a file group that it does not compact")
-    return tuple(_with_carried(one, carried.get(one.group, ())) for one in found)
+    return with_split((_with_carried(one, carried.get(one.group, ())) for one in found), pairs_of(plan))
 
 
 def expected_bytes(plan: Mapping[str, Any]) -> int | None:
@@ -130,7 +131,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
     read, written = operation.bytes_read / _MEBIBYTE, operation.bytes_written_estimate / _MEBIBYTE
     return {
         "baseInstantTime": operation.base_instant,
-        "deltaFilePaths": list(operation.log_files_compacted),
+        "deltaFilePaths": list(merged_paths(operation)),
         "dataFilePath": operation.base_file,
         "fileId": operation.file_id,
         "partitionPath": operation.partition,

@@ -17,6 +17,7 @@ from etc_policy.hudi.table_commits import TableCommits
 from etc_policy.hudi.timeline import Timeline
 from etc_policy.hudi.values import text_of, time_of
 from etc_policy.plan.carry import is_carried_name
+from etc_policy.plan.split import SPLIT
 from etc_policy.storage.port import Tree
 from etc_policy.table.history import GroupWrite, is_of_column
 from etc_policy.table.state import FileSlice, GroupKey, LogFile, path_below
@@ -122,6 +123,7 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
             rows_since=repeat(None),
             impossible_ms=repeat(None),
             null_rows=repeat(0),
+            max_event_time_ms=stats.max_event_times_ms or repeat(None),
         )
         for group, log_file in zip(stats.groups, logs, strict=True):
             self[group].logs.append(log_file)
@@ -386,17 +388,16 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> Lates
         facts = CommitWrites({**commits.metadata, **archived}, completions, commits.trust)
     groups.add(rest, (*recorded, *then), facts)
     orphans = tuple(_orphans_in(listed, timeline, completion))
-    slices = groups.slices()
-    if timeline.layout < 2:
-        records = (one.record for one in commits.completed if one.record is not None)
-        thresholds = {one.instant: one.threshold_ms for one in records if is_of_column(commits.event_time, one)}
-        slices = tuple(_bounded_by_plan(one, thresholds) for one in slices)
+    own = (one for one in commits.completed if timeline.layout < 2 or SPLIT in one.metadata.extra)
+    records = (one.record for one in own if one.record is not None)
+    thresholds = {one.instant: one.threshold_ms for one in records if is_of_column(commits.event_time, one)}
+    slices = tuple(_bounded_by_plan(one, thresholds) for one in groups.slices())
     missing = (*groups.missing(recorded), *marks_lost(beside, then, timeline.replaced))
     return LatestSlices(slices, missing, orphans, unseen, *groups.twins())
 
 
 def _bounded_by_plan(file_slice: FileSlice, thresholds: Mapping[str, int]) -> FileSlice:
-    """The slice, whose carried log files hold nothing up to the threshold of the compaction that carried them: so its plan knew.
+    """The slice, whose carried log files hold nothing up to the threshold of the compaction that made them: so its plan knew.
 
     When their rows came their names do not show, so that the promise on latency bounds nothing.
     """
@@ -426,9 +427,9 @@ def _unseen_in(listed: Listing, commits: TableCommits) -> Iterator[str]:
 
 
 def _orphans_in(listed: Listing, timeline: Timeline, completion: Callable[[str], str | None]) -> Iterator[str]:
-    """Paths of carried log files (table version 6) whose compaction neither completed nor is pending."""
-    for partition, files in listed.items() if timeline.layout < 2 else ():
-        for file_name in filter(is_carried_name, sorted(files)):
+    """Paths of carried log files, and of rows that were split off, whose compaction neither completed nor is pending."""
+    for partition, files in listed.items():
+        for file_name in filter(is_carried_name, sorted(name for name in files if ".log.0_" in name)):
             name = parse_data_file(file_name)
             if name and name.instant not in timeline.files and completion(name.instant) is None:
                 yield path_below(partition, file_name)

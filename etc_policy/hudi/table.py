@@ -9,7 +9,7 @@ from etc_policy.hudi.commits import CommitFacts, KeptFacts
 from etc_policy.hudi.completion_times import metadata_timeline, read_wrong_times
 from etc_policy.hudi.history import (
     MAX_ARCHIVED,
-    compactions_before_8,
+    compactions_by_whom,
     completed_write,
     own_compactions,
     own_pending,
@@ -23,6 +23,7 @@ from etc_policy.hudi.properties import (
     merging_of,
     metadata_partitions,
     names_in,
+    ordering_fields,
     read_properties,
     updates_in_part,
 )
@@ -133,7 +134,7 @@ def _state(commits: TableCommits) -> TableState:
     slices, missing_files, orphans, unseen_files, unclear_files, stray_files = latest_slices(commits)
     timeline.expect(_read_besides_writes(timeline))
     zone, instants = read_zone(properties, timeline), with_schemas(timeline)
-    compactions, own = compactions_before_8(timeline, commits.completed), own_compactions(commits.completed)
+    compactions, own = compactions_by_whom(timeline, commits.completed), own_compactions(commits.completed)
     metadata = metadata_timeline(storage)
     writes = (write for groups in commits.writes.values() for write in groups.values() if write.log_files)
     return TableState(
@@ -167,6 +168,7 @@ def _state(commits: TableCommits) -> TableState:
         updates_in_part=updates_in_part(properties),
         merging=merging_of(properties),
         merge_mode=properties.get(MERGE_MODE),
+        ordering_fields=ordering_fields(properties),
         lacks_meta_columns=properties.get("hoodie.populate.meta.fields") == "false",
         base_file_format=properties.get("hoodie.table.base.file.format", PARQUET).lower(),
         orphans=orphans,

@@ -21,6 +21,7 @@ from etc_policy.plan.plan_warnings import (
     space_warning,
     unknown_warning,
     unseen_warning,
+    whole_warning,
 )
 from etc_policy.plan.planning_context import (
     Place,
@@ -35,6 +36,7 @@ from etc_policy.plan.refusals import (
     Reason,
     Refusal,
     no_commit,
+    not_exact,
     nothing_due,
     overlapping_writer,
     unknown_left_out,
@@ -42,9 +44,11 @@ from etc_policy.plan.refusals import (
 )
 from etc_policy.plan.rules import claiming_nothing, why_refused, why_unknown
 from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices, io_bytes, within_budget
+from etc_policy.plan.split import remainder_name
 from etc_policy.policy.manifest import Policy, changed_values, policy_values
 from etc_policy.table.instants import add_ms, instant_from_ms
 from etc_policy.table.state import CUT_VERSIONS, FileSlice, LogFile, Slices, TableState
+from etc_policy.table.watermark import Watermark
 
 _GROUP = attrgetter("group")
 
@@ -100,8 +104,10 @@ def _of_due(context: PlanningContext, due: Slices) -> TablePlan:
     if unknown_in := _unknown_left_out(context):
         return _refused_unknown(context, unknown_in)
     place = _instant(context, chosen)
-    young = _too_young(context, place.instant)
-    return _idle(context, "refused", young, place) if young else _compact(context, chosen, place)
+    refusal = _too_young(context, place.instant) or not_exact(
+        context.policy, context.threshold_ms, _complete_without(context)
+    )
+    return _idle(context, "refused", refusal, place) if refusal else _compact(context, chosen, place)
 
 
 def _before_writers(context: PlanningContext, chosen: Slices) -> tuple[PlanningContext, Slices] | TablePlan:
@@ -202,6 +208,8 @@ def _compact(context: PlanningContext, chosen: tuple[FileSlice, ...], place: Pla
     ]
     after = context.watermark(log_file for _, log_file in left)
     operations = tuple(operation_of(context, file_slice, instant) for file_slice in chosen)
+    if any(one.remainder for one in operations):  # the rows that stay are after T, and nobody knows by how much
+        after = min(after, Watermark(context.threshold_ms, None, assumed=False), key=_reach)
     base = _idle(context, "compact", None, place)
     return base.model_copy(
         update={
@@ -219,6 +227,7 @@ def _compact(context: PlanningContext, chosen: tuple[FileSlice, ...], place: Pla
                 *exposed_warning(tuple(filter(context.is_exposed, chosen))),
                 *left_out_warnings(base, context.state),
                 *budget_warning(context.policy, operations, base),
+                *whole_warning(context, chosen, instant),
             ),
         }
     )
@@ -322,6 +331,7 @@ def operation_of(context: PlanningContext, file_slice: FileSlice, instant: str) 
     log_bytes = size_of(merged)
     known_ms = [log_file.min_event_time_ms for log_file in merged if log_file.min_event_time_ms is not None]
     unknown, due_ms = len(merged) - len(known_ms), min(context.threshold_ms, context.merged_up_to_ms)
+    straddling = context.straddling(file_slice, merged)
     bytes_read, bytes_written = io_bytes(file_slice, log_bytes, context.state.write_growth)
     return Operation(
         partition=file_slice.partition,
@@ -338,12 +348,19 @@ def operation_of(context: PlanningContext, file_slice: FileSlice, instant: str) 
         oldest_event_ms=min(known_ms, default=None),
         remaining_from_ms=_earliest(left),
         carried=carried_files(file_slice, left, instant) if context.carries else (),
+        straddling=straddling,
+        remainder=remainder_name(file_slice, instant) if straddling else None,
     )
 
 
 def size_of(log_files: tuple[LogFile, ...]) -> int:
     """The bytes of log files."""
     return sum(log_file.size_bytes for log_file in log_files)
+
+
+def _reach(mark: Watermark) -> float:
+    """How far RO is complete; without end where nothing is left that it could lack."""
+    return float("inf") if mark.value_ms is None else mark.value_ms
 
 
 def _earliest(log_files: tuple[LogFile, ...]) -> int | None:

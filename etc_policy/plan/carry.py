@@ -25,7 +25,7 @@ _CARRIED_TOKEN = re.compile(r"[1-9]\d{5}-0-0")
 #: After these on a file group nobody has tried what of its log files may be left behind.
 _UNTRIED_SERVICES = frozenset({"logcompaction", "rollback", "restore"})
 #: Partitions of the metadata table with which committing carried files was tried.
-_TRIED_PARTITIONS = frozenset({"files", "column_stats", "partition_stats"})
+TRIED_PARTITIONS = frozenset({"files", "column_stats", "partition_stats"})
 
 Split = tuple[tuple[LogFile, ...], tuple[LogFile, ...]]
 
@@ -40,6 +40,17 @@ def is_carried_name(name: str) -> bool:
     """Whether a log file has a name that etc gives to carried ones; stock writers count from version 1."""
     match = _LOG_FILE.fullmatch(name)
     return match is not None and match["version"] == "0" and _CARRIED_TOKEN.fullmatch(match["token"] or "") is not None
+
+
+def carried_name(file_id: str, instant: str, place: int) -> str:
+    """The name of the log file at a place among those that begin the slice of an instant."""
+    return f".{file_id}_{instant}.log.0_{_FIRST_PLACE + place}-0-0"
+
+
+def log_instant(name: str) -> str:
+    """The instant in a log file's name; empty where it has another form."""
+    match = _LOG_FILE.fullmatch(name)
+    return match["instant"] if match else ""
 
 
 def split_slice(file_slice: FileSlice, due: Collection[LogFile], instants: Iterable[Instant]) -> Split:
@@ -83,7 +94,7 @@ def carried_files(file_slice: FileSlice, staying: Iterable[LogFile], instant: st
     """The second names of the log files that stay, which sort before whatever writers add to the new slice."""
     return tuple(
         CarriedFile(
-            name=f".{file_slice.file_id}_{instant}.log.0_{_FIRST_PLACE + place}-0-0",
+            name=carried_name(file_slice.file_id, instant, place),
             target=one.name,
             size_bytes=one.size_bytes,
         )
@@ -139,7 +150,7 @@ def find_obstacle(policy: Policy, state: TableState) -> tuple[str, str] | None:
         return reason, f"see that nobody else compacts the table; until that instant is archived, {whole}"
     if policy.strategy.carry == "hard_link" and "://" in state.base_path.removeprefix("file://"):
         return "object stores and HDFS have no hard links", f"set `carry: auto`, or {whole}"
-    untried = sorted(set(state.metadata_partitions) - _TRIED_PARTITIONS)
+    untried = sorted(set(state.metadata_partitions) - TRIED_PARTITIONS)
     if untried:
         return f"carrying log files was not tried with `{untried[0]}` in the metadata table", whole
     if state.merges_otherwise:

@@ -96,6 +96,13 @@ def _compaction(table: TablePlan) -> Iterator[Row]:
             "carry",
             f"{count_of(len(carried), 'log file')} ({size}) into the new slices, by a second name or a copy",
         )
+    split = [one for one in table.operations if one.remainder]
+    if split:
+        files = count_of(sum(len(one.straddling) for one in split), "log file")
+        yield (
+            "split",
+            f"{files} at T: later rows stay, in a new log file for each of {count_of(len(split), 'file slice')}",
+        )
     yield ("instant C", f"{table.instant}{cut}")
     read = sum(operation.bytes_read for operation in table.operations)
     written = sum(operation.bytes_written_estimate for operation in table.operations)

@@ -51,13 +51,29 @@ class CarriedFile(Frozen):
     size_bytes: int
 
 
+class SplitInput(Frozen):
+    """A log file that is merged: of it an extract of so many bytes with the rows at or before T, or all where that is None."""
+
+    name: str
+    extract_bytes: int | None = None
+
+
+class SplitSlice(Frozen):
+    """What a split by record has made of a slice: what is merged, in merge order, and the bytes of its rows after T."""
+
+    inputs: tuple[SplitInput, ...]
+    remainder_bytes: int
+
+
 class Operation(Frozen):
     """One file slice: the log files merged into its new base file and those that stay behind; names in merge order.
 
     Of the merged ones `due_log_files` must be (an event at or below T, or `unknown_log_files` of them whose event times
     nobody knows); the others come along because a slice is compacted up to its last due log file and up to C.
     `oldest_event_ms` is the smallest known event time that is merged, `remaining_from_ms` the smallest that stays. Before
-    table version 8 each one that stays is `carried` into the new slice.
+    table version 8 each one that stays is `carried` into the new slice. With `granularity: record` those in
+    `straddling` hold rows after T, or may: they are split before the plan is published, which `split` describes, and the rows
+    after T go into the log file `remainder`.
     """
 
     partition: str
@@ -74,6 +90,17 @@ class Operation(Frozen):
     oldest_event_ms: int | None = None
     remaining_from_ms: int | None = None
     carried: tuple[CarriedFile, ...] = ()
+    straddling: tuple[str, ...] = ()
+    remainder: str | None = None
+    split: SplitSlice | None = None
+
+    @property
+    def added_log_files(self) -> tuple[tuple[str, int], ...]:
+        """The names and bytes of the log files that etc adds to the new slice."""
+        carried = tuple((one.name, one.size_bytes) for one in self.carried)
+        if self.remainder is None or self.split is None or not self.split.remainder_bytes:
+            return carried
+        return (*carried, (self.remainder, self.split.remainder_bytes))
 
     @property
     def group(self) -> tuple[str, str]:

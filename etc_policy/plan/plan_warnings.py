@@ -136,3 +136,18 @@ def space_warning(state: TableState, instant: str) -> tuple[str, ...]:
     if state.earliest_commit_to_retain is None or instant >= state.earliest_commit_to_retain:
         return ()
     return ("the old slices stay on disk until a later write touches their partitions (C is below the last clean)",)
+
+
+def whole_warning(context: PlanningContext, chosen: Iterable[FileSlice], instant: str) -> Iterator[str]:
+    """Where RO holds more than the table as of T."""
+    if not context.is_exact:
+        return
+    whole = sum(context.is_whole(one, context.split(one, instant)[0]) for one in chosen)
+    if whole:
+        yield (
+            f"{count_of(whole, 'file slice')} merged whole, as what is compacted of {'it' if whole == 1 else 'them'} holds "
+            "deletes or keys that the index does not find: RO may hold rows after T there"
+        )
+    last = context.state.last_compaction
+    if last is not None and last.threshold_ms > context.threshold_ms:
+        yield f"RO may hold rows up to {format_time(last.threshold_ms)} already, where an earlier run had its T"

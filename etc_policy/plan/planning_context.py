@@ -11,6 +11,7 @@ from etc_policy.plan.cut import compacted, remaining
 from etc_policy.plan.model import Move
 from etc_policy.plan.pace import Pace, next_due_ms, threshold_in_time
 from etc_policy.plan.skipped_slices import SkipReasons, WrittenTo
+from etc_policy.plan.split import is_exact, is_whole, straddling
 from etc_policy.plan.stock_choice import stock_choice
 from etc_policy.policy.manifest import OTHER_GRANULARITY, Policy
 from etc_policy.table.double_keys import SEES_LOG_FILES
@@ -74,6 +75,21 @@ class PlanningContext:
     def carries(self) -> bool:
         """Whether what stays must be carried into the new slice, for want of a cut."""
         return self.policy.strategy.granularity == "log_file" and self.state.table_version in WHOLE_SLICE_VERSIONS
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether log files are split by record, so that RO is the table as of T."""
+        return is_exact(self.policy)
+
+    def straddling(self, file_slice: FileSlice, merged: Iterable[LogFile]) -> tuple[str, ...]:
+        """The log files that are split, of those that a chosen slice merges."""
+        if not self.is_exact or self.is_whole(file_slice, merged):
+            return ()
+        return straddling(merged, self.threshold_ms)
+
+    def is_whole(self, file_slice: FileSlice, merged: Iterable[LogFile]) -> bool:
+        """Whether nothing of the log files that a chosen slice merges may stay in a log file."""
+        return self.is_exposed(file_slice) or is_whole(merged)
 
     def in_other_granularity(self) -> PlanningContext | None:
         """The context of the policy's other granularity; None for strategies and tables that have no other.

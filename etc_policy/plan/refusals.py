@@ -13,6 +13,7 @@ from etc_policy.plan.bundles import why_unfit
 from etc_policy.plan.carry import find_obstacle
 from etc_policy.plan.cut import not_left_behind
 from etc_policy.plan.model import Operation, PendingWork, SeenState
+from etc_policy.plan.split import find_split_obstacle, is_exact
 from etc_policy.policy.manifest import Level, Policy
 from etc_policy.table.formats import count_of, format_duration, format_time
 from etc_policy.table.impossible_times import unit_advice, wrong_unit
@@ -95,8 +96,8 @@ class Facts:
 
     @property
     def carries(self) -> bool:
-        """Whether the compaction carries log files into its slices (table version 6)."""
-        return any(operation.carried for operation in self.operations)
+        """Whether the compaction adds log files to its slices: carried ones (table version 6), or rows that were split off."""
+        return any(operation.carried or operation.remainder for operation in self.operations)
 
 
 def unsupported_version(policy: Policy, state: TableState) -> Refusal | None:
@@ -108,11 +109,17 @@ def unsupported_version(policy: Policy, state: TableState) -> Refusal | None:
 
 def no_cut(policy: Policy, state: TableState) -> Refusal | None:
     """Table version 6 is compacted in whole slices, or where log files may be carried."""
-    if state.table_version not in WHOLE_SLICE_VERSIONS or policy.strategy.granularity == "file_slice":
+    if state.table_version not in WHOLE_SLICE_VERSIONS or policy.strategy.granularity != "log_file":
         return None
     obstacle = find_obstacle(policy, state)
     code = Code.NO_CUT if policy.strategy.carry is None else "cannot_carry"
     return Refusal(code, *obstacle) if obstacle else None
+
+
+def cannot_split(policy: Policy, state: TableState) -> Refusal | None:
+    """Rows can be split at T where that is known to change nothing that other readers see."""
+    obstacle = find_split_obstacle(policy, state) if is_exact(policy) else None
+    return Refusal("cannot_split", *obstacle) if obstacle else None
 
 
 def work_of(pending: Instant) -> PendingWork:
@@ -462,3 +469,14 @@ def oldest_writer(state: TableState) -> str | None:
 def _writing(state: TableState, writer: str) -> PendingWork:
     found = next((one for one in state.pending if one.requested == writer), None)
     return work_of(found) if found else PendingWork(instant=writer, action="deltacommit")
+
+
+def not_exact(policy: Policy, threshold_ms: int, complete_ms: int) -> Refusal | None:
+    """RO is the table as of T only where no slice that is due is left out."""
+    if not is_exact(policy) or complete_ms >= threshold_ms:
+        return None
+    reason = (
+        f"some file slices that are due would be left out, as writers are at work: RO would not be the table as of "
+        f"{format_time(threshold_ms)}, but lack some of its rows from {format_time(complete_ms + 1)} on"
+    )
+    return Refusal("not_exact", reason, "plan again when the writers are at rest, or set `granularity: log_file`")

@@ -56,7 +56,7 @@ def later_instants(facts: Facts) -> Iterator[str]:
     See facts: version-6-writer-in-flight.
     """
     last = max((one.requested for one in facts.state.instants), default="")
-    if facts.carries and last >= facts.instant:
+    if facts.carries and not facts.is_cut and last >= facts.instant:
         yield f"an instant at {last} is not before the plan's"
 
 
@@ -91,7 +91,7 @@ def changed_slices(operations: Iterable[Operation], state: TableState, instant: 
 
 
 def changed_since_carried(operations: Iterable[Operation], state: TableState, instant: str) -> Iterator[str]:
-    """Where the old slices of a compaction on table version 6 are not as they were carried from, or may not stay so."""
+    """Where the old slices are not as log files were carried, or rows split, from them, or may not stay so."""
     for write in state.writes_in_flight:
         if write.may_live and write.requested < instant:
             yield f"a writer that began at {write.requested}, before the compaction's instant, has not ended"

@@ -38,7 +38,11 @@ __all__ = [
 
 MANIFEST_SCHEMA_VERSION = 1
 
-OTHER_GRANULARITY: dict[Granularity, Granularity] = {"log_file": "file_slice", "file_slice": "log_file"}
+OTHER_GRANULARITY: dict[Granularity, Granularity] = {
+    "log_file": "file_slice",
+    "file_slice": "log_file",
+    "record": "file_slice",
+}
 
 
 class Level(IntEnum):

@@ -114,11 +114,29 @@ def strategies_have_their_keys(policy: DeclaredPolicy) -> Iterator[Issue]:
         yield Issue(Code.NOT_OF_STRATEGY, message, where, "add it, for example `regex: ^2026/`")
     if declared.type == "event_time" and declared.carry and declared.granularity != "log_file":
         message = (
-            f"`strategy.carry` has no meaning with `granularity: {declared.granularity}`, which leaves no log file"
+            f"`strategy.carry` has no meaning with `granularity: {declared.granularity}`, which carries no log file"
         )
         hint = "add `granularity: log_file`, or remove `carry`"
         yield Issue(Code.NOT_OF_STRATEGY, message, policy.where("strategy", "carry", at_key=True), hint)
     yield from _said_twice(policy)
+
+
+#: By these RO is not the table as of one T: some slices hold more than others.
+_INEXACT_KEYS = {"partitions": "partitions", "max_io_bytes": "max_io", "every_ms": "every", "on_close": "on_close"}
+
+
+def records_are_split_alike(policy: DeclaredPolicy) -> Iterator[Issue]:
+    """`granularity: record` splits the whole table at one T."""
+    declared = policy.declaration.strategy
+    if declared.type != "event_time" or declared.granularity != "record":
+        return
+    for name, key in _INEXACT_KEYS.items():
+        if getattr(declared, name):
+            message = (
+                f"`strategy.{key}` has no meaning with `granularity: record`, which splits the whole table at one T"
+            )
+            hint = f"remove `{key}`, or set `granularity: log_file`"
+            yield Issue(Code.NOT_OF_STRATEGY, message, policy.where("strategy", key, at_key=True), hint)
 
 
 def _said_twice(policy: DeclaredPolicy) -> Iterator[Issue]:

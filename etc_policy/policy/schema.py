@@ -58,7 +58,10 @@ class Strategy(Declared):
     granularity: Granularity = Field(
         "file_slice",
         description="`file_slice` merges every log file of each slice that has one due. `log_file` merges only the log files up "
-        "to the threshold (the RFC's way), so that RO holds as little beyond it as can be; over a day that rewrites more.",
+        "to the threshold (the RFC's way), so that RO holds as little beyond it as can be; over a day that rewrites more. "
+        "`record` merges only the rows up to the threshold, so that RO is the table as of that event time: for tables of version "
+        "8 and 9 that are ordered by the event-time column, and whose writers do not compact. It reads all of the log files that "
+        "it splits in the process of `etc apply`.",
         examples=["log_file"],
     )
     partitions: PartitionTerms = Field(

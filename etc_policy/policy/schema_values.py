@@ -149,7 +149,7 @@ WriterIndex: TypeAlias = Literal[
 ]
 
 
-Granularity: TypeAlias = Literal["log_file", "file_slice"]
+Granularity: TypeAlias = Literal["log_file", "file_slice", "record"]
 #: The weakest first.
 VerifyLevel: TypeAlias = Literal["metadata", "logs", "sample", "data"]
 StrategyType: TypeAlias = Literal[

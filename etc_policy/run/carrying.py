@@ -7,10 +7,12 @@ another slice. Each step may be done again after a kill.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.model import CarriedFile
+from etc_policy.plan.split import made_files
 from etc_policy.run.ports import Job
 from etc_policy.storage.open_storage import is_remote, open_reader, open_storage
 from etc_policy.storage.port import TableReader, TableStorage
@@ -46,17 +48,19 @@ def carry_files(job: Job) -> None:
 
 
 def require_carried(job: Job) -> None:
-    """Return if every carried file is there as it was carried.
+    """Return if every carried file, and all that a split has made, is there as it was made.
 
     Raises:
         EngineError: one is gone or has another size.
 
     """
     storage = open_reader(job.base_path)
-    for path, _, pair in carried_paths(job):
+    made = [(path, pair.size_bytes) for path, _, pair in carried_paths(job)]
+    made += chain.from_iterable(map(made_files, job.operations))
+    for path, size_bytes in made:
         found = storage.info(path)
-        if found is None or found.size_bytes != pair.size_bytes:
-            raise _altered(path, None if found is None else found.size_bytes, pair.size_bytes)
+        if found is None or found.size_bytes != size_bytes:
+            raise _altered(path, None if found is None else found.size_bytes, size_bytes)
 
 
 def carried_paths(job: Job) -> Iterator[Paths]:

@@ -54,8 +54,13 @@ class Job:
 
     @property
     def carries(self) -> bool:
-        """Whether log files that stay are carried into the slice that it begins (table version 6)."""
-        return any(operation.carried for operation in self.operations)
+        """Whether log files are added to the slices that it begins: carried ones (table version 6), or split off rows."""
+        return any(operation.carried or operation.remainder for operation in self.operations)
+
+    @property
+    def splits(self) -> bool:
+        """Whether log files are split by record before the plan is published."""
+        return any(operation.remainder for operation in self.operations)
 
 
 class CommitGate(Protocol):
@@ -125,6 +130,18 @@ class TableFiles(Protocol):
 
     def remove_orphans(self, state: TableState) -> None:
         """Remove the carried log files of the state that have no compaction, where they still have none."""
+
+    def split(self, job: Job, state: TableState) -> Job:
+        """The job whose log files are split by record, before its plan is published; raises EngineError where one cannot be."""
+
+    def discard_left(self, base_path: str) -> None:
+        """Remove what splits of runs that were killed have left; there must be no pending plan of etc."""
+
+    def has_left_split(self, base_path: str) -> bool:
+        """Whether there are extracts of log files, of whatever run."""
+
+    def discard_split(self, job: Job) -> None:
+        """Remove what a split has made and nobody needs: all if the job's plan is not on the timeline, else its extracts."""
 
     def completed_commit(self, base_path: str, instant: str) -> Commit | None:
         """The completed compaction at an instant, or None."""

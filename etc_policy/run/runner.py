@@ -12,6 +12,7 @@ from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableEr
 from etc_policy.errors.codes import Code
 from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.model import TablePlan
+from etc_policy.plan.split import is_exact
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.fence import Fence
 from etc_policy.run.file_lock import FileLock
@@ -52,6 +53,7 @@ class Runner:
         self._release_left_lock(policy, base_path)
         with self._pending(policy, base_path) as found:
             if found is None:
+                self._discard_left(policy, base_path)
                 return None
             lease, state, job = found
             spoiled = find_spoiled(self.files, state, job)
@@ -75,6 +77,14 @@ class Runner:
         with suppress(RetryableError), lease:  # the run that holds it may be alive
             if lease.remove_left_lock(policy):
                 self.progress(f"{policy.name}: removed the table's lock, which a killed run had left")
+
+    def _discard_left(self, policy: Policy, base_path: str) -> None:
+        """Remove the extracts of log files that a run has left which was killed right after its commit."""
+        if not is_exact(policy) or not self.files.has_left_split(base_path):
+            return
+        with suppress(RetryableError), self.lease(base_path):  # the run that needs them may be alive
+            if self.reader.read(base_path, policy.event_time).own_pending is None:
+                self.files.discard_left(base_path)
 
     def undo(self, policy: Policy, base_path: str) -> str | None:
         """Withdraw a pending plan of etc; its instant, or None without one.
@@ -232,9 +242,26 @@ class Runner:
         self.progress(f"{policy.name}: publishing the plan at {job.instant} ({slices})")
         fence.before_publishing()
         require = partial(self._require_unchanged, policy, table)  # the table may have changed while Spark started
-        compactor.publish(job, partial(require, published=False), partial(require, published=True))
+        with self._split(fence) as fence:
+            job = fence.job
+            compactor.publish(job, partial(require, published=False), partial(require, published=True))
         result = self._run(job, fence, "compacted", started_ms)
         return result.model_copy(update={"watermark_predicted_ms": table.watermark_after_ms})
+
+    @contextmanager
+    def _split(self, fence: Fence) -> Iterator[Fence]:
+        """The fence of the job whose log files are split by record; where it is not published, what was made is removed."""
+        if not fence.job.splits:
+            yield fence
+            return
+        self.progress(f"{fence.job.policy.name}: splitting log files by record")
+        job = self.files.split(fence.job, fence.last)
+        try:
+            yield replace(fence, job=job)
+        except BaseException:
+            with suppress(EtcError, OSError):  # the next run removes it
+                self.files.discard_split(job)
+            raise
 
     def _require_unchanged(self, policy: Policy, table: TablePlan, *, published: bool) -> None:
         now = self.reader.read(table.base_path, policy.event_time)
@@ -252,6 +279,9 @@ class Runner:
                 self.compactor().withdraw(job)
             raise
         done = self._committed(job)
+        if job.splits:
+            with suppress(EtcError, OSError):  # the next split removes them
+                self.files.discard_split(job)
         completed = done.completed if done else None
         record = compaction_record(job.instant, completed or job.instant, job.extra_metadata)
         beside = fence.writes_beside(completed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.history import commit_of, completed_write, plan_extra
@@ -15,8 +17,10 @@ from etc_policy.hudi.timeline import CUT_OFF_HINT, Timeline, read_timeline
 from etc_policy.hudi.values import pairs_of
 from etc_policy.hudi.writers import writes_in_flight
 from etc_policy.plan.commit_metadata import compaction_record
+from etc_policy.plan.split import SPLIT_FOLDER
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.ports import Job
+from etc_policy.run.splitting import discard, discard_extracts, split_paths, split_slices
 from etc_policy.storage.open_storage import open_reader, open_storage
 from etc_policy.table.history import Commit
 from etc_policy.table.state import TableState
@@ -41,7 +45,8 @@ class HudiFiles:
         """Planned base and log files that are gone, as paths below the table."""
         storage = open_reader(job.base_path)
         with table_errors(job.base_path):
-            return tuple(path for path in (*job.base_paths, *job.log_paths) if storage.info(path) is None)
+            planned = (*job.base_paths, *job.log_paths, *split_paths(job))
+            return tuple(path for path in planned if storage.info(path) is None)
 
     def remove_orphans(self, state: TableState) -> None:
         """Remove carried log files whose compaction is not on the timeline: their rows are in the slice that they came from."""
@@ -51,6 +56,35 @@ class HudiFiles:
                 name = parse_data_file(path.rpartition("/")[2])
                 if name is not None and name.instant not in pending and not storage.is_linked(path):
                     storage.remove(path)
+
+    def split(self, job: Job, state: TableState) -> Job:
+        """The job with its log files split by record.
+
+        Raises:
+            EngineError: one cannot be split, or a file not be written; what was made is removed.
+
+        """
+        with table_errors(job.base_path):
+            return split_slices(job, state.event_time_type)
+
+    def has_left_split(self, base_path: str) -> bool:
+        """Whether there are extracts of log files; a run that ends removes its own."""
+        with table_errors(base_path), suppress(FileNotFoundError):
+            return bool(open_reader(base_path).names(SPLIT_FOLDER))
+        return False
+
+    def discard_left(self, base_path: str) -> None:
+        """Remove the extracts of all runs."""
+        with table_errors(base_path):
+            open_storage(base_path).remove_tree(SPLIT_FOLDER)
+
+    def discard_split(self, job: Job) -> None:
+        """Remove what a split has made: all where the job's plan is not on the timeline, else its extracts once it is done."""
+        timeline, storage = timeline_of(job.base_path), open_storage(job.base_path)
+        if job.instant not in timeline.files:
+            discard(storage, job)
+        elif job.instant in timeline.completions:
+            discard_extracts(storage, job)
 
     def completed_commit(self, base_path: str, instant: str) -> Commit | None:
         """The compaction at an instant; None when it has not completed."""

@@ -79,6 +79,7 @@ class HudiCompactor:
         """
         require_bundle(self._jvm, job)
         carry_files(job)
+        require_carried(job)
         job = replace(
             job,
             metadata_partitions=(

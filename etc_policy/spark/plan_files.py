@@ -16,6 +16,7 @@ from etc_policy.hudi.writers import writes_in_flight
 from etc_policy.plan.cut import archive_passed
 from etc_policy.run.carrying import carried_drafts, untouched_carried
 from etc_policy.run.ports import Job
+from etc_policy.run.splitting import discard_extracts, split_paths
 from etc_policy.run.table_files import timeline_of
 from etc_policy.storage.open_storage import open_reader, open_storage
 from etc_policy.storage.port import FileInfo, TableStorage
@@ -63,13 +64,16 @@ def remove_written(job: Job) -> None:
     storage, begun = open_storage(job.base_path), _inflight(job)
     gone = [path for path, is_log in _files_of(job) if not is_log]
     gone += _rollbacks_begun(job)
-    gone += (path for path in (*untouched_carried(job), *carried_drafts(job)) if storage.info(path) is not None)
+    added = (*untouched_carried(job), *carried_drafts(job), *split_paths(job))
+    gone += (path for path in added if storage.info(path) is not None)
     if _inflight(job) not in (None, begun):  # to look for the files takes long on a large table
         message = f"another writer has begun the compaction at {job.instant}: it is not taken back"
         raise RetryableError(Code.RUN_IS_ALIVE, message, hint="wait for it to end, then run this again")
     _require_no_links(storage, gone)
     for path in gone:
         _remove(storage, path)
+    if job.splits:
+        discard_extracts(storage, job)
 
 
 def must_be_removed(job: Job) -> bool:

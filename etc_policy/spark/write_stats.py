@@ -12,7 +12,7 @@ from typing import Any
 
 from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
-from etc_policy.plan.model import CarriedFile, Operation
+from etc_policy.plan.model import Operation
 from etc_policy.run.ports import Job
 from etc_policy.spark.bundles import release_of, require_fitting
 from etc_policy.spark.java_causes import throwable_causes
@@ -22,6 +22,7 @@ from etc_policy.table.state import path_below
 
 #: The releases with which it was tried, by how their version begins.
 _TRIED = ("0.15.", "1.2.")
+_SPLIT_TRIED = ("1.2.",)
 _SLIM = "org.apache.hudi.client.SparkRDDWriteClient$SlimWriteStats"
 
 
@@ -34,6 +35,10 @@ def require_bundle(jvm: Any, job: Job) -> None:
     """
     require_fitting(jvm, job)
     version = release_of(jvm) or "" if job.carries else _TRIED[0]
+    if job.splits and not version.startswith(_SPLIT_TRIED):
+        message = f"splitting by record was not tried with this bundle of Hudi ({version or 'unknown'})"
+        hint = "name a bundle of Hudi 1.2 in the target, or set `granularity: log_file`"
+        raise EngineError(Code.CANNOT_CARRY, message, hint=hint)
     if not version.startswith(_TRIED):
         message = f"committing carried log files was not tried with this bundle of Hudi ({version or 'unknown'})"
         hint = "name a bundle of Hudi 1.2 or 0.15 in the target, or set `granularity: file_slice`"
@@ -45,40 +50,40 @@ def add_stats(spark: Any, job: Job, result: Any, statuses: Any) -> None:
     jvm = spark._jvm
     all_of_them = jvm.java.util.ArrayList(statuses)
     for operation in job.operations:
-        for carried in operation.carried:
-            all_of_them.add(_status(jvm, operation, carried))
+        for added in operation.added_log_files:
+            all_of_them.add(_status(jvm, operation, *added))
     result.setWriteStatuses(spark._jsc.parallelize(all_of_them))
 
 
 def add_stats_to_commit(jvm: Any, job: Job, metadata: Any) -> None:
     """The same where Hudi has made the commit's metadata already, as bundles before 1.1 do."""
     for operation in job.operations:
-        for carried in operation.carried:
-            metadata.addWriteStat(operation.partition, _stat(jvm, operation, carried))
+        for added in operation.added_log_files:
+            metadata.addWriteStat(operation.partition, _stat(jvm, operation, *added))
 
 
-def _status(jvm: Any, operation: Operation, carried: CarriedFile) -> Any:
+def _status(jvm: Any, operation: Operation, name: str, size_bytes: int) -> Any:
     status = jvm.org.apache.hudi.client.WriteStatus(False, 0.0)
     status.setFileId(operation.file_id)
     status.setPartitionPath(operation.partition)
-    status.setStat(_stat(jvm, operation, carried))
+    status.setStat(_stat(jvm, operation, name, size_bytes))
     return status
 
 
-def _stat(jvm: Any, operation: Operation, carried: CarriedFile) -> Any:
+def _stat(jvm: Any, operation: Operation, name: str, size_bytes: int) -> Any:
     stat = jvm.org.apache.hudi.common.model.HoodieDeltaWriteStat()
     stat.setFileId(operation.file_id)
     stat.setPartitionPath(operation.partition)
-    stat.setPath(path_below(operation.partition, carried.name))
+    stat.setPath(path_below(operation.partition, name))
     stat.setPrevCommit(operation.base_instant)
     stat.setBaseFile(operation.base_file or "")
-    stat.setFileSizeInBytes(carried.size_bytes)
+    stat.setFileSizeInBytes(size_bytes)
     stat.setLogVersion(0)
     stat.setLogOffset(0)
     for setter in ("TotalWriteBytes", "NumWrites", "NumUpdateWrites", "NumInserts", "NumDeletes"):
         getattr(stat, f"set{setter}")(0)
     names = jvm.java.util.ArrayList()
-    names.add(carried.name)
+    names.add(name)
     stat.setLogFiles(names)
     return stat
 

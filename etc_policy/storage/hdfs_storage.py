@@ -147,6 +147,13 @@ class HdfsStorage:
         with self._drafted(path, io.BytesIO(content)) as draft:
             self._rename(draft, path)
 
+    def create_from(self, path: str, content: BinaryIO, draft: str) -> None:
+        """The draft, and a rename that overwrites nothing."""
+        if self._status(path) is not None:
+            raise FileExistsError(errno.EEXIST, "the file exists", self._shown(path))
+        with self._drafted(path, content, draft):
+            self.move(draft, path)
+
     def replace(self, path: str, content: bytes) -> None:
         """A hidden draft, and a rename over what is there."""
         with self._drafted(path, io.BytesIO(content)) as draft:
@@ -159,10 +166,7 @@ class HdfsStorage:
     def copy(self, source: str, target: str) -> None:
         """A copy by way of this machine. The next try overwrites the draft that a killed one left."""
         with self.open(source) as content:
-            if self._status(target) is not None:
-                raise FileExistsError(errno.EEXIST, "the file exists", self._shown(target))
-            with self._drafted(target, content, copy_draft(target)) as draft:
-                self._rename(draft, target)
+            self.create_from(target, content, copy_draft(target))
 
     def link_or_copy(self, source: str, target: str) -> None:
         """A copy."""

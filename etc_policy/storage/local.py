@@ -124,6 +124,13 @@ class LocalStorage:
         ):
             os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
 
+    def create_from(self, path: str, content: BinaryIO, draft: str) -> None:
+        """The draft gets its name when it is whole and on disk."""
+        self.remove(draft)
+        with folder_of(self._base, draft, make=True) as (folder, name):
+            copy_in(folder, name, content)
+        self.move(draft, path)
+
     def replace(self, path: str, content: bytes) -> None:
         """Write a draft beside it, and give it the name."""
         with folder_of(self._base, path, make=True) as (folder, name):

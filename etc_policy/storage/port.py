@@ -109,6 +109,13 @@ class TableStorage(TableReader, Protocol):
     def create(self, path: str, content: bytes) -> None:
         """Write a new file in one step, its folders too; FileExistsError where there is one, which stays as it is."""
 
+    def create_from(self, path: str, content: BinaryIO, draft: str) -> None:
+        """Write a new file of any size from a seekable stream, its folders too; a reader sees nothing or all of it.
+
+        What is written first is at the path of the draft, if anywhere, and whoever is killed leaves it there. FileExistsError
+        where there is a file; both paths are for this writer alone.
+        """
+
     def replace(self, path: str, content: bytes) -> None:
         """Write a file in one step, its folders too: a reader sees the old content or the new one."""
 

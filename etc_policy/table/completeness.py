@@ -143,7 +143,10 @@ class _Replay:
         # Before version 8 a log file is named by its base file, and its state is bounded by that: so is its past.
         written = commit.completed if self._history.table_version >= FIRST_CUT_VERSION else group.previous
         promised_ms = instant_to_ms(written or commit.completed, self._zone) - self._latency_ms
-        return bound_of(promised_ms, group.seen_ms)
+        seen_ms = group.seen_ms
+        if seen_ms is None and commit.is_compaction and commit.record is not None:
+            seen_ms = commit.record.threshold_ms + 1  # rows that were split off, or carried, are later than that
+        return bound_of(promised_ms, seen_ms)
 
     def _late(self, commit: Commit) -> list[int]:
         """How far below its threshold each group's smallest event lies, where that is known."""

@@ -64,7 +64,8 @@ def with_impossible(log_file: LogFile, least_ms: int | None, greatest_ms: int, l
     """A log file with an event time that cannot be true: when its row is due nobody knows; others in it are seen."""
     seen = [one for one in (least_ms, log_file.min_event_time_ms, log_file.seen_event_time_ms) if one is not None]
     seen_ms = min((one for one in seen if one <= latest_ms), default=None)
-    return log_file._replace(min_event_time_ms=None, seen_event_time_ms=seen_ms, impossible_ms=greatest_ms)
+    unknown = log_file._replace(min_event_time_ms=None, max_event_time_ms=None)
+    return unknown._replace(seen_event_time_ms=seen_ms, impossible_ms=greatest_ms)
 
 
 def wrong_unit(event_time: EventTime, state: TableState) -> WrongUnit | None:

@@ -45,7 +45,7 @@ def with_true_times(state: TableState, found: Iterable[Misrecorded]) -> TableSta
     def corrected(file_slice: FileSlice, log_file: LogFile) -> LogFile:
         found_ms, known_ms = times.get(path_of(file_slice, log_file)), log_file.min_event_time_ms
         is_earlier = found_ms is not None and known_ms is not None and found_ms < known_ms
-        return log_file._replace(min_event_time_ms=found_ms) if is_earlier else log_file
+        return log_file._replace(min_event_time_ms=found_ms, max_event_time_ms=None) if is_earlier else log_file
 
     slices = tuple(replace(one, log_files=tuple(corrected(one, f) for f in one.log_files)) for one in state.slices)
     return replace(state, slices=slices)

@@ -75,7 +75,8 @@ class LogFile(NamedTuple):
     `unknown_is_deletes`: deletes by key have none. `rows_since` is an instant before which none of its rows was written,
     where they may be older than `completed`; it is empty where nobody knows one. `impossible_ms` is the latest event time in
     it where that cannot be true (`table/impossible_times.py`): then the smallest is not known. `null_rows` are rows without
-    an event time, counted where the file was read because its time is unknown.
+    an event time, counted where the file was read because its time is unknown. `max_event_time_ms` is the latest event time in
+    it, None where that is not known.
     """
 
     name: str
@@ -90,6 +91,7 @@ class LogFile(NamedTuple):
     rows_since: str | None = None
     impossible_ms: int | None = None
     null_rows: int = 0
+    max_event_time_ms: int | None = None
 
     @property
     def may_hold_anything(self) -> bool:
@@ -216,20 +218,20 @@ class TableState:
     slices that a commit of the active timeline wrote and that are not there, `unclear_files` base files of one file group and
     instant of which no commit says which one counts, `stray_files` those beside one that a commit recorded. `unseen_files`
     are log files that a write added to a file group after it was replaced: no reader sees their rows (facts:
-    deleted-partition-write). `time_partition_fields` are the partition columns whose times a key generator writes as it
-    likes. `exposed` are file groups with a log file that was written beside a compaction of deletes: some indexes do not find
-    its keys (facts: exposed-keys). `wrong_times` are completion times, of the table and of its metadata table, that cannot be
+    deleted-partition-write). `time_partition_fields` are the partition columns whose times a key generator writes as it likes.
+    `exposed` are file groups with a log file that was written beside a compaction of deletes: some indexes do not find its
+    keys (facts: exposed-keys). `wrong_times` are completion times, of the table and of its metadata table, that cannot be
     true. `unreadable_time` is known only where log files were read, and `witnesses` only where all that are not compacted
     were. `foreign_compaction` is the latest one on the active timeline that etc did not plan, `uncarried` one of etc's whose
-    commit lacks log files that its plan carries (table version 6). `orphans` are paths of carried log files whose compaction
-    is not on the timeline. `has_cdc` says that the table keeps its changes, `merges_otherwise` that it is not known that RT
-    is the same whichever log files are compacted first. `lacks_meta_columns` says that rows do not carry their keys;
-    `base_file_format` is such as `parquet`. `updates_in_part` says that a row may change one with an earlier event time, so
-    that no event time bounds what a log file changes. `write_growth` is what the last compactions by etc on the active
-    timeline wrote, None without one. `merge_mode` is Hudi's, None where the table names none; `merging` says in words how the
-    rows of a key are merged, and `release` which release of Hudi's bundle is to compact the table; both are empty where
-    nobody has looked. `apply_state` is what earlier runs keep beside the table, as it was read right after it; empty where it
-    was not.
+    commit lacks log files that its plan carries (table version 6) or has split off. `orphans` are paths of such log files
+    whose compaction is not on the timeline. `has_cdc` says that the table keeps its changes, `merges_otherwise` that it is
+    not known that RT is the same whichever log files are compacted first. `lacks_meta_columns` says that rows do not carry
+    their keys; `base_file_format` is such as `parquet`. `updates_in_part` says that a row may change one with an earlier
+    event time, so that no event time bounds what a log file changes. `write_growth` is what the last compactions by etc on
+    the active timeline wrote, None without one. `merge_mode` is Hudi's, None where the table names none, `ordering_fields`
+    the columns by which the rows of a key are ordered; `merging` says in words how the rows of a key are merged, and
+    `release` which release of Hudi's bundle is to compact the table; both are empty where nobody has looked. `apply_state` is
+    what earlier runs keep beside the table, as it was read right after it; empty where it was not.
     """
 
     base_path: str
@@ -264,6 +266,7 @@ class TableState:
     updates_in_part: bool = False
     merging: str = ""
     merge_mode: str | None = None
+    ordering_fields: tuple[str, ...] = ()
     release: str | None = None
     lacks_meta_columns: bool = False
     base_file_format: str = PARQUET

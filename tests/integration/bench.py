@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.commit_metadata import extra_metadata
@@ -66,11 +67,12 @@ class Bench:
         state = FileTableReader().read(self.location, self.policy.event_time)
         return fill_event_times(self.spark, self.policy, state) if self.read_stats else state
 
-    def plan(self, second=SECOND):
-        """A plan with threshold T at the given second."""
+    def plan(self, second=SECOND, *, reads_logs=False):
+        """A plan with threshold T at the given second; `etc plan` also reads log files of which commits have no times."""
+        state = fill_from_logs(self.state(), self.policy, None) if reads_logs else self.state()
         now_ms = EPOCH_MS + second * 1000 + self.policy.data_latency_ms
         return make_plan(
-            "2026-01-01T00:00:00Z", (build_table_plan(self.policy, self.state(), now_ms=now_ms, clock_ms=clock_ms()),)
+            "2026-01-01T00:00:00Z", (build_table_plan(self.policy, state, now_ms=now_ms, clock_ms=clock_ms()),)
         )
 
     def apply(self, plan):
@@ -93,6 +95,7 @@ class Bench:
             table.operations,
             extra,
         )
+        job = HudiFiles().split(job, state) if job.splits else job
         HudiCompactor(self.spark).publish(job, lambda: None, lambda: None)
 
     def properties_text(self) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
 from tests.faulty_proxy import FaultyProxy
-from tests.integration.history import HISTORY, Oracle, Views, Write, write_history
+from tests.integration.cut_checks import EXACT
+from tests.integration.history import HISTORY, Oracle, Views, Write, partition_of, write_history
 from tests.integration.kill_checks import check_files, check_views
 from tests.integration.kills import (
     EXPIRY,
@@ -88,6 +89,36 @@ class Version6Table(Table):
 
     def write_stats(self, commit: Path) -> Mapping[str, list[dict]]:
         return json.loads(commit.read_text())["partitionToWriteStats"] or {}
+
+
+class SplitTable(Table):
+    """A table whose log files are split by record before a plan is published."""
+
+    order: ClassVar[tuple[str, ...]] = (*ORDER[:2], "splitting", *ORDER[2:])
+
+    @property
+    def step(self) -> str:
+        found = super().step
+        is_splitting = found in ("nothing", "locked") and self.glob(".hoodie/.etc/split/*")
+        return "splitting" if is_splitting else found
+
+
+class ByRecord(OnDisk):
+    """Tables on local disk that are split by record."""
+
+    variants: Mapping[str, Mapping[str, str]] = {
+        name: options for name, options in VARIANTS.items() if name != "record index"
+    }
+    order: tuple[str, ...] = SplitTable.order
+
+    def add(self, project: Project, name: str, source: Path, granularity: str, lock: str, dice: random.Random) -> Table:
+        return SplitTable(project.add(name, source, "record", self.level, lock).base)
+
+    def check(self, spark: object, table: Table, variant: str) -> None:
+        assert not table.glob(".hoodie/.etc/split/*"), "extracts are left"
+        ro = Views(spark, table.base).ro()
+        assert {key: ro[key] for key in ro if partition_of(key) in "ab"} == EXACT, "RO is not the table as of T"
+        super().check(spark, table, variant)
 
 
 class OfVersion6(OnDisk):

@@ -3,7 +3,8 @@
 Each kill draws the table (with a metadata table, with one that compacts itself often, with a record index, with none), the
 granularity, the moment, who dies, and the table's lock (none declared, or Hudi's lock file with or without expiry); one in
 four is killed again while it mends. One `etc apply` mends a batch of tables; every view, every file and a later stock write
-are looked at. `--where` plays it on tables of version 6, or in the buckets of an S3 server, where the network fails too.
+are looked at. `--where` plays it on tables of version 6, on tables that are split by record, or in the buckets of an S3
+server, where the network fails too.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from pathlib import Path
 
 from tests.faulty_proxy import faulty_proxy
 from tests.integration.bucket_cut import variables
-from tests.integration.kill_settings import InBucket, OfVersion6, OnDisk
+from tests.integration.kill_settings import ByRecord, InBucket, OfVersion6, OnDisk
 from tests.integration.kills import Project, Table, exit_when_told
 from tests.integration.session import stop_spark
 from tests.s3_servers import S3Server, running
 
 BATCH = 8
 SPARK = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
-PLACES = ("disk", "version-6", "moto", "versitygw")
+ON_THIS_MACHINE = {"disk": OnDisk, "version-6": OfVersion6, "record": ByRecord}
+PLACES = ("disk", "version-6", "record", "moto", "versitygw")
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,8 @@ def play(setting: OnDisk, folder: Path, sources: Path, seeds: Sequence[int]) -> 
 @contextmanager
 def setting_of(place: str, folder: Path) -> Iterator[OnDisk]:
     """Where it is played; with a server and a proxy before it where that is a bucket."""
-    if place in ("disk", "version-6"):
-        yield OnDisk() if place == "disk" else OfVersion6()
+    if place in ON_THIS_MACHINE:
+        yield ON_THIS_MACHINE[place]()
         return
     (folder / "server").mkdir()
     with running(place, folder / "server") as server, faulty_proxy(server.endpoint) as proxy:

@@ -24,7 +24,7 @@ def bench(spark, written_table, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("granularity", "since"), [("log_file", AT_THE_CUT), *nightly(("log_file", 0), ("file_slice", 0))]
+    ("granularity", "since"), [("log_file", AT_THE_CUT), *nightly(("log_file", 0), ("file_slice", 0), ("record", 0))]
 )
 def test_views_before_pending_after(bench, granularity, since):
     bench.granularity = granularity

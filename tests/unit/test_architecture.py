@@ -59,6 +59,7 @@ CHANGE_TABLES = {
     "run/carrying.py": "carried log files",
     "run/done_store.py": "which events were sent, and the file in a partition that is done",
     "run/send_lock.py": "who sends",
+    "run/splitting.py": "rows that are split off before a plan is published",
     "run/forgetting.py": "etc's own files beside a table",
     "run/table_files.py": "carried log files without a plan, the empty file of a commit that was cut off",
     "run/file_lease.py": "etc's own lease, and the lock of table version 6",

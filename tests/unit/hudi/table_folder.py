@@ -26,6 +26,7 @@ _STAT = {
         {"name": "numDeletes", "type": ["null", "long"]},
         {"name": "fileSizeInBytes", "type": ["null", "long"]},
         {"name": "minEventTime", "type": ["null", "long"]},
+        {"name": "maxEventTime", "type": ["null", "long"], "default": None},
         {"name": "numWrites", "type": ["null", "long"], "default": None},
         {"name": "prevCommit", "type": ["null", _STRING], "default": None},
         {"name": "totalLogFilesCompacted", "type": ["null", "long"], "default": None},
@@ -105,6 +106,7 @@ class Written:
     previous: str | None = None
     rows: int | None = None
     token: str = "0-1-0"
+    max_event: int | None = None
 
     def name(self, instant: str) -> str:
         if self.log:
@@ -122,6 +124,7 @@ class Written:
             "numDeletes": self.deletes,
             "fileSizeInBytes": self.size,
             "minEventTime": self.min_event,
+            "maxEventTime": self.max_event,
         }
 
 

@@ -8,6 +8,7 @@ import pytest
 from etc_policy.errors import TableError
 from etc_policy.hudi.table import FileTableReader, read_compactions
 from etc_policy.plan.commit_metadata import withdrawn_metadata
+from etc_policy.plan.split import SPLIT
 from etc_policy.policy.manifest import EventTime
 from etc_policy.table.completeness import replay_completeness
 from etc_policy.table.history import with_times_of
@@ -154,6 +155,16 @@ def test_what_no_calendar_has_or_is_later_than_known_changes_nothing(table, knew
     extra = {**OURS, "etc.watermark_before": knew}
     table.compaction(at("10:00:03.001"), at("10:00:20"), base("f1", merged=1, previous=at("10:00:00")), extra=extra)
     assert points(table)[1].watermark_ms == 19
+
+
+def test_rows_that_a_compaction_has_split_off_wait_on_and_are_later_than_its_threshold(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.commit(at("10:00:02"), at("10:00:03"), log("f1", 20))
+    rest = log("f1", version=0, token="100000-0-0")
+    table.compaction(at("10:00:03.001"), at("10:00:20"), base("f1"), rest, extra={**OURS, SPLIT: "[]"})
+    last, state = points(table)[-1], FileTableReader().read(str(table.base), TS)
+    now = watermark((f for _, f in state.log_files), LATENCY_MS, ZoneInfo("UTC"))
+    assert (last.watermark_ms, last.open_log_files, last.assumed) == (now.value_ms, 1, False) == (25, 1, False)
 
 
 def test_a_clustering_takes_its_file_groups_away(stream):

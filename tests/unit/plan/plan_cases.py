@@ -13,8 +13,8 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
     target, every, run                        minutes: of freshness, between runs, and that the last run took (none is known)
     published  the threshold of the last compaction by etc
     version, timezone, retained, own_pending, living_writers, foreign_compaction, uncarried, orphans,
-    metadata_partitions, cdc, merges_otherwise, lacks_meta_columns, base_file_format, missing_files, unclear_files,
-    unseen_files   of the table
+    metadata_partitions, cdc, merges_otherwise, updates_in_part, merge_mode, ordering (fields), lacks_meta_columns,
+    base_file_format, missing_files, unclear_files, unseen_files   of the table
     slices     <partition>/<file id>: {base: time or none, logs: {name: requested > completed [event] [deletes] [recorded bytes]}}
                `impossible <ms after 1970>` is an event time that cannot be true
                `2 nulls` are rows without an event time; `deletes` are by key, `deletes, seen <time>` beside rows from then on;
@@ -161,6 +161,9 @@ def state_of(base_path: str, table: dict[str, Any]) -> TableState:
         zone=ZoneReading("UTC", "contradicted", table["other_zone"]) if "other_zone" in table else None,
         has_cdc=table.get("cdc", False),
         merges_otherwise=table.get("merges_otherwise", False),
+        updates_in_part=table.get("updates_in_part", False),
+        merge_mode=table.get("merge_mode"),
+        ordering_fields=tuple(table.get("ordering", ())),
         lacks_meta_columns=table.get("lacks_meta_columns", False),
         merging=table.get("merging", ""),
         release=table.get("release"),

@@ -6,7 +6,8 @@ from etc_policy.errors import EngineError, OvertakenError, RetryableError, Stale
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.commit_metadata import extra_metadata
-from etc_policy.policy.manifest import Strategy
+from etc_policy.plan.split import SPLIT
+from etc_policy.policy.manifest import EventTime, Strategy, Writer
 from etc_policy.table.history import GIT_SHA, PLAN_ID, SEEN_UNTIL, THRESHOLD
 from etc_policy.table.state import LogFile, WriteInFlight
 from etc_policy.table.zone_evidence import ZoneReading
@@ -706,3 +707,58 @@ class TestCarried:
         assert getattr(carried.runner(), step)(self.POLICY, "/t") is None
         assert carried.state.orphans == ()
         assert carried.calls == ["read", "lease", "read", "remove orphans", "give back"]
+
+
+class TestSplit:
+    """`granularity: record`: what is compacted is split before its plan is published."""
+
+    POLICY = POLICY.model_copy(
+        update={
+            "strategy": Strategy(granularity="record"),
+            "writer": Writer(compaction="none"),
+            "event_time": EventTime(column="ts", unit="ms"),
+        }
+    )
+
+    @pytest.fixture
+    def table(self):
+        slices = {"p/f1": {"base": "08:00:00", "logs": {"L1": "10:10:00 > 10:10:05, event 10:05:00"}}}
+        kind = {"merge_mode": "EVENT_TIME_ORDERING", "ordering": ["ts"], "slices": slices}
+        return MemoryTable(state_of("/t", kind))
+
+    def apply(self, table, **ports):
+        plan = build_table_plan(self.POLICY, table.state, now_ms=NOW, clock_ms=NOW)
+        return table.runner(**ports).apply(self.POLICY, plan, "plan-1", None)
+
+    def test_it_is_split_published_and_committed_with_what_was_split(self, table):
+        compactor = MemoryCompactor(table)
+        assert self.apply(table, compactor=compactor).status == "compacted"
+        (job,) = compactor.jobs
+        assert SPLIT in job.extra_metadata
+        assert job.operations[0].added_log_files == ((job.operations[0].remainder, 7),)
+        split, published = (table.calls.index(one) for one in ("split", "lock"))
+        assert split < published < table.calls.index("discard")
+
+    def test_what_cannot_be_split_publishes_nothing(self, table):
+        table.unsplittable = "it holds a delete block"
+        with pytest.raises(EngineError, match="delete block"):
+            self.apply(table)
+        assert (table.plans, table.commits, "lock" in table.calls) == ({}, {}, False)
+
+    def test_what_was_split_for_a_plan_that_does_not_fit_any_more_is_removed(self, table):
+        table.changes = [lambda s: s, lambda s: replace(s, properties_fingerprint="other")]
+        with pytest.raises(StalePlanError):
+            self.apply(table)
+        assert table.plans == {}
+        assert table.calls.index("split") < table.calls.index("discard")
+
+    def test_what_a_run_has_left_that_was_killed_after_its_commit_is_removed(self, table):
+        table.left_split = True
+        assert table.runner().finish_pending(self.POLICY, "/t") is None
+        assert not table.left_split
+
+    def test_what_a_living_run_needs_stays(self, table):
+        table.left_split = True
+        table.changes = [lambda s: s, lambda s: replace(s, own_pending=C)]
+        assert table.runner().finish_pending(self.POLICY, "/t") is None
+        assert table.left_split

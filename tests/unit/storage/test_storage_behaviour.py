@@ -1,5 +1,6 @@
 """What every TableStorage does; a new storage joins by its name in `STORAGES`."""
 
+import io
 import os
 import threading
 import time
@@ -170,6 +171,20 @@ def test_a_copy_is_whole_and_its_own(storage):
         storage.copy("nowhere", "a/i")
     assert storage.read("a/.g") == content
     assert storage.list("a").keys() == {".g"}
+
+
+def test_a_file_of_any_size_is_written_from_a_stream(storage):
+    content = os.urandom(7_000_000)
+    storage.create("draft", b"of one that was killed")
+    storage.create_from("a/b/f", io.BytesIO(content), "draft")
+    assert storage.read("a/b/f") == content
+    with pytest.raises(FileExistsError):
+        storage.create_from("a/b/f", io.BytesIO(b"x"), "draft")
+    storage.remove("draft")
+    storage.create_from("a/b/g", io.BytesIO(), "other/draft")
+    assert (storage.read("a/b/f"), storage.read("a/b/g")) == (content, b"")
+    assert storage.list("a/b").keys() == {"f", "g"}
+    assert storage.info("other/draft") is None
 
 
 def test_a_hard_link_is_made_or_refused(storage):

@@ -1,0 +1,126 @@
+"""Splits log files by record before a compaction's plan is published, in this process and through the table's own storage.
+
+Until the plan is committed no reader sees what is made here: a remainder bears C in its name, and extracts are in a folder
+of etc. So what a killed run leaves is removed whenever its plan is not on the timeline (`TableState.orphans`).
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import replace
+from tempfile import TemporaryFile
+
+from etc_policy.errors import EngineError, EtcError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.event_times import TimesWanted
+from etc_policy.hudi.log_split import NotSplittable, Part, split_log_file
+from etc_policy.plan.commit_metadata import compaction_record
+from etc_policy.plan.model import Operation, SplitInput, SplitSlice
+from etc_policy.plan.split import SPLIT, SPLIT_FOLDER, extract_path, made_files, split_text
+from etc_policy.run.ports import Job
+from etc_policy.storage.open_storage import open_storage
+from etc_policy.storage.port import TableStorage
+from etc_policy.table.state import path_below
+
+
+def split_slices(job: Job, column_type: str | None) -> Job:
+    """The job with its slices split at its threshold; `column_type` is the Avro type of the table's event-time column.
+
+    Raises:
+        EngineError: a log file cannot be split, or a file not be written; what was made is removed.
+
+    """
+    record = compaction_record(job.instant, job.instant, job.extra_metadata)
+    if record is None:
+        raise ValueError(f"the job at {job.instant} has no threshold")
+    event_time = job.policy.event_time
+    wanted = TimesWanted(event_time, column_type, (event_time.column,))
+    storage = open_storage(job.base_path)
+    storage.remove_tree(SPLIT_FOLDER)  # nothing is pending, so that nobody needs what is there
+    try:
+        splitter = _Splitter(storage, wanted, record.threshold_ms)
+        operations = tuple(splitter.split(one) if one.remainder else one for one in job.operations)
+    except BaseException:
+        with suppress(EtcError, OSError):  # the next run removes it
+            discard(storage, job)
+        raise
+    return replace(job, operations=operations, extra_metadata={**job.extra_metadata, SPLIT: split_text(operations)})
+
+
+def discard(storage: TableStorage, job: Job) -> None:
+    """Remove all that the split of a job has made, or may have."""
+    for operation in job.operations:
+        if operation.remainder:
+            storage.remove(path_below(operation.partition, operation.remainder))
+    discard_extracts(storage, job)
+
+
+def discard_extracts(storage: TableStorage, job: Job) -> None:
+    """Remove the extracts of a job that nobody carries out any more."""
+    storage.remove_tree(f"{SPLIT_FOLDER}/{job.instant}")
+
+
+def split_paths(job: Job) -> tuple[str, ...]:
+    """The paths below the table of what a split has made."""
+    return tuple(path for operation in job.operations for path, _ in made_files(operation))
+
+
+class _Splitter:
+    """Splits slices at one threshold."""
+
+    def __init__(self, storage: TableStorage, wanted: TimesWanted, threshold_ms: int) -> None:
+        self._storage, self._wanted, self._threshold_ms = storage, wanted, threshold_ms
+
+    def split(self, operation: Operation) -> Operation:
+        """The operation with its extracts and its remainder written; a log file with no row after T is merged as it is."""
+        inputs: list[SplitInput] = []
+        with TemporaryFile() as stream:
+            late = Part(stream)
+            for name in operation.log_files_compacted:
+                is_split = name in operation.straddling
+                inputs += self._split_file(operation, name, late) if is_split else [SplitInput(name=name)]
+            if not inputs:  # nothing is at or before T; Hudi reads an empty log file as one without blocks
+                inputs = [SplitInput(name=operation.log_files_compacted[0], extract_bytes=0)]
+                with TemporaryFile() as nothing:
+                    self._write(extract_path(operation, inputs[0].name), Part(nothing))
+            if late.rows:
+                self._write(path_below(operation.partition, operation.remainder or ""), late)
+            split = SplitSlice(inputs=tuple(inputs), remainder_bytes=late.size_bytes)
+        return operation.model_copy(update={"split": split})
+
+    def _split_file(self, operation: Operation, name: str, late: Part) -> list[SplitInput]:
+        """What of a log file is merged: all of it, an extract or nothing; its rows after T are added to `late`."""
+        path, before = path_below(operation.partition, name), late.rows
+        with TemporaryFile() as stream:
+            early = Part(stream)
+            try:
+                with self._storage.open(path) as content:
+                    size = content.seek(0, os.SEEK_END)
+                    content.seek(0)
+                    split_log_file(content, size, self._wanted, self._threshold_ms, early, late)
+            except NotSplittable as why:
+                message = f"the log file `{path}` of `{self._storage.location}` cannot be split by record: {why}"
+                hint = "nothing was published; set `granularity: log_file`, which merges log files whole"
+                raise EngineError(Code.NOT_SPLIT, message, hint=hint) from why
+            except OSError as error:
+                raise self._failed(path, "read", error) from error
+            if late.rows == before:
+                return [SplitInput(name=name)]
+            if not early.rows:
+                return []
+            self._write(extract_path(operation, name), early)
+            return [SplitInput(name=name, extract_bytes=early.size_bytes)]
+
+    def _write(self, path: str, part: Part) -> None:
+        part.stream.seek(0)
+        try:
+            self._storage.remove(path)  # of a run that was killed
+            self._storage.create_from(path, part.stream, f"{SPLIT_FOLDER}/draft")
+        except OSError as error:
+            raise self._failed(path, "written", error) from error
+
+    def _failed(self, path: str, what: str, error: OSError) -> EngineError:
+        hint = "nothing was published: mend the cause, then run `etc apply` again"
+        message = f"`{path}` of `{self._storage.location}` could not be {what} to split log files by record"
+        return EngineError(Code.NOT_SPLIT, message, hint=hint, cause=str(error))

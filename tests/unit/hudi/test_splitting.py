@@ -1,0 +1,255 @@
+"""Log files that are split by record before a plan is published: made, checked, read back and removed without Spark."""
+
+import io
+from dataclasses import replace
+
+import pytest
+
+from etc_policy.errors import EngineError, TableError
+from etc_policy.hudi.event_times import TimesWanted, read_times
+from etc_policy.plan.commit_metadata import withdrawn_metadata
+from etc_policy.plan.model import SplitInput
+from etc_policy.plan.split import SPLIT, SPLIT_FOLDER, extract_path, merged_paths, split_text
+from etc_policy.policy.manifest import EventTime, Policy, Strategy, Writer
+from etc_policy.run.carrying import require_carried
+from etc_policy.run.ports import Job
+from etc_policy.run.table_files import HudiFiles
+from etc_policy.spark.plan_files import remove_plan
+from tests.unit.hudi.log_file import avro, deletes
+from tests.unit.hudi.reading import OURS, read
+from tests.unit.hudi.table_folder import TableFolder, at, base, log, operation
+
+B, C, DONE = at("00:00:00"), at("02:00:00"), at("10:00:06")
+INSTANTS = [at(f"01:00:0{number}") for number in range(3)]
+NAMES = [f".f1_{instant}.log.1_0-1-0" for instant in INSTANTS]
+REMAINDER = f".f1_{C}.log.0_100000-0-0"
+#: T is 1000 ms after 1970: the first file is wholly before it, the second on both sides, the third after it.
+TIMES = ([900, 1000], [800, 1001, 1000, 2000], [3000])
+EVENT_TIME = EventTime(column="ts", unit="ms")
+
+
+def content(times):
+    return avro(times, ts="long")
+
+
+def table_in(folder, times=TIMES, partition="p"):
+    table = TableFolder(folder)
+    table.commit(B, B, base("f1", partition=partition))
+    for instant, of_file in zip(INSTANTS, times, strict=True):
+        data = of_file if isinstance(of_file, bytes) else content(of_file)
+        table.commit(instant, instant, log("f1", partition=partition, size=len(data)))
+        (table.base / partition / f".f1_{instant}.log.1_0-1-0").write_bytes(data)
+    return table
+
+
+@pytest.fixture
+def table(tmp_path):
+    return table_in(tmp_path / "t")
+
+
+def job_of(table, partition="p"):
+    policy = Policy(
+        name="p",
+        table=str(table.base),
+        event_time=EVENT_TIME,
+        data_latency_ms=1,
+        strategy=Strategy(granularity="record"),
+        writer=Writer(compaction="none"),
+    )
+    one = operation("f1", base("f1").name(B), *NAMES, partition=partition)
+    one = one.model_copy(update={"remainder": REMAINDER, "straddling": tuple(NAMES)})
+    return Job(policy, str(table.base), 9, (), C, (one,), OURS)
+
+
+def split(table, **rest):
+    return HudiFiles().split(job_of(table, **rest), read(table, EVENT_TIME))
+
+
+def published(table):
+    job = split(table)
+    table.plan(C, job.extra_metadata, *job.operations)
+    return job
+
+
+def files(table):
+    return {str(path.relative_to(table.base)): path.read_bytes() for path in table.base.rglob("*") if path.is_file()}
+
+
+def times(data):
+    return read_times(io.BytesIO(data), len(data), TimesWanted(EVENT_TIME, "long", ("ts",)))
+
+
+@pytest.mark.parametrize("partition", ["p", "a=1/b=2", ""])
+def test_each_slice_is_split_at_the_threshold(tmp_path, partition):
+    table = table_in(tmp_path / "t", partition=partition)
+    before = files(table)
+    job = split(table, partition=partition)
+    (one,) = job.operations
+    extract = f"{SPLIT_FOLDER}/{C}/{partition}/{NAMES[1]}".replace("//", "/")
+    up = {"p": "../", "a=1/b=2": "../../", "": ""}[partition]
+    assert merged_paths(one) == (NAMES[0], up + extract)
+    made = {path: data for path, data in files(table).items() if path not in before}
+    assert {path: (times(data).min_ms, times(data).max_ms) for path, data in made.items()} == {
+        extract: (800, 1000),
+        f"{partition}/{REMAINDER}".lstrip("/"): (1001, 3000),
+    }
+    assert one.split.remainder_bytes == len(made[f"{partition}/{REMAINDER}".lstrip("/")])
+    require_carried(job)
+    assert HudiFiles().missing_files(job) == ()
+    HudiFiles().discard_split(job)
+    assert files(table) == before
+
+
+def test_what_is_known_to_hold_nothing_after_the_threshold_is_not_read(table):
+    job = job_of(table)
+    (one,) = job.operations
+    known = replace(job, operations=(one.model_copy(update={"straddling": tuple(NAMES[1:])}),))
+    (table.base / "p" / NAMES[0]).write_bytes(b"not read")
+    assert merged_paths(HudiFiles().split(known, read(table, EVENT_TIME)).operations[0])[0] == NAMES[0]
+
+
+def test_a_slice_with_nothing_up_to_the_threshold_merges_an_empty_file(tmp_path):
+    table = table_in(tmp_path / "t", ([2000], [3000], [4000]))
+    (one,) = split(table).operations
+    assert one.split.inputs == (SplitInput(name=NAMES[0], extract_bytes=0),)
+    assert (table.base / extract_path(one, NAMES[0])).read_bytes() == b""
+
+
+def test_a_slice_with_nothing_after_the_threshold_is_merged_as_it_is(tmp_path):
+    table = table_in(tmp_path / "t", ([1], [2], [3]))
+    before = files(table)
+    (one,) = split(table).operations
+    assert (merged_paths(one), one.added_log_files, files(table)) == (tuple(NAMES), (), before)
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (content([900])[:-1], "damaged"),
+        (deletes((3, 900), ts="long"), "a delete block"),
+        (content([900, None]), "a row without an event time"),
+    ],
+)
+def test_nothing_is_left_of_a_split_that_is_refused(tmp_path, fault, why):
+    table = table_in(tmp_path / "t", ([2000], [900, 2000], fault))
+    before = files(table)
+    with pytest.raises(EngineError, match=why) as error:
+        split(table)
+    assert (error.value.code, NAMES[2] in error.value.message, files(table)) == ("ETC323", True, before)
+
+
+def test_what_a_killed_split_has_left_is_in_nobodys_way(table):
+    split(table)
+    (table.base / "p" / REMAINDER).write_bytes(b"half")
+    (table.base / SPLIT_FOLDER / "draft").write_bytes(b"half")
+    (table.base / SPLIT_FOLDER / at("01:30:00") / "p").mkdir(parents=True)
+    job = split(table)
+    require_carried(job)
+    assert sorted(path.name for path in (table.base / SPLIT_FOLDER).iterdir()) == [C]
+
+
+def test_a_pending_plan_is_read_as_it_was_split(table):
+    job = published(table)
+    state = read(table, EVENT_TIME)
+    found = HudiFiles().pending_job(job.policy, state)
+    assert (found.operations[0].log_files_compacted, found.operations[0].split) == (
+        tuple(NAMES),
+        job.operations[0].split,
+    )
+    assert (found.splits, found.operations[0].remainder, state.orphans) == (True, REMAINDER, ())
+    assert [one.log_files for one in state.slices] == [one.log_files for one in read(table, EVENT_TIME).slices]
+
+
+@pytest.mark.parametrize("gone", [f"p/{REMAINDER}", f"{SPLIT_FOLDER}/{C}/p/{NAMES[1]}"])
+def test_what_is_gone_or_altered_is_noticed(table, gone):
+    job = published(table)
+    with (table.base / gone).open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(EngineError) as error:
+        require_carried(job)
+    assert error.value.code == "ETC319"
+    (table.base / gone).unlink()
+    assert HudiFiles().missing_files(job) == (gone,)
+
+
+def test_a_plan_that_is_taken_back_takes_what_was_split(table):
+    before = files(table)
+    remove_plan(published(table))
+    assert files(table) == before
+    assert not (table.base / SPLIT_FOLDER / C).exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (f'"{REMAINDER}"', f'".f2_{C}.log.0_100000-0-0"'),
+        (f'"{REMAINDER}"', f'".f1_{C}.log.1_0-1-0"'),
+        (f'"{REMAINDER}"', '"../x"'),
+        (f'"{NAMES[0]}","extract_bytes":null', f'"{NAMES[0]}","extract_bytes":3'),
+        (f'"name":"{NAMES[0]}"', '"name":"x"'),
+        (f'["{NAMES[0]}"', '["x"'),
+        ('"file_id":"f1"', '"file_id":"f2"'),
+        ("merged", "nothing"),
+        ("[{", "{"),
+        ("[{", "[1,{"),
+        ("[{", "[{},{"),
+    ],
+)
+def test_a_trace_that_etc_did_not_write_is_an_error_of_the_table(table, old, new):
+    job = split(table)
+    text = split_text(job.operations)
+    assert old in text
+    table.plan(C, {**OURS, SPLIT: text.replace(old, new)}, *job.operations)
+    with pytest.raises(TableError):
+        HudiFiles().pending_job(job.policy, read(table, EVENT_TIME))
+
+
+class TestCompleted:
+    def compacted(self, table, *added):
+        job = split(table)
+        extra = {**job.extra_metadata}
+        table.compaction(C, DONE, base("f1"), *added, extra=extra, plan_extra=extra)
+        return job
+
+    def test_the_rows_after_the_threshold_are_a_log_file_of_the_new_slice(self, table):
+        size = split(table).operations[0].split.remainder_bytes
+        self.compacted(table, log("f1", version=0, token="100000-0-0", size=size))
+        split_again = split(table)  # the test's table writes over the remainder
+        state = read(table, EVENT_TIME)
+        (one,) = state.slices
+        (left,) = one.log_files
+        assert (one.base_instant, left.name, left.completed) == (C, REMAINDER, DONE)
+        assert (left.has_deletes, left.seen_event_time_ms, left.rows_since) == (False, 1001, None)
+        assert (state.uncarried, state.orphans, state.missing_files) == (None, (), ())
+        HudiFiles().discard_split(split_again)
+        assert (table.base / "p" / REMAINDER).exists()
+        assert not (table.base / SPLIT_FOLDER / C).exists()
+
+    def test_the_commit_must_record_them(self, table):
+        self.compacted(table)
+        assert read(table, EVENT_TIME).uncarried == C
+
+    @pytest.mark.parametrize(("extra", "found"), [({}, C), (withdrawn_metadata(), None), (OURS, None)])
+    def test_a_compaction_by_others_is_known(self, table, extra, found):
+        table.compaction(C, DONE, base("f1"), extra=extra)
+        assert read(table, EVENT_TIME).foreign_compaction == found
+
+
+def test_without_its_plan_it_is_seen_and_removed(table):
+    before = files(table)
+    split(table)
+    state = read(table, EVENT_TIME)
+    assert state.orphans == (f"p/{REMAINDER}",)
+    HudiFiles().remove_orphans(state)
+    assert {path for path in files(table) if SPLIT_FOLDER not in path} == before.keys()
+    assert read(table, EVENT_TIME).orphans == ()
+
+
+def test_extracts_that_a_run_has_left_are_seen_and_removed(table):
+    before = files(table)
+    assert not HudiFiles().has_left_split(str(table.base))
+    split(table)
+    assert HudiFiles().has_left_split(str(table.base))
+    HudiFiles().discard_left(str(table.base))
+    assert files(table).keys() - before.keys() == {f"p/{REMAINDER}"}
+    assert not HudiFiles().has_left_split(str(table.base))

@@ -1,0 +1,144 @@
+"""Which tables may be split by record, and what a plan of one says."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.rules import find_stale, why_refused
+from etc_policy.plan.split import find_split_obstacle
+from etc_policy.plan.staleness import changed_since_carried
+from etc_policy.policy.manifest import EventTime, Strategy, Writer
+from etc_policy.table.state import CompactionRecord, FileSlice, LogFile, WriteInFlight
+from tests.unit.plan.plan_cases import epoch_ms, instant
+from tests.unit.plan.states import NOW, POLICY, STATE
+
+T = epoch_ms("11:00:00")
+EXACT = POLICY.model_copy(
+    update={
+        "strategy": Strategy(granularity="record"),
+        "writer": Writer(compaction="none"),
+        "event_time": EventTime(column="ts", unit="ms"),
+        "data_latency_ms": NOW - T,
+    }
+)
+
+
+def log(at, event, **rest):
+    name = f".f1_{instant(at)}.log.1_0-1-0"
+    return LogFile(name, 10, instant(at), instant(at), epoch_ms(event) if event else None, **rest)
+
+
+def state_of(*logs, **rest):
+    one = FileSlice("p", "f1", instant("08:00:00"), "f1.parquet", 1, logs)
+    return replace(
+        STATE,
+        slices=(one,),
+        event_time_type="long",
+        merge_mode="EVENT_TIME_ORDERING",
+        ordering_fields=("ts",),
+        **rest,
+    )
+
+
+STRADDLING = log("10:10:00", "10:05:00")
+
+
+def plan_of(state, policy=EXACT):
+    return build_table_plan(policy, state, now_ms=NOW, clock_ms=NOW)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"table_version": 6}, "table version 6"),
+        ({"merge_mode": "COMMIT_TIME_ORDERING"}, "merges by COMMIT_TIME_ORDERING"),
+        ({"merge_mode": "CUSTOM"}, "merges by CUSTOM"),
+        ({"merge_mode": None}, "an unknown mode"),
+        ({"updates_in_part": True}, "updates rows in part"),
+        ({"ordering_fields": ("other",)}, "ordered by `other`"),
+        ({"ordering_fields": ("ts", "id")}, "ordered by `ts`, `id`"),
+        ({"ordering_fields": ()}, "ordered by nothing"),
+        ({"event_time_type": "string"}, "values of `ts` \\(string\\)"),
+        ({"event_time_type": "timestamp-nanos"}, "values of `ts` \\(timestamp-nanos\\)"),
+        ({"metadata_partitions": ("files", "record_index")}, "`record_index` in the metadata table"),
+        ({"has_cdc": True}, "CDC"),
+        ({"base_path": "s3://lake/orders"}, "object stores"),
+        ({"foreign_compaction": instant("09:00:00")}, "is not etc's"),
+    ],
+)
+def test_a_table_of_which_it_is_not_known_is_refused(changes, why):
+    state = replace(state_of(STRADDLING), **changes)
+    reason, hint = find_split_obstacle(EXACT, state)
+    assert re.search(why, reason)
+    assert "granularity: " in hint
+    refusal = why_refused(EXACT, state, NOW)
+    assert (refusal.code, refusal.reason) == ("cannot_split", reason)
+    assert why_refused(EXACT.model_copy(update={"strategy": Strategy(granularity="file_slice")}), state, NOW) is None
+
+
+@pytest.mark.parametrize("kind", ["int", "long", "date", "timestamp-millis", "timestamp-micros"])
+def test_a_table_ordered_by_its_event_time_is_split(kind):
+    assert find_split_obstacle(EXACT, replace(state_of(STRADDLING), event_time_type=kind)) is None
+
+
+def test_the_writers_must_not_compact_and_integers_have_a_unit():
+    state = state_of(STRADDLING)
+    compacting = EXACT.model_copy(update={"writer": Writer(compaction="inline")})
+    assert "compact on their own (`inline`)" in find_split_obstacle(compacting, state)[0]
+    unitless = EXACT.model_copy(update={"event_time": EventTime(column="ts")})
+    assert "not in the order of their times" in find_split_obstacle(unitless, state)[0]
+
+
+def test_what_is_compacted_is_split_unless_it_holds_deletes():
+    plain = plan_of(state_of(STRADDLING, log("11:50:00", "11:30:00")))
+    (one,) = plain.operations
+    assert (one.log_files_compacted, one.remainder) == (
+        (STRADDLING.name,),
+        f".f1_{plain.instant}.log.0_100000-0-0",
+    )
+    assert (plain.watermark_after_ms, plain.warnings) == (T, ())
+    deleting = plan_of(state_of(STRADDLING._replace(has_deletes=True), log("11:50:00", "11:30:00")))
+    assert deleting.operations[0].remainder is None
+    assert len(deleting.operations[0].log_files_compacted) == 2
+    assert "RO may hold rows after T" in deleting.warnings[0]
+
+
+def test_only_what_may_hold_rows_after_the_threshold_is_split():
+    """The commits record the latest event time, or nobody knows it."""
+    logs = [log(f"10:1{n}:00", "10:05:00", max_event_time_ms=ms) for n, ms in enumerate([T, T + 1, None])]
+    (one,) = plan_of(state_of(*logs)).operations
+    assert (one.straddling, one.remainder is None) == (tuple(f.name for f in logs[1:]), False)
+    plan = plan_of(state_of(logs[0], log("11:50:00", "11:30:00")))
+    assert (plan.operations[0].straddling, plan.operations[0].remainder, plan.warnings) == ((), None, ())
+    assert plan.watermark_after_ms == epoch_ms("11:30:00") - 1
+
+
+def test_keys_that_the_index_does_not_find_are_not_left_in_a_log_file():
+    state = replace(state_of(STRADDLING), exposed=frozenset({("p", "f1")}))
+    assert plan_of(state).operations[0].remainder is None
+
+
+def test_a_threshold_below_that_of_an_earlier_run_is_said():
+    last = CompactionRecord(instant("09:00:00"), instant("09:00:00"), T + 1, "p", "x")
+    assert any("RO may hold rows up to" in one for one in plan_of(state_of(STRADDLING, last_compaction=last)).warnings)
+
+
+class TestPublished:
+    def test_a_cut_that_splits_may_lie_in_the_past(self):
+        state = state_of(STRADDLING)
+        assert find_stale(EXACT, plan_of(state), state) == ()
+
+    def test_what_came_before_c_meanwhile_takes_it_back(self):
+        state = state_of(STRADDLING)
+        plan = plan_of(state)
+        added = replace(state, slices=(replace(state.slices[0], log_files=(log("10:09:00", "10:00:00"), STRADDLING)),))
+        assert list(changed_since_carried(plan.operations, state, plan.instant)) == []
+        assert list(changed_since_carried(plan.operations, added, plan.instant))
+
+    def test_a_writer_from_before_c_that_has_not_ended_takes_it_back(self):
+        state = state_of(STRADDLING)
+        plan = plan_of(state)
+        writing = replace(state, writes_in_flight=(WriteInFlight(instant("10:00:00"), None),))
+        assert "has not ended" in next(iter(changed_since_carried(plan.operations, writing, plan.instant)))
