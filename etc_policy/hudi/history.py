@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from etc_policy.hudi.commit_writes import NO_TRUST, LogFacts, Trust, group_writes
 from etc_policy.hudi.commits import CommitMetadata
-from etc_policy.hudi.log_facts import NO_TRUST, LogFacts, Trust, group_writes
 from etc_policy.hudi.plan_file import expected_bytes, planned_reads, require_full
 from etc_policy.hudi.timeline import Timeline, plan_file_of
 from etc_policy.hudi.values import pairs_of

@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 from etc_policy.hudi import blocks as log_blocks
 from etc_policy.hudi.avro_records import RecordSchemas, record_schemas, records_of
+from etc_policy.hudi.block_times import TimesWanted, UnknownTimes, avro_times, without_logical_types
 from etc_policy.hudi.blocks import BadLogFile, Block, encode_block, read_blocks
-from etc_policy.hudi.event_times import TimesWanted, UnknownTimes, avro_times, without_logical_types
 from etc_policy.hudi.values import load_json
 
 #: A larger log file is not one that Hudi writes: offsets in it do not fit an int of Java.

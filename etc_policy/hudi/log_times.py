@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from etc_policy.errors import EtcError
-from etc_policy.hudi.event_times import LogTimes, TimesWanted, read_times
+from etc_policy.hudi.block_times import LogTimes, TimesWanted, read_times
 from etc_policy.hudi.layout import parse_data_file
 from etc_policy.hudi.properties import ordering_fields, read_properties
 from etc_policy.hudi.times_cache import TimesCache

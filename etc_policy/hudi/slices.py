@@ -10,9 +10,9 @@ from operator import attrgetter, lt
 from typing import NamedTuple
 
 from etc_policy.hudi.archive import completions_of
+from etc_policy.hudi.commit_writes import CommitWrites, LogFacts, of_columns, slice_facts
 from etc_policy.hudi.commits import CommitMetadata
 from etc_policy.hudi.layout import DataFileName, is_log_name, parse_data_file
-from etc_policy.hudi.log_facts import CommitWrites, LogFacts, of_columns, slice_facts
 from etc_policy.hudi.table_commits import TableCommits
 from etc_policy.hudi.timeline import Timeline
 from etc_policy.hudi.values import text_of, time_of

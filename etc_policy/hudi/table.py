@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from etc_policy.hudi.archive import Archive
+from etc_policy.hudi.commit_writes import NO_TRUST
 from etc_policy.hudi.commits import CommitFacts, KeptFacts
 from etc_policy.hudi.completion_times import metadata_timeline, read_wrong_times
 from etc_policy.hudi.history import (
@@ -16,7 +17,6 @@ from etc_policy.hudi.history import (
     table_history,
 )
 from etc_policy.hudi.layout import InstantFile
-from etc_policy.hudi.log_facts import NO_TRUST
 from etc_policy.hudi.properties import (
     PROPERTIES,
     merges_in_any_order,

@@ -20,10 +20,10 @@ from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.avro_schema import find_column
+from etc_policy.hudi.commit_writes import CommitWrites, Trust, hides_deletes_of
 from etc_policy.hudi.commits import CommitFacts, CommitMetadata, decode_metadata
 from etc_policy.hudi.history import CompletedWrite, completed_write
 from etc_policy.hudi.layout import InstantFile
-from etc_policy.hudi.log_facts import CommitWrites, Trust, hides_deletes_of
 from etc_policy.hudi.properties import updates_in_part
 from etc_policy.hudi.timeline import Timeline, read_once, read_timeline, require_one_end, require_times
 from etc_policy.hudi.values import list_of, load_json, text_of

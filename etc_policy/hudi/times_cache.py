@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from etc_policy.hudi.event_times import LogTimes, TimesWanted
+from etc_policy.hudi.block_times import LogTimes, TimesWanted
 from etc_policy.hudi.layout import parse_data_file
 from etc_policy.hudi.parquet import can_read_parquet
 from etc_policy.policy.manifest import digest

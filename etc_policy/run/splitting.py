@@ -13,7 +13,7 @@ from tempfile import TemporaryFile
 
 from etc_policy.errors import EngineError, EtcError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.event_times import TimesWanted
+from etc_policy.hudi.block_times import TimesWanted
 from etc_policy.hudi.log_split import NotSplittable, Part, split_log_file
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.model import Operation, SplitInput, SplitSlice

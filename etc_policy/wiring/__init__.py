@@ -86,14 +86,13 @@ class Readings(SparkSessions):
 
         reader = FileTableReader(_tables_cache(), self.note_state)
         state = reader.read(self.locate(policy), policy.event_time)
-        state = self._with_log_times(policy, state) if read_logs else state
-        state = self._with_what_is_kept(state)
+        state = self._completed(policy, state, read_logs=read_logs)
         return self.with_statistics(policy, state) if read_stats else state
 
     def read_table(
         self, policy: Policy, *, archived: bool = False, all_logs: bool = False
     ) -> tuple[TableState, TableHistory]:
-        """The state of a policy's table as `read_state` gives it, and its past, from one reading of its timeline.
+        """The state of a policy's table as `read_state` gives it without statistics, and its past, from one reading.
 
         With `archived` the past goes back to commits that were archived, and with `all_logs` every log file is read.
         """
@@ -103,16 +102,15 @@ class Readings(SparkSessions):
         state, history = reader.read_with_history(
             self.locate(policy), policy.event_time, archived=None if archived else 0
         )
-        state = self._with_what_is_kept(self._with_log_times(policy, state, all_logs=all_logs))
+        state = self._completed(policy, state, all_logs=all_logs)
         return state, self._with_read_times(policy, state, history)
 
     def read_whole(self, policy: Policy, *, read_logs: bool = True) -> WholeTable:
-        """The state of a policy's table as `read_state` gives it, and all of its past, from one reading."""
+        """The state of a policy's table as `read_state` gives it without statistics, and all of its past, from one reading."""
         from etc_policy.hudi.table import FileTableReader
 
         whole = FileTableReader(seen=self.note_state).read_whole(self.locate(policy), policy.event_time)
-        state = self._with_log_times(policy, whole.state) if read_logs else whole.state
-        state = self._with_what_is_kept(state)
+        state = self._completed(policy, whole.state, read_logs=read_logs)
         return whole._replace(state=state, history=self._with_read_times(policy, state, whole.history))
 
     def find_tables(self, location: str) -> Iterator[str | EtcError]:
@@ -141,13 +139,17 @@ class Readings(SparkSessions):
 
         return column_ranges(state.base_path, newest_base_file(state.slices), names)
 
-    def _with_log_times(self, policy: Policy, state: TableState, *, all_logs: bool = False) -> TableState:
-        if not self.metadata_only and (all_logs or state.lacks_event_times):
+    def _completed(
+        self, policy: Policy, state: TableState, *, read_logs: bool = True, all_logs: bool = False
+    ) -> TableState:
+        """The state with what is not in its timeline: event times from log files, and what is kept beside the table."""
+        if read_logs and not self.metadata_only and (all_logs or state.lacks_event_times):
             from etc_policy.hudi.log_times import fill_from_logs, read_all_logs
 
             read = read_all_logs if all_logs else fill_from_logs
             state = read(state, policy, self.cache_dir, self.progress)
-        return state
+        kept = self.apply_states.read(state.base_path)  # of both times of a log file the earlier one counts
+        return replace(with_true_times(state, kept.misrecorded), apply_state=kept, release=self.release_for(state))
 
     def _with_read_times(self, policy: Policy, state: TableState, history: TableHistory) -> TableHistory:
         """The history with what this project has read of log files, also of those that are compacted now."""
@@ -156,11 +158,6 @@ class Readings(SparkSessions):
         from etc_policy.hudi.log_times import with_read_times
 
         return with_read_times(history, state, policy, self.cache_dir)
-
-    def _with_what_is_kept(self, state: TableState) -> TableState:
-        """The state with what is kept beside the table: log files have the times that they were found to hold, where earlier."""
-        kept = self.apply_states.read(state.base_path)
-        return replace(with_true_times(state, kept.misrecorded), apply_state=kept, release=self.release_for(state))
 
     @property
     def apply_states(self) -> ApplyStateStore:

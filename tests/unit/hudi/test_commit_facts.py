@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from etc_policy.hudi import timeline as hudi_timeline
-from etc_policy.hudi.log_facts import CommitWrites
+from etc_policy.hudi.commit_writes import CommitWrites
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.storage import local
 from etc_policy.storage.object_cache import ObjectCache

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from etc_policy.hudi.commit_writes import NO_TRUST, Trust, group_writes
 from etc_policy.hudi.commits import CommitMetadata, WriteStats
-from etc_policy.hudi.log_facts import NO_TRUST, Trust, group_writes
 from etc_policy.policy.schema import MAX_AHEAD_MS
 from etc_policy.table.instants import instant_to_ms
 

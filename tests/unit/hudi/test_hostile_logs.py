@@ -10,8 +10,8 @@ import pyarrow  # noqa: TID253 - the cases are Arrow arrays
 import pytest
 from pyarrow import parquet  # noqa: TID253 - as above
 
+from etc_policy.hudi.block_times import LogTimes, TimesWanted, read_times
 from etc_policy.hudi.blocks import MAX_BLOCK_BYTES
-from etc_policy.hudi.event_times import LogTimes, TimesWanted, read_times
 from etc_policy.policy.manifest import EventTime
 from tests.hostile.avro import array, nested, record, recursive
 from tests.unit.hudi import log_file as log

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from etc_policy.hudi import blocks
-from etc_policy.hudi.event_times import TimesWanted, read_times
+from etc_policy.hudi.block_times import TimesWanted, read_times
 from etc_policy.hudi.log_split import NotSplittable, Part, split_log_file
 from etc_policy.policy.manifest import EventTime
 from tests.unit.hudi.log_file import AVRO, IS_PARTIAL, LONG, PARQUET, SCHEMA, avro, block, deletes, record, schema

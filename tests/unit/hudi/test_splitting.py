@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.errors import EngineError, TableError
-from etc_policy.hudi.event_times import TimesWanted, read_times
+from etc_policy.hudi.block_times import TimesWanted, read_times
 from etc_policy.plan.commit_metadata import withdrawn_metadata
 from etc_policy.plan.model import SplitInput
 from etc_policy.plan.split import SPLIT, SPLIT_FOLDER, extract_path, merged_paths, split_text

@@ -177,7 +177,7 @@ def test_memory_that_is_exhausted_is_one_clear_error(table, monkeypatch):
         raise MemoryError
 
     table.commit(at("10:00:00"), at("10:00:01"), log("f1"))
-    monkeypatch.setattr("etc_policy.hudi.log_facts.group_writes", exhausted)
+    monkeypatch.setattr("etc_policy.hudi.commit_writes.group_writes", exhausted)
     with pytest.raises(TableError, match="not in a form") as error:
         read(table)
     assert "MemoryError" in error.value.hint

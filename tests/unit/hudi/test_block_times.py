@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from etc_policy.hudi.event_times import LogTimes, TimesWanted, read_times
+from etc_policy.hudi.block_times import LogTimes, TimesWanted, read_times
 from etc_policy.policy.manifest import EventTime
 from tests.unit.hudi import log_file as log
 from tests.unit.hudi.log_file import avro, block, deletes, parquet
