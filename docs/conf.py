@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docutils import nodes
@@ -26,7 +27,7 @@ myst_heading_anchors = 4
 html_theme = "pydata_sphinx_theme"
 html_title = f"etc {release}"
 html_show_sourcelink = False
-html_copy_source = False
+html_copy_source = True  # `llms.txt` names them
 #: Nothing is loaded from elsewhere, and nothing leads elsewhere but the pages' own links.
 html_theme_options = {
     "logo": {"text": "etc"},
@@ -77,7 +78,19 @@ class IndexOfWords(SphinxTransform):
                 yield title, title.astext()
 
 
+def write_llms_txt(app: Sphinx, error: Exception | None) -> None:
+    """List every page for assistants, as llmstxt.org says, by its title and its Markdown."""
+    if error is not None or app.builder.name != "html":
+        return
+    about = next(app.env.get_doctree("index").findall(nodes.paragraph)).astext().replace("\n", " ")
+    titles = {page: app.env.titles[page].astext() for page in sorted(app.env.found_docs)}
+    pages = [f"- [{title}](_sources/{page}.md.txt)" for page, title in titles.items() if page != "index"]
+    text = "\n".join([f"# {titles['index']}", "", f"> {about}", "", "## Pages", "", *pages])
+    Path(app.outdir, "llms.txt").write_text(f"{text}\n", "utf-8")
+
+
 def setup(app: Sphinx) -> None:
     """Policy files are YAML with Jinja, and are coloured as such."""
     app.add_lexer("yaml", YamlJinjaLexer)
     app.add_transform(IndexOfWords)
+    app.connect("build-finished", write_llms_txt)

@@ -188,6 +188,9 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
     made = sorted(path for path in tmp_path.rglob("*.html") if "_static" not in path.parts)
     pages = {page.relative_to(DOCS).with_suffix(".html") for page in ALL_PAGES}
     assert pages <= {path.relative_to(tmp_path) for path in made}
+    listed = re.findall(r"^- \[.+\]\((.+)\)$", (tmp_path / "llms.txt").read_text("utf-8"), re.MULTILINE)
+    assert {*listed, "_sources/index.md.txt"} == {f"_sources/{page.relative_to(DOCS)}.txt" for page in ALL_PAGES}
+    assert all((tmp_path / name).is_file() for name in listed)
     loaded = [
         tag
         for path in made
