@@ -29,6 +29,7 @@ RUN_BY: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "test_the_whole_tutorial": {"docs/tutorial.md": (1, 2, 3, 4, 5, 6, 7)},
     "test_a_table_of_every_kind_is_adopted_by_the_page": {"docs/how-to/existing-table.md": (0, 1, 2, 3)},
     "test_the_plan_that_was_reviewed_is_carried_out": {"docs/how-to/ci.md": (0,)},
+    "test_a_day_is_waited_for_compacted_and_reported": {"docs/how-to/airflow.md": (1,)},
 }
 #: Blocks that no test runs, and why.
 NOT_RUN: Mapping[tuple[str, int], str] = {
@@ -43,6 +44,10 @@ NOT_RUN: Mapping[tuple[str, int], str] = {
         0,
     ): "needs an index of packages, as the block of object-stores.md; what the extra brings is tested",
     ("docs/how-to/partitions.md", 1): "ends with a job of the reader's own; the wait itself is run by the block before",
+    (
+        "docs/how-to/airflow.md",
+        0,
+    ): "needs an index of packages, as the block of object-stores.md; the test of the page installs the extra",
     ("docs/tutorial.md", 0): "as README's first block; test_the_demo runs its `etc demo`",
     (
         "docs/upstream/README.md",

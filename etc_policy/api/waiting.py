@@ -191,7 +191,7 @@ class Waiter:
                 latency = format_duration(policy.data_latency_ms)
                 message = (
                     f"`{policy.name}` cannot be complete up to {self.goal} "
-                    f"before {format_time(earliest_ms)}, which is after the timeout"
+                    f"before {format_time(earliest_ms)}{', which is after the timeout' if self.timeout_ms else ''}"
                 )
                 hint = f"events may arrive {latency} late (`data_latency`): wait longer, or for an earlier time"
                 raise RetryableError(Code.WAIT_TOO_SHORT, message, hint=hint)

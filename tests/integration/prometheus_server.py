@@ -82,9 +82,9 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def wait_for(ask: Any) -> Any:
+def wait_for(ask: Any, seconds: float = TIMEOUT_SECONDS) -> Any:
     """The first answer that is not empty; an unanswered connection counts as none."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
+    deadline = time.monotonic() + seconds
     while True:
         try:
             found = ask()
