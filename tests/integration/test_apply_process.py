@@ -145,6 +145,7 @@ def test_stale_edited_and_foreign_plans_are_refused(no_spark, project):
     assert not list((project / "t" / ".hoodie" / "timeline").glob("*.compaction.*"))
 
 
+@pytest.mark.extended
 def test_just_in_time_compacts_what_cannot_wait_and_then_starts_no_java(no_spark, project):
     """Deletes have no event time, so their slice is due; the others hold events that wait for the target of 10 minutes."""
     policy = project / "policies" / "t.yml"
