@@ -71,7 +71,8 @@ def note_verdict(
     from etc_policy.verify.prover import on_promise
 
     record, promise, now_ms = state.last_compaction, on_promise(verification), clock_ms()
-    covered = level == policy.verify.level and _covers(claim, promise_of(policy, state)) and not promise.not_checked
+    is_whole = not (Level[level].reads_rows and promise.not_checked)
+    covered = is_whole and level == policy.verify.level and _covers(claim, promise_of(policy, state))
 
     def judged(kept: ApplyState) -> ApplyState:
         if _is_of_later(kept, state):

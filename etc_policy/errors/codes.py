@@ -31,7 +31,11 @@ _WRONG_POLICY = Ends(
 )
 _UNCHANGED = Ends(3, "Exit code 3. Nothing was changed.")
 _SUITE = Ends(1, "Exit code 1. `etc parse` finds all of it that does not need the table.", _AUTHOR)
-_NOT_VERIFIED = Ends(3, "Exit code 3. The table counts as not verified.")
+_NOT_VERIFIABLE = Ends(
+    1,
+    "Exit code 1: the same command fails again until the policy fits the table, which counts as not verified.",
+    _AUTHOR,
+)
 _GRAVEST = Ends(None, "The exit code is that of the gravest: 3, then 1, then 4.")
 _NOTHING_LOST = Ends(3, "Exit code 3. Nothing is lost: the same command finishes or rolls back what was begun.")
 _PASSES = "passes by itself"
@@ -320,15 +324,18 @@ class Code(StrEnum):
     BAD_CONDITION = ("ETC228", _SUITE, "`verify.where` is not a condition on partitions",
         "It may use partition columns alone, in Spark SQL.")
 
-    NO_TIMES = ("ETC231", _NOT_VERIFIED, "The event-time column's type holds no times",
+    NO_TIMES = ("ETC231", _NOT_VERIFIABLE, "The event-time column's type holds no times",
         "Use a timestamp, a date, an integer (with `unit`) or a string (with `format`).")
-    UNREADABLE_TIMES = ("ETC232", _NOT_VERIFIED, "Values of the event-time column cannot be read as times",
+    UNREADABLE_TIMES = ("ETC232", _NOT_VERIFIABLE, "Values of the event-time column cannot be read as times",
         "The message shows one of them. Set `unit` or `format` in `event_time_column`, or mend the rows.")
-    MISSING_TIME_COLUMN = ("ETC233", _NOT_VERIFIED, "The rows have no event-time column",
+    MISSING_TIME_COLUMN = ("ETC233", _NOT_VERIFIABLE, "The rows have no event-time column",
         "The table's rows lack the column of the policy; the hint lists the columns.")
-    NO_META_COLUMNS = ("ETC234", _NOT_VERIFIED, "The table has no meta columns",
+    NO_META_COLUMNS = ("ETC234", _NOT_VERIFIABLE, "The table has no meta columns",
         "`hoodie.populate.meta.fields` is false, so rows cannot be compared by key. Set `verify.level: logs` (or "
         "`metadata`), which needs no rows.")
+    WRONG_UNIT = ("ETC237", _NOT_VERIFIABLE, "Every event time lies in the future",
+        "Read in the unit of the policy, each is later than its commit: nothing would ever be due. The hint names the unit that "
+        "fits.")
     TOO_LARGE = ("ETC235", _UNCHANGED, "A file of the table is larger than etc reads",
         "Metadata is read whole, and no honest file of it is so large. The file is damaged, or it was put\n"
         "there to exhaust the machine. Other tables are not affected.")
@@ -607,7 +614,7 @@ class Code(StrEnum):
 
 
 #: What only a policy's author can mend: no retry helps.
-WRONG_POLICY = frozenset(code for code in Code if code.ends is _WRONG_POLICY)
+WRONG_POLICY = frozenset(code for code in Code if code.ends in (_WRONG_POLICY, _NOT_VERIFIABLE))
 
 
 def explain(code: str) -> str | None:

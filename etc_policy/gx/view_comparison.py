@@ -118,7 +118,7 @@ def require_readable(counts: Mapping[str, Any], check: DataCheck, type_name: str
     earliest_ms = counts.get("earliest_impossible_ms")
     if earliest_ms is not None and (fitting := fitting_unit_of_all(check, earliest_ms)):
         raise TableError(
-            Code.UNREADABLE_TIMES,
+            Code.WRONG_UNIT,
             f"every event time of column `{column}` is later than the table's last commit, the first "
             f"{format_time(earliest_ms)} in the unit `{check.policy.event_time.unit}`",
             hint=unit_advice(fitting, column),

@@ -17,7 +17,7 @@ from etc_policy.hudi.avro_records import RecordSchemas, record_schemas, records_
 from etc_policy.hudi.avro_schema import find_column, value_at
 from etc_policy.hudi.blocks import Block, read_blocks
 from etc_policy.hudi.deletes import ordering_values
-from etc_policy.hudi.event_time_values import TimeOf, kind_of, time_reader
+from etc_policy.hudi.event_time_values import TimeOf, kind_of, reads_as_spark, time_reader
 from etc_policy.hudi.parquet import stored_values
 from etc_policy.hudi.values import load_json
 from etc_policy.policy.manifest import EventTime
@@ -37,7 +37,7 @@ class UntimedDelete(UnknownTimes):
 
 
 class UnreadableText(UnknownTimes):
-    """A text that is not a time for anybody, as the policy names no pattern for it; `sample` is its beginning."""
+    """A text that is not a time for Spark either, by the policy's pattern or without one; `sample` is its beginning."""
 
     def __init__(self, value: object) -> None:
         super().__init__("a text that is not a time")
@@ -167,7 +167,7 @@ class _Column:
     kind: str
     time_of: TimeOf
     schemas: RecordSchemas
-    is_plain_text: bool
+    is_text: bool
 
 
 @lru_cache(maxsize=16)
@@ -187,7 +187,7 @@ def _column_of(schema_text: bytes, wanted: TimesWanted) -> _Column:
         kind=kind,
         time_of=time_reader(kind, wanted.event_time),
         schemas=record_schemas(without_logical_types(schema), path[0]),
-        is_plain_text=kind == "text" and wanted.event_time.format is None,
+        is_text=kind == "text" and reads_as_spark(wanted.event_time.format),
     )
 
 
@@ -250,6 +250,6 @@ def _known(raw: Any, column: _Column) -> int:
     value = column.time_of(raw)
     if value is not None:
         return value
-    if column.is_plain_text and str(raw).strip():
+    if column.is_text and str(raw).strip():
         raise UnreadableText(raw)
     raise UnknownTimes("a value that is not a time")

@@ -102,6 +102,11 @@ def format_ms(text: str, pattern: str) -> int | None:
     return _epoch_ms(values, parts.get("S") or "", offset_minutes)
 
 
+def reads_as_spark(pattern: str | None) -> bool:
+    """Whether a text that is no time here by the pattern, or without one, is none for Spark either."""
+    return pattern is None or _compiled(pattern) is not None
+
+
 def _epoch_ms(fields: list[str], fraction: str, offset_minutes: int) -> int | None:
     year, month, day, hours, minutes, seconds = map(int, fields)
     try:

@@ -290,14 +290,15 @@ def schema_hidden(policy: Policy, state: TableState) -> Refusal | None:
 
 
 def unreadable_times(policy: Policy, state: TableState) -> Refusal | None:
-    """Texts that are no times without a pattern: compacted as unknown, they could never be verified."""
+    """Texts that are no times, as the policy has them read: compacted as unknown, they could never be verified."""
     found = state.unreadable_time
     if found is None:
         return None
-    column = policy.event_time.column
-    reason = f"`{found.value}` in column `{column}` of log file {found.log_file} is not a time that can be read"
+    column, pattern = policy.event_time.column, policy.event_time.format
+    read = "that can be read" if pattern is None else f"of the format `{pattern}`"
+    reason = f"`{found.value}` in column `{column}` of log file {found.log_file} is not a time {read}"
     hint = f"give its pattern: `event_time_column: {{column: {column}, format: PATTERN}}`, such as `dd/MM/yyyy HH:mm`"
-    return Refusal("unreadable_times", reason, hint)
+    return Refusal(Code.UNREADABLE_TIMES, reason, hint)
 
 
 def impossible_times(policy: Policy, state: TableState) -> Refusal | None:
@@ -311,7 +312,7 @@ def impossible_times(policy: Policy, state: TableState) -> Refusal | None:
         f"{found.log_file.name}, committed at {found.log_file.completed}, holds {format_time(found.event_time_ms)} "
         f"in the unit `{policy.event_time.unit}`"
     )
-    return Refusal("impossible_times", reason, unit_advice(found.fitting, column))
+    return Refusal(Code.WRONG_UNIT, reason, unit_advice(found.fitting, column))
 
 
 def unbounded_event_times(policy: Policy, state: TableState) -> Refusal | None:

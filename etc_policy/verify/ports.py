@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 from pydantic import Field
 
 from etc_policy.errors import ExitCode
+from etc_policy.errors.codes import WRONG_POLICY
 from etc_policy.policy.manifest import Frozen, Policy, VerifyLevel
 from etc_policy.table.state import TableState
 
@@ -85,11 +86,12 @@ class Verification(Frozen):
     def exit_code(self) -> ExitCode:
         """DONE where it passed; to be tried again where only busy writers or a silent store were in the way.
 
-        A suite that does not fit the table is an error of the project's files.
+        A suite or a policy that does not fit the table is an error of the project's files.
         """
         if self.status in ("fail", "error"):
             failed = {one.expectation for one in self.expectations if one.status != "pass"}
-            if self.status == "fail" or failed == {UNFIT}:
+            codes = {one.error_code for one in self.expectations if one.status != "pass"}
+            if self.status == "fail" or failed == {UNFIT} or codes <= WRONG_POLICY:
                 return ExitCode.FAILED
             return ExitCode.RETRY if failed and failed <= {MOVED_ON, UNANSWERED} else ExitCode.ENGINE
         return ExitCode.DONE

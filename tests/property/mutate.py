@@ -15,6 +15,7 @@ from typing import Any
 from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
+from etc_policy.errors.codes import Code
 from etc_policy.plan import builder, clock, cut, planning_context, rules, skipped_slices
 from etc_policy.table import instants, watermark
 from tests.property.histories import broken_promise, histories
@@ -172,8 +173,8 @@ NOT_IN_HISTORIES = {
     "files_unclear": "each of their files is written once",
     "hidden_by_savepoint": "they have no savepoints",
     "files_damaged": "what they write stays",
-    "unreadable_times": "their event times are numbers",
-    "impossible_times": "their events come before their commits",
+    Code.UNREADABLE_TIMES: "their event times are numbers",
+    Code.WRONG_UNIT: "their events come before their commits",
     "wrong_time": "no completion in them comes before its request, or is still to come",
     "writers_zone": "all of their writers are in one zone",
     "clock_behind": "their clock is never behind their instants",

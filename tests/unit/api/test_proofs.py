@@ -58,6 +58,18 @@ def test_what_a_suite_proved_is_not_proved_by_another_of_its_name():
     assert [is_proven(policy, RECORD, store["/t"]) for policy in policies] == [True, False, False]
 
 
+@pytest.mark.parametrize(("level", "proven"), [("metadata", True), ("logs", True), ("data", False)])
+def test_what_needs_rows_is_left_open_only_where_rows_are_to_be_read(level, proven):
+    policy, store = POLICY.model_copy(update={"verify": Verify(level=level)}), MemoryApplyStates()
+    begin_proof(policy, STATE, store)
+    passed = Verification(
+        level="metadata", status="pass", threshold_ms=1_000, expectations=(AGREES,), not_checked=(VIEWS_AGREE,)
+    )
+    note_verdict(policy, STATE, store, passed, level, CLAIM)
+    assert is_proven(policy, RECORD, store["/t"]) is proven
+    assert (store["/t"].unproven is None) is proven
+
+
 def test_a_lag_beyond_its_limit_disproves_nothing():
     """The compaction holds what it promised; it is only old."""
     kept = noted(AGREES, LAGS, status="fail")

@@ -1,16 +1,22 @@
 """What one run does beside the compaction of a table."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from etc_policy.api import table_apply
+from etc_policy.api.proofs import doubt_about
 from etc_policy.api.table_apply import TableApply
+from etc_policy.errors import TableError
+from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Sync
 from etc_policy.run.results import SyncResult, TableResult, timed
+from etc_policy.table.state import CompactionRecord
 from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.ports import ExpectationResult, Verification
-from tests.unit.plan.states import POLICY
+from tests.fakes import MemoryApplyStates
+from tests.unit.plan.states import POLICY, STATE
 
 T = 1_767_261_600_000
 SYNCED = POLICY.model_copy(update={"sync": Sync(ro_table="db.orders_ro")})
@@ -34,3 +40,26 @@ def test_a_run_with_nothing_due_takes_back_what_the_catalog_says_where_rows_are_
     run = TableApply(SimpleNamespace(), SYNCED, 0, result=idle)
     run.sync()
     assert (run.result.sync is not None) == is_synced
+
+
+def test_a_verification_that_the_table_does_not_allow_leaves_a_doubt(monkeypatch):
+    """Else freshness would go by metadata alone, and the next plan would say that the verification has not ended."""
+    state = replace(STATE, last_compaction=CompactionRecord("20260101120000000", "20260101120001000", T, "t", "plan"))
+
+    def unreadable(*_):
+        raise TableError(Code.UNREADABLE_TIMES, "7 values cannot be read as times", hint="set `format`")
+
+    monkeypatch.setattr(TableApply, "_evidence", lambda *_: (state, SimpleNamespace()))
+    monkeypatch.setattr(table_apply, "verify", unreadable)
+    states, done = (
+        MemoryApplyStates(),
+        TableResult(policy=POLICY.name, base_path=POLICY.table, status="compacted", threshold_ms=T, **timed(T, T)),
+    )
+    run = TableApply(SimpleNamespace(apply_states=states, progress=lambda _: None), POLICY, T)
+    with pytest.raises(TableError):
+        run._verified(done, None)
+    doubt = doubt_about(replace(state, apply_state=states[POLICY.table]))
+    assert (
+        "its verification could not be done (data_can_be_read: 7 values cannot be read as times (set `format`))"
+        in doubt
+    )

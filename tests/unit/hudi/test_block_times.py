@@ -209,11 +209,12 @@ def test_a_delete_has_an_event_time_where_the_table_orders_by_it(ordering, ts, d
         (["2024-03-31", "22/11/2026 02:10"], {}, None),
         ([" ", "22/11/2026 02:10"], {}, None),
         (["22/11/2026 02:10"], {"format": "dd/MM/yyyy HH:mm"}, None),
-        (["22.11.2026"], {"format": "dd/MM/yyyy"}, None),
+        (["22.11.2026"], {"format": "dd/MM/yyyy"}, "22.11.2026"),
+        (["22.11.2026"], {"format": "d/M/yyyy"}, None),
     ],
 )
-def test_a_text_that_is_no_time_is_shown_where_no_pattern_says_how_to_read_it(values, settings, sample):
-    """One that follows a good one is an odd value, and of patterns Spark may read more."""
+def test_a_text_that_is_no_time_is_shown_where_spark_reads_it_no_better(values, settings, sample):
+    """One that follows a good one is an odd value, and some patterns only Spark can read."""
     assert read(avro(values, "string"), "string", **settings).unreadable == sample
 
 

@@ -7,6 +7,7 @@ from zlib import crc32
 
 import pytest
 
+from etc_policy.errors.codes import Code
 from etc_policy.hudi import log_times, times_cache
 from etc_policy.hudi.log_times import fill_from_logs, read_all_logs, with_read_times
 from etc_policy.hudi.table import FileTableReader
@@ -361,7 +362,7 @@ def test_where_all_event_times_are_impossible_the_table_is_refused_with_the_unit
     for _ in range(2):  # from the cache too
         state = read(state_of(table, policy.event_time), policy, cache)
         plan = build_table_plan(policy, state, now_ms=2**42, clock_ms=2**42)
-        assert (plan.action, plan.reason_code, plan.watermark_known) == ("refused", "impossible_times", False)
+        assert (plan.action, plan.reason_code, plan.watermark_known) == ("refused", Code.WRONG_UNIT, False)
         assert (f"set `event_time_column: {{column: ts, unit: {fitting}}}`" in plan.hints[0]) == bool(fitting)
         assert fitting or "nanoseconds, which cannot be read" in plan.hints[0]
         fresh = table_freshness(policy, state, 2**42, 2**42)
@@ -415,10 +416,14 @@ def test_texts_that_are_no_times_stop_the_plan_before_anything_is_compacted(tmp_
     for _ in range(2):  # from the cache too
         state = fill_from_logs(state_of(table, texts), policy, cache)
         planned = build_table_plan(policy, state, now_ms=MS, clock_ms=2**42)
-        assert (planned.action, planned.reason_code) == ("refused", "unreadable_times")
+        assert (planned.action, planned.reason_code) == ("refused", Code.UNREADABLE_TIMES)
         assert "`22/11/2026 02:10` in column `ts` of log file " in planned.reason
         assert "format: PATTERN" in planned.hints[0]
         assert table_freshness(policy, state, MS, 2**42).status == "unknown"
     spoken = policy.model_copy(update={"event_time": EventTime(column="ts", format="dd/MM/yyyy HH:mm")})
     state = fill_from_logs(state_of(table, spoken.event_time), spoken, cache)
     assert build_table_plan(spoken, state, now_ms=2**42, clock_ms=2**42).action == "compact"
+    wrong = policy.model_copy(update={"event_time": EventTime(column="ts", format="MM/dd/yyyy HH:mm")})
+    planned = build_table_plan(wrong, fill_from_logs(state, wrong, cache), now_ms=MS, clock_ms=2**42)
+    assert (planned.action, planned.reason_code) == ("refused", Code.UNREADABLE_TIMES)
+    assert "is not a time of the format `MM/dd/yyyy HH:mm`" in planned.reason

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from etc_policy.errors.codes import Code
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.explainer import explain_plan, list_plan
 from etc_policy.plan.model import make_plan
@@ -36,8 +37,8 @@ UNKNOWN = {
         },
     ),
     "files_damaged": with_slice(STATE, "f1", base_file_bytes=1),
-    "unreadable_times": replace(STATE, unreadable_time=UnreadableTime("L1", "31/12/2025")),
-    "impossible_times": state_of(
+    Code.UNREADABLE_TIMES: replace(STATE, unreadable_time=UnreadableTime("L1", "31/12/2025")),
+    Code.WRONG_UNIT: state_of(
         "/t",
         {"slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "10:00:00 > 10:00:05, impossible 1767261300000000"}}}},
     ),
