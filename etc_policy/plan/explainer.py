@@ -61,7 +61,8 @@ def _block(table: TablePlan, *, explain: bool, width: int) -> str:
 
 def table_rows(table: TablePlan) -> Iterator[Row]:
     """What is planned for a table: T, what is merged, how far RO is complete now and after, and what to look at."""
-    yield "threshold T", f"{format_time(table.threshold_ms)}  RO will hold every row up to here"
+    promised = "" if table.action == "refused" else "  RO will hold every row up to here"
+    yield "threshold T", f"{format_time(table.threshold_ms)}{promised}"
     yield from pace_rows(table)
     yield from stock_rows(table)
     for change in table.policy_changes:

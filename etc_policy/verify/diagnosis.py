@@ -18,7 +18,7 @@ from etc_policy.policy.writers import TRACKED_SINCE
 from etc_policy.table.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
 from etc_policy.table.formats import count_of, format_bytes, format_time
 from etc_policy.table.history import THRESHOLD, Commit, TableHistory
-from etc_policy.table.state import LogFile, TableState, WriterOption
+from etc_policy.table.state import WHOLE_SLICE_VERSIONS, LogFile, TableState, WriterOption
 from etc_policy.table.unknown_times import null_rows_in
 from etc_policy.table.watermark import completeness_of
 from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
@@ -111,8 +111,11 @@ def can_be_planned(facts: TableFacts) -> Found:
 def table_version(facts: TableFacts) -> Found:
     """Whether writers may upgrade the table to a version that etc does not read: no table shows that they may not."""
     message = f"version {facts.state.table_version}; whether a writer may upgrade it does not show in the table"
-    hint = "from Hudi 1.3 on writers upgrade it to 10, which etc does not read: give all of them the options of `etc compile`"
-    return "skipped", message, hint
+    if facts.state.table_version in WHOLE_SLICE_VERSIONS:
+        upgrade = "writers of Hudi 1.x upgrade it with their next write, to a version of their own"
+    else:
+        upgrade = "from Hudi 1.3 on writers upgrade it to 10, which etc does not read"
+    return "skipped", message, f"{upgrade}: give all of them the options of `etc compile`"
 
 
 def completion_times(facts: TableFacts) -> Found:

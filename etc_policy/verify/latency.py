@@ -174,7 +174,7 @@ def _too_few(written: int, seen: int, known: Sequence[_Write], judged: int, untr
         return (
             f"event times of {of_seen} are known, {read} read from the files{loaded}; a judgement needs {FEWEST_WRITES}"
         )
-    why = f" ({untracked}), and none was read from the files" if untracked else ""
+    why = f" ({untracked}), and none is known from the files" if untracked else ""
     return f"{of_seen} record their event times{why}{loaded}, a judgement needs {FEWEST_WRITES}"
 
 
