@@ -100,7 +100,7 @@ def test_what_is_recorded_goes_before_what_was_read():
 def test_where_hudi_can_record_none_the_reason_is_named():
     found = judge_latency(history(None, None), HOUR, NOW, "Hudi cannot record those of a date column")
     assert found.reason == (
-        "0 of 2 writes to log files record their event times (Hudi cannot record those of a date column), and none was read "
+        "0 of 2 writes to log files record their event times (Hudi cannot record those of a date column), and none is known "
         "from the files, a judgement needs 20"
     )
 
