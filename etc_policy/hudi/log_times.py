@@ -14,6 +14,7 @@ from etc_policy.errors import EtcError
 from etc_policy.hudi.block_times import LogTimes, TimesWanted, read_times
 from etc_policy.hudi.layout import parse_data_file
 from etc_policy.hudi.properties import ordering_fields, read_properties
+from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.hudi.times_cache import TimesCache
 from etc_policy.policy.manifest import Policy
 from etc_policy.storage.open_storage import open_reader
@@ -97,7 +98,8 @@ def _read_files(
     for file_slice, log_file in unread:
         announce(log_file)
         path = path_of(file_slice, log_file)
-        times = _read(storage, path, log_file.size_bytes, wanted)
+        with table_errors(storage.location):
+            times = _read(storage, path, log_file.size_bytes, wanted)
         if times is not None:
             cache.put(path, log_file.size_bytes, times)
     cache.save({path_of(s, f) for s, f in state.log_files})
@@ -161,14 +163,19 @@ def _wanted(storage: TableReader, policy: Policy, state: TableState) -> TimesWan
 
 
 def _read(storage: TableReader, path: str, size: int, wanted: TimesWanted) -> LogTimes | None:
-    """What the log file holds; None where the file system does not give it as it was listed."""
+    """What the log file holds; None where the file system does not give it as it was listed.
+
+    Raises:
+        PermissionError: nobody may read it as this user.
+
+    """
     try:
         with storage.open(path) as stream:
             if stream.seek(0, os.SEEK_END) != size:
                 return None
             stream.seek(0)
             return read_times(stream, size, wanted)
-    except EtcError:
+    except (EtcError, PermissionError):
         raise
     except OSError:
         return None

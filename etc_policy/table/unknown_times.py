@@ -31,8 +31,8 @@ def unknown_times(event_time: EventTime, state: TableState, files: Iterable[LogF
         yield "let the writer record event times (`etc compile` prints its options), or plan with --read-stats"
     else:
         yield (
-            f"{untracked}, and they could not be read from the log files: plan without --metadata-only, or with --read-stats; "
-            "`etc verify --level logs` says which files cannot be read"
+            f"{untracked}, and they are not known from the log files: `etc verify --level logs` says which cannot be read, and "
+            "why (with --metadata-only none was); --read-stats may know them"
         )
 
 

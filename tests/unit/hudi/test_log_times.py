@@ -7,6 +7,7 @@ from zlib import crc32
 
 import pytest
 
+from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi import log_times, times_cache
 from etc_policy.hudi.log_times import fill_from_logs, read_all_logs, with_read_times
@@ -15,6 +16,7 @@ from etc_policy.plan.builder import build_table_plan
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.report.freshness import table_freshness
 from etc_policy.storage import safe_files
+from etc_policy.storage.local import LocalStorage
 from etc_policy.table.impossible_times import latest_in
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.wiring import Environment
@@ -367,6 +369,24 @@ def test_where_all_event_times_are_impossible_the_table_is_refused_with_the_unit
         assert fitting or "nanoseconds, which cannot be read" in plan.hints[0]
         fresh = table_freshness(policy, state, 2**42, 2**42)
         assert (fresh.status, fresh.complete_until_ms) == ("unknown", None)
+
+
+@pytest.mark.parametrize("read", [fill_from_logs, read_all_logs])
+def test_a_log_file_that_may_not_be_read_is_an_error_with_its_cause(tmp_path, cache, read, monkeypatch):
+    """It does not count as unknown: nothing could compact it."""
+    table = written_in(tmp_path, [1_000])
+    state, opened = state_of(table), LocalStorage.open
+
+    def denied(storage, path):
+        if ".log." in path:
+            raise PermissionError(13, "Permission denied", path)
+        return opened(storage, path)
+
+    monkeypatch.setattr(LocalStorage, "open", denied)
+    with pytest.raises(TableError, match="cannot read the table at") as found:
+        read(state, POLICY, cache)
+    assert (found.value.code, "as which user etc runs" in found.value.hint) == (Code.CANNOT_READ_TABLE, True)
+    assert found.value.cause == f"[Errno 13] Permission denied: 'p/{written('f0').name(SECOND)}'"
 
 
 @pytest.mark.parametrize("read", [fill_from_logs, read_all_logs])
