@@ -85,10 +85,13 @@ def table_errors(location: str) -> Iterator[None]:
     except OSError as error:
         message = f"cannot read the table at `{location}`"
         code = Code.TOO_LARGE if error.errno == errno.EFBIG else Code.CANNOT_READ_TABLE
-        hint = (
-            "look at the permissions there, and as which user etc runs" if isinstance(error, PermissionError) else None
-        )
-        raise TableError(code, message, hint=hint, cause=str(error)) from error
+        raise TableError(code, message, hint=permission_hint(error), cause=str(error)) from error
     except UNKNOWN_FORM as error:
         clear_frames(error.__traceback__)  # they hold all that was read so far
         raise unknown_form(f"the metadata of the table at `{location}` is", error) from error
+
+
+def permission_hint(error: OSError) -> str | None:
+    """What to look at where the system denies something to this user; None for any other error."""
+    is_denied = isinstance(error, PermissionError)
+    return "look at the permissions there, and as which user etc runs" if is_denied else None

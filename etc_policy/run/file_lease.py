@@ -9,6 +9,7 @@ from collections.abc import Callable
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import ETC_FOLDER
+from etc_policy.hudi.stable_reading import permission_hint
 from etc_policy.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.file_lock import is_left, remove
@@ -56,7 +57,8 @@ class FileLease:
         try:
             self._handle = self._open("apply.lease")
         except OSError as error:
-            raise EngineError(Code.CANNOT_LOCK, f"cannot write to `{self._path.parent}`", cause=str(error)) from error
+            message, hint = f"cannot write to `{self._path.parent}`", permission_hint(error)
+            raise EngineError(Code.CANNOT_LOCK, message, hint=hint, cause=str(error)) from error
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._require_no_java()
