@@ -205,7 +205,8 @@ class Readings(SparkSessions):
     def with_statistics(self, policy: Policy, state: TableState) -> TableState:
         """The state with unknown event times filled in from the metadata table's column statistics, where it has them."""
         self._reach_storages()
-        if "column_stats" not in state.metadata_partitions or state.updates_in_part:
+        may_know = state.unreadable_time is None and not state.updates_in_part
+        if "column_stats" not in state.metadata_partitions or not may_know:
             return state
         from etc_policy.spark.column_stats import fill_event_times
 
