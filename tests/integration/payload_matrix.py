@@ -160,6 +160,9 @@ _INTRODUCTION = (
     "",
     "An empty field was not played: the release does not know the table version, or the payload. What is not in the table is "
     "refused too, with the release that is right where there is one; see `etc explain ETC322`.",
+    "",
+    'A table "of Hudi 0.x" has version 6 and no merge strategy in its properties; one "of Hudi 1.0" has '
+    "`hoodie.table.precombine.field` there, as 1.0.x writes it.",
 )
 
 
