@@ -164,7 +164,6 @@ NOT_IN_HISTORIES = {
     "carried_files_lost": "log files are carried on table version 6 alone",
     "orphans_left": "log files are carried on table version 6 alone",
     "cannot_split": "none of them is split by record",
-    "not_exact": "none of them is split by record",
     "writer_in_flight": "it is for table version 6 alone",
     "base_file_format": "they are of Parquet",
     "ETC234": "nothing of them is verified by rows",
