@@ -20,11 +20,11 @@ from etc_policy.api.verifying import (
     broken_verification,
     gather_evidence,
     read_for_proof,
-    verify,
+    verify_and_note,
     without_promise,
     wrong_times_errors,
 )
-from etc_policy.errors import EtcError, ExitCode, OvertakenError, StalePlanError, TableError
+from etc_policy.errors import EtcError, ExitCode, OvertakenError, StalePlanError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.plan.model import Plan, TablePlan
@@ -313,13 +313,9 @@ class TableApply:
             verification = without_promise(done, level)
             note_verdict(policy, state, store, verification, level, None)
         else:
-            try:
-                verification, judged = verify(self.environment, evidence, level, lambda: self._evidence(done, table)[1])
-            except TableError as error:
-                broken = broken_verification(level, done.threshold_ms, error)
-                note_verdict(policy, state, store, broken, level, None)
-                raise
-            note_verdict(policy, judged.state, store, verification, level, judged.claim)
+            verification, _ = verify_and_note(
+                self.environment, policy, evidence, level, lambda: self._evidence(done, table)[1]
+            )
         self.errors += wrong_times_errors(policy, verification)
         measured_ms = watermark_of(state, policy.data_latency_ms).value_ms
         return done.model_copy(update={"verification": verification, "watermark_measured_ms": measured_ms})

@@ -8,7 +8,7 @@ from typing import Any
 
 from etc_policy.api.one_table import entries_of, outcomes_of, set_place
 from etc_policy.api.proofs import note_misrecorded, note_verdict
-from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, RetryableError
+from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.refusals import no_commit
 from etc_policy.plan.rules import Damage, damage_of, why_unknown
@@ -100,9 +100,8 @@ def _verify(
         return evidence_of(*read_for_proof(environment, policy, level))
 
     first = evidence_of(*_for_proof(environment, policy, reading))
-    verification, judged = verify(environment, first, level, read_again)
-    located = policy.model_copy(update={"table": judged.state.base_path})
-    note_verdict(located, judged.state, environment.apply_states, verification, level, judged.claim)
+    located = policy.model_copy(update={"table": first.state.base_path})
+    verification, judged = verify_and_note(environment, located, first, level, read_again)
     return TableVerification(policy=policy.name, base_path=judged.state.base_path, verification=verification)
 
 
@@ -160,6 +159,30 @@ def suite_items(environment: Environment, policy: Policy) -> tuple[dict[str, Any
     if errors:
         raise PolicyError(errors)
     return parse_suite(text, path)
+
+
+def verify_and_note(
+    environment: Environment,
+    policy: Policy,
+    evidence: Evidence,
+    level: VerifyLevel,
+    read: Callable[[], Evidence | None],
+) -> tuple[Verification, Evidence]:
+    """`verify`; what the verdict means for the last compaction is kept beside the policy's table.
+
+    Raises:
+        TableError: its rows do not allow a verdict, which is kept too.
+
+    """
+    store = environment.apply_states
+    try:
+        verification, judged = verify(environment, evidence, level, read)
+    except TableError as error:
+        broken = broken_verification(level, evidence.claim.threshold_ms, error)
+        note_verdict(policy, evidence.state, store, broken, level, None)
+        raise
+    note_verdict(policy, judged.state, store, verification, level, judged.claim)
+    return verification, judged
 
 
 def verify(

@@ -333,9 +333,6 @@ class Code(StrEnum):
     NO_META_COLUMNS = ("ETC234", _NOT_VERIFIABLE, "The table has no meta columns",
         "`hoodie.populate.meta.fields` is false, so rows cannot be compared by key. Set `verify.level: logs` (or "
         "`metadata`), which needs no rows.")
-    WRONG_UNIT = ("ETC237", _NOT_VERIFIABLE, "Every event time lies in the future",
-        "Read in the unit of the policy, each is later than its commit: nothing would ever be due. The hint names the unit that "
-        "fits.")
     TOO_LARGE = ("ETC235", _UNCHANGED, "A file of the table is larger than etc reads",
         "Metadata is read whole, and no honest file of it is so large. The file is damaged, or it was put\n"
         "there to exhaust the machine. Other tables are not affected.")
@@ -344,6 +341,9 @@ class Code(StrEnum):
         "Other tables are not affected. If the table and that file are sound, this is an error in etc: run again with "
         "`--debug`\n"
         "for the stack, and report it.")
+    WRONG_UNIT = ("ETC237", _NOT_VERIFIABLE, "Every event time lies in the future",
+        "Read in the unit of the policy, each is later than its commit: nothing would ever be due. The hint names the unit that "
+        "fits.")
 
     BAD_DONE_RECORD = ("ETC246", _UNCHANGED, "The record of partitions that are done cannot be read",
         "`.hoodie/.etc/done.json` of the table is not as etc wrote it, so nobody knows what was sent to whom. Without the file "

@@ -103,7 +103,7 @@ def format_ms(text: str, pattern: str) -> int | None:
 
 
 def reads_as_spark(pattern: str | None) -> bool:
-    """Whether a text that is no time here by the pattern, or without one, is none for Spark either."""
+    """Whether this module reads the same texts as Spark does: without a pattern, and with each one that it supports."""
     return pattern is None or _compiled(pattern) is not None
 
 

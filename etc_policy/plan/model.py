@@ -95,6 +95,11 @@ class Operation(Frozen):
     split: SplitSlice | None = None
 
     @property
+    def adds_log_files(self) -> bool:
+        """Whether log files are added to the new slice: carried ones (table version 6), or rows that are split off."""
+        return bool(self.carried or self.remainder)
+
+    @property
     def added_log_files(self) -> tuple[tuple[str, int], ...]:
         """The names and bytes of the log files that etc adds to the new slice."""
         carried = tuple((one.name, one.size_bytes) for one in self.carried)

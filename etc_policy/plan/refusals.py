@@ -97,7 +97,7 @@ class Facts:
     @property
     def carries(self) -> bool:
         """Whether the compaction adds log files to its slices: carried ones (table version 6), or rows that were split off."""
-        return any(operation.carried or operation.remainder for operation in self.operations)
+        return any(operation.adds_log_files for operation in self.operations)
 
 
 def unsupported_version(policy: Policy, state: TableState) -> Refusal | None:

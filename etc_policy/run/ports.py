@@ -55,7 +55,7 @@ class Job:
     @property
     def carries(self) -> bool:
         """Whether log files are added to the slices that it begins: carried ones (table version 6), or split off rows."""
-        return any(operation.carried or operation.remainder for operation in self.operations)
+        return any(operation.adds_log_files for operation in self.operations)
 
     @property
     def splits(self) -> bool:

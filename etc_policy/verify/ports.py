@@ -91,7 +91,7 @@ class Verification(Frozen):
         if self.status in ("fail", "error"):
             failed = {one.expectation for one in self.expectations if one.status != "pass"}
             codes = {one.error_code for one in self.expectations if one.status != "pass"}
-            if self.status == "fail" or failed == {UNFIT} or codes <= WRONG_POLICY:
+            if self.status == "fail" or failed == {UNFIT} or (codes and codes <= WRONG_POLICY):
                 return ExitCode.FAILED
             return ExitCode.RETRY if failed and failed <= {MOVED_ON, UNANSWERED} else ExitCode.ENGINE
         return ExitCode.DONE

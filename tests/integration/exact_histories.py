@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import argparse
 import random
-import shutil
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.integration.bench import Bench
-from tests.integration.histories import KEYS, NO_METADATA_TABLE, QUIET, RealHistory
+from tests.integration.histories import KEYS, NO_METADATA_TABLE, QUIET, RealHistory, play_seeds
 from tests.integration.history import EPOCH_MS, QUICK, Oracle, Write
 
 STEPS, SHORT_STEPS = 9, 5
@@ -153,27 +151,12 @@ def run_history(spark, base: Path, seed: int, *, short: bool = False) -> ExactHi
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=8)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--short", action="store_true")
-    arguments = parser.parse_args()
-    from etc_policy.spark.session import start_spark
+    def splits(spark, base, seed, arguments) -> int:
+        return run_history(spark, base, seed, short=arguments.short).splits
 
-    folder, began, failed, splits = Path(tempfile.mkdtemp()), time.monotonic(), 0, 0
-    spark = start_spark({"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}, folder / "spark.log")
-    for seed in range(arguments.seed, arguments.seed + arguments.count):
-        base = folder / str(seed) / "t"
-        try:
-            splits += run_history(spark, base, seed, short=arguments.short).splits
-            shutil.rmtree(base.parent)
-        except AssertionError as error:
-            failed += 1
-            print(f"{error}\n  again: python -m tests.integration.exact_histories --count 1 --seed {seed}", flush=True)
-    spark.stop()
-    seconds = time.monotonic() - began
-    print(f"{arguments.count - failed} passed, {failed} failed ({splits} file slices split, {seconds:.0f} s)")
-    return 1 if failed else 0
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--short", action="store_true")
+    return play_seeds(parser, "file slices split", splits)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -230,28 +231,35 @@ def run_history(spark, base: Path, seed: int, *, short: bool = False) -> list[st
     return history.steps
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+def play_seeds(parser: argparse.ArgumentParser, counted: str, play: Callable[..., int]) -> int:
+    """Play a history of each seed by `play(spark, base, seed, arguments)`, which returns how many of `counted` it has done."""
     parser.add_argument("--count", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     from etc_policy.spark.session import start_spark
 
-    folder, began, failed = Path(tempfile.mkdtemp()), time.monotonic(), 0
+    folder, began, failed, done = Path(tempfile.mkdtemp()), time.monotonic(), 0, 0
     spark = start_spark({"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}, folder / "spark.log")
-    cuts = 0
+    module = Path(sys.argv[0]).stem
     for seed in range(arguments.seed, arguments.seed + arguments.count):
         base = folder / str(seed) / "t"
         try:
-            cuts += sum("cut at" in step and "compact" in step for step in run_history(spark, base, seed))
+            done += play(spark, base, seed, arguments)
             shutil.rmtree(base.parent)
         except AssertionError as error:
             failed += 1
-            print(f"{error}\n  again: python -m tests.integration.histories --count 1 --seed {seed}", flush=True)
+            print(f"{error}\n  again: python -m tests.integration.{module} --count 1 --seed {seed}", flush=True)
     spark.stop()
     seconds = time.monotonic() - began
-    print(f"{arguments.count - failed} passed, {failed} failed ({cuts} cuts carried out, {seconds:.0f} s)")
+    print(f"{arguments.count - failed} passed, {failed} failed ({done} {counted}, {seconds:.0f} s)")
     return 1 if failed else 0
+
+
+def main() -> int:
+    def cuts(spark, base, seed, _) -> int:
+        return sum("cut at" in step and "compact" in step for step in run_history(spark, base, seed))
+
+    return play_seeds(argparse.ArgumentParser(description=__doc__), "cuts carried out", cuts)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from etc_policy.api import table_apply
+from etc_policy.api import table_apply, verifying
 from etc_policy.api.proofs import doubt_about
 from etc_policy.api.table_apply import TableApply
 from etc_policy.errors import TableError
@@ -14,6 +14,7 @@ from etc_policy.policy.manifest import Sync
 from etc_policy.run.results import SyncResult, TableResult, timed
 from etc_policy.table.state import CompactionRecord
 from etc_policy.verify.catalog import VIEWS_AGREE
+from etc_policy.verify.evidence import Claim
 from etc_policy.verify.ports import ExpectationResult, Verification
 from tests.fakes import MemoryApplyStates
 from tests.unit.plan.states import POLICY, STATE
@@ -49,8 +50,9 @@ def test_a_verification_that_the_table_does_not_allow_leaves_a_doubt(monkeypatch
     def unreadable(*_):
         raise TableError(Code.UNREADABLE_TIMES, "7 values cannot be read as times", hint="set `format`")
 
-    monkeypatch.setattr(TableApply, "_evidence", lambda *_: (state, SimpleNamespace()))
-    monkeypatch.setattr(table_apply, "verify", unreadable)
+    evidence = SimpleNamespace(state=state, claim=Claim(T, ""))
+    monkeypatch.setattr(TableApply, "_evidence", lambda *_: (state, evidence))
+    monkeypatch.setattr(verifying, "verify", unreadable)
     states, done = (
         MemoryApplyStates(),
         TableResult(policy=POLICY.name, base_path=POLICY.table, status="compacted", threshold_ms=T, **timed(T, T)),
