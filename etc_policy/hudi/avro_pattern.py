@@ -26,6 +26,8 @@ MAX_PATTERN_BYTES = 1 << 18
 
 _LENGTHS_OF_ONE_BYTE = 64
 _LONG_BYTES = 10
+#: Event times from July 1970 to 2039, in milliseconds, have so many bytes.
+_TIME_BYTES = 6
 _LONG = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 
 
@@ -184,6 +186,10 @@ def read_long(raw: bytes) -> int:
     """
     if len(raw) == _LONG_BYTES and raw[-1] > 1:
         raise IrregularError
+    if len(raw) == _TIME_BYTES:  # two of each log file are read, and this takes two thirds of the time
+        a, b, c, d, e, f = raw
+        value = a & 0x7F | (b & 0x7F) << 7 | (c & 0x7F) << 14 | (d & 0x7F) << 21 | (e & 0x7F) << 28 | (f & 0x7F) << 35
+        return value >> 1 ^ -(value & 1)
     value = 0
     for byte in reversed(raw):
         value = value << 7 | byte & 0x7F
