@@ -70,7 +70,7 @@ class Archive:
         done = (rows[instant] for instant in sorted(rows))
         return [self._write(row, len(rows)) for row in done if row["metadata"] and row["completionTime"]]
 
-    def writes_beside(
+    def archived_writes(
         self, timeline: Timeline, actions: Sequence[str], limit: int | None
     ) -> tuple[list[CompletedWrite], bool]:
         """The same, without those that the active timeline has too; none of a timeline of layout 1, whose archive is not read."""

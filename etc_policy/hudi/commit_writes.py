@@ -96,14 +96,14 @@ def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: 
     for other in others:
         key = other.partition, other.file_id
         if key in writes:
-            time_ms = None if writes[key].min_event_time_ms is None else other.min_event_time_ms
-            writes[key] = _joined(writes[key], other._replace(min_event_time_ms=time_ms, rows=0))
+            time_ms = None if writes[key].known_min_ms is None else other.known_min_ms
+            writes[key] = _joined(writes[key], other._replace(known_min_ms=time_ms, rows=0))
         else:
-            writes[key] = other._replace(min_event_time_ms=None, certain=False, has_deletes=True)
+            writes[key] = other._replace(known_min_ms=None, certain=False, has_deletes=True)
     beside = {(other.partition, other.file_id) for other in others}
     deleting = [key for key, write in writes.items() if write.has_deletes and key not in beside]
     for key in deleting:
-        has_times = trust.bounds and writes[key].min_event_time_ms is not None
+        has_times = trust.bounds and writes[key].known_min_ms is not None
         writes[key] = writes[key]._replace(unknown_is_deletes=has_times or key not in with_rows)
     return writes
 
@@ -122,7 +122,7 @@ def _plain_writes(requested: str, completed: str, stats: WriteStats) -> dict[Gro
         completed=repeat(completed),
         partition=partitions,
         file_id=file_ids,
-        min_event_time_ms=stats.min_event_times_ms,
+        known_min_ms=stats.min_event_times_ms,
         certain=repeat(True),
         rows=stats.rows,
         has_deletes=repeat(False),
@@ -157,7 +157,7 @@ def _of_stats(
             completed=completed,
             partition=key[0],
             file_id=key[1],
-            min_event_time_ms=time_ms,
+            known_min_ms=time_ms,
             certain=certain,
             rows=rows + deletes,
             has_deletes=has_deletes,
@@ -191,9 +191,9 @@ def _previous(instant: str) -> str | None:
 
 def _joined(one: GroupWrite, other: GroupWrite) -> GroupWrite:
     """What two stats say about a group: of log files that rolled over the event times are recorded on one of them."""
-    times = [write.min_event_time_ms for write in (one, other) if write.min_event_time_ms is not None]
+    times = [write.known_min_ms for write in (one, other) if write.known_min_ms is not None]
     return one._replace(
-        min_event_time_ms=min(times, default=None),
+        known_min_ms=min(times, default=None),
         certain=one.certain and other.certain,
         rows=one.rows + other.rows,
         has_deletes=one.has_deletes or other.has_deletes,

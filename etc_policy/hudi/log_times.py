@@ -66,7 +66,7 @@ def read_all_logs(
 
 def with_read_times(history: TableHistory, state: TableState, policy: Policy, cache_dir: Path | None) -> TableHistory:
     """The history with what was read of the log files of its writes, now or before they were compacted; none is opened here."""
-    if all(one.min_event_time_ms is not None for one in history.writes):
+    if all(one.known_min_ms is not None for one in history.writes):
         return history
     cache = TimesCache.load(cache_dir, state.base_path, _wanted(open_reader(state.base_path), policy, state))
     found: dict[WriteKey, list[int | None]] = {}

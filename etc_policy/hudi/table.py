@@ -191,7 +191,7 @@ def _history(commits: TableCommits, max_archived: int | None) -> TableHistory:
     timeline, of_table = commits.timeline, (commits.storage, commits.properties, commits.trust, commits.writes)
     if timeline.layout > 1 and max_archived == 0:
         return table_history(commits.completed, *of_table, is_complete=False)
-    archived, has_older = commits.archive.writes_beside(timeline, WRITES, max_archived)
+    archived, has_older = commits.archive.archived_writes(timeline, WRITES, max_archived)
     is_complete = not has_older and not (timeline.layout == 1 and _has_older_archive(timeline))
     return table_history([*archived, *commits.completed], *of_table, is_complete=is_complete)
 
@@ -270,5 +270,5 @@ def _compactions_of(storage: TableReader, properties: Mapping[str, str]) -> Tabl
     plans = (plan_file_of(timeline.files[end.requested]) for end in ends)
     timeline.expect(file for both in zip(plans, ends, strict=True) for file in both if file is not None)
     writes = [completed_write(timeline, end.requested) for end in ends]
-    archived, _ = Archive(storage, properties).writes_beside(timeline, _ACTIONS, MAX_ARCHIVED)
+    archived, _ = Archive(storage, properties).archived_writes(timeline, _ACTIONS, MAX_ARCHIVED)
     return table_history([*writes, *archived], storage, properties, NO_TRUST, {}, is_complete=False)

@@ -14,7 +14,7 @@ from etc_policy.table.formats import count_of, format_bytes, format_duration, fo
 from etc_policy.table.impossible_times import too_early_unit, unit_advice
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import FileSlice, TableState, path_below
-from etc_policy.table.unknown_times import unknown_times
+from etc_policy.table.unknown_times import why_unknown_times
 
 
 def unknown_warning(context: PlanningContext) -> tuple[str, ...]:
@@ -25,7 +25,7 @@ def unknown_warning(context: PlanningContext) -> tuple[str, ...]:
     if not unknown or context.policy.is_stock:
         return ()
     total = sum(len(file_slice.log_files) for file_slice in state.slices)
-    why = "; ".join(unknown_times(context.policy.event_time, state, files))
+    why = "; ".join(why_unknown_times(context.policy.event_time, state, files))
     hold = "it holds" if unknown == 1 else "they hold"
     return (
         f"{count_of(unknown, 'log file')} of {total:,} without a known event time, compacted whatever {hold}: {why}",

@@ -28,7 +28,7 @@ from etc_policy.table.state import (
     find_lacking,
     not_as_recorded,
 )
-from etc_policy.table.unknown_times import unknown_times
+from etc_policy.table.unknown_times import why_unknown_times
 
 #: Services that decide which slices exist; the RFC's EVENT_TIME_TRIGGER runs after them, never beside them.
 BLOCKING_ACTIONS = {
@@ -182,7 +182,7 @@ def no_commit(state: TableState) -> Reason | None:
     return None if has_writes or state.slices else Reason("no_commit", "no commit yet")
 
 
-def not_of_parquet(policy: Policy, state: TableState) -> Refusal | None:
+def base_file_format(policy: Policy, state: TableState) -> Refusal | None:
     """Base files that Hudi on Spark can neither compact nor show in RO (facts: orc-not-compacted)."""
     names = (one.base_file for one in state.slices if one.base_file)
     found = (state.base_file_format, *(name.rpartition(".")[2] for name in names))
@@ -193,7 +193,7 @@ def not_of_parquet(policy: Policy, state: TableState) -> Refusal | None:
     return Refusal("base_file_format", reason, "write the table anew with base files of Parquet, Hudi's default")
 
 
-def rows_without_keys(policy: Policy, state: TableState) -> Refusal | None:
+def no_meta_columns(policy: Policy, state: TableState) -> Refusal | None:
     """Rows that cannot be compared by key: the compaction would be right, and could never be verified as the policy wants."""
     level = policy.verify.level
     if not state.lacks_meta_columns or not Level[level].reads_rows:
@@ -301,7 +301,7 @@ def unreadable_times(policy: Policy, state: TableState) -> Refusal | None:
     return Refusal(Code.UNREADABLE_TIMES, reason, hint)
 
 
-def impossible_times(policy: Policy, state: TableState) -> Refusal | None:
+def wrong_unit_everywhere(policy: Policy, state: TableState) -> Refusal | None:
     """Event times in another unit than the policy says: all of them are to come, and nothing would ever be due."""
     found = wrong_unit(policy.event_time, state)
     if found is None:
@@ -452,7 +452,7 @@ def unknown_left_out(policy: Policy, state: TableState, left_out: FileSlice, *, 
         by = "`strategy.type` leaves" if policy.is_stock else "`strategy.partitions` or `strategy.max_io` leaves"
     reason = f"a log file without a known event time is due, and {by} it out"
     also = ("set `strategy.type: unbounded`",) if policy.is_stock else ()
-    hints = (*unknown_times(policy.event_time, state, left_out.log_files), *also)
+    hints = (*why_unknown_times(policy.event_time, state, left_out.log_files), *also)
     return Refusal("unknown_left_out", reason, "; or ".join(hints))
 
 

@@ -1,6 +1,8 @@
 """The rules by which a table is not compacted, or nobody knows how far RO is complete: one table of them.
 
-`RULES` says of each when it is asked, what it means for the plan and for the table, and whether it passes.
+`RULES` says of each when it is asked, what it means for the plan and for the table, and whether it passes. Two checks are
+elsewhere: `no_cut` gives `cannot_carry` too, and whether writers have overtaken a plan is asked by `Fence` before the commit,
+as it waits for them.
 """
 
 from __future__ import annotations
@@ -139,8 +141,8 @@ RULES: tuple[Rule, ...] = (
     Rule("carried_files_lost", _of_table(refusals.carried_files_lost)),
     Rule("orphans_left", _of_table(refusals.orphans_left)),
     Rule("writer_in_flight", _of_table(refusals.writer_in_flight), passes=Passes.OTHERS_END),
-    Rule("base_file_format", _of_table(refusals.not_of_parquet)),
-    Rule(Code.NO_META_COLUMNS, _of_table(refusals.rows_without_keys)),
+    Rule("base_file_format", _of_table(refusals.base_file_format)),
+    Rule(Code.NO_META_COLUMNS, _of_table(refusals.no_meta_columns)),
     Rule(Code.UNFIT_BUNDLE, _of_table(refusals.bundle_unfit)),
     Rule("files_missing", _of_table(refusals.files_missing), damage=Damage.FILES, passes=Passes.NEXT_READING),
     Rule("files_unclear", _of_table(refusals.files_unclear), damage=Damage.FILES),
@@ -148,7 +150,7 @@ RULES: tuple[Rule, ...] = (
     Rule("hidden_by_savepoint", _of_table(refusals.hidden_by_savepoint), damage=Damage.CONTENT),
     Rule("schema_hidden", _of_table(refusals.schema_hidden)),
     Rule(Code.UNREADABLE_TIMES, _of_table(refusals.unreadable_times), damage=Damage.CONTENT),
-    Rule(Code.WRONG_UNIT, _of_table(refusals.impossible_times), damage=Damage.CONTENT),
+    Rule(Code.WRONG_UNIT, _of_table(refusals.wrong_unit_everywhere), damage=Damage.CONTENT),
     Rule("unbounded_event_times", _of_table(refusals.unbounded_event_times), frozenset(), damage=Damage.CONTENT),
     Rule("zone_changed", refusals.zone_changed, frozenset({Moment.PUBLISH})),
     Rule("wrong_time", refusals.wrong_time, _WHILE_WRITING, damage=Damage.TIMES),

@@ -16,7 +16,7 @@ from etc_policy.table.history import TableHistory, promise_of, promises_in, with
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.partitions import partitions_freshness
 from etc_policy.table.state import TableState
-from etc_policy.table.unknown_times import unknown_times
+from etc_policy.table.unknown_times import why_unknown_times
 from etc_policy.table.watermark import completeness_of
 from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
 from etc_policy.verify.late_data import late_data
@@ -73,7 +73,7 @@ def _precedes_all(policy: Policy, state: TableState, history: TableHistory, now_
     if last is not None and last.threshold_ms <= now_ms:
         return False
     in_logs = (log_file.min_event_time_ms for _, log_file in state.log_files)
-    times = [time for time in chain((one.min_event_time_ms for one in history.writes), in_logs) if time is not None]
+    times = [time for time in chain((one.known_min_ms for one in history.writes), in_logs) if time is not None]
     return min(times, default=now_ms) > now_ms
 
 
@@ -135,7 +135,7 @@ def _not_compacted(policy: Policy, state: TableState) -> dict[str, object]:
         "remaining_log_bytes": sum(log_file.size_bytes for log_file in files),
         "remaining_file_slices": sum(1 for file_slice in state.slices if file_slice.log_files),
         "unknown_log_files": sum(log_file.min_event_time_ms is None for log_file in files),
-        "unknown_because": "; ".join(unknown_times(policy.event_time, state, files)) or None,
+        "unknown_because": "; ".join(why_unknown_times(policy.event_time, state, files)) or None,
     }
 
 

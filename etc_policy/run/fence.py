@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.25
 
 @dataclass
 class Fence:
-    """The commit gate of one job; `last` is the newest state that it was asked of.
+    """The `CommitGate` of one job; `last` is the newest state that it was asked of.
 
     `Runner` asks it before it publishes and after the commit, the compactor right before the commit (`CommitGate`).
     """
@@ -37,7 +37,10 @@ class Fence:
     last: TableState
 
     def before_lock(self) -> None:
-        """Wait for writers: one that has just begun soon says to which file groups, and one in the way may soon be done."""
+        """Wait for writers on file groups whose deletes are compacted.
+
+        One that has just begun soon says to which file groups, and one in the way may soon be done.
+        """
         deadline = time.monotonic() + WRITER_WAIT_SECONDS
         while found := self._overtaken():
             if time.monotonic() > deadline or not all(one.waits for one in found):

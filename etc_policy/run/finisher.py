@@ -10,7 +10,7 @@ from etc_policy.plan.refusals import FINISHED_SERVICES, Refusal
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.fence import Fence
 from etc_policy.run.ports import Job, Lease, Services
-from etc_policy.run.refusing import raise_refusal, require_right_times
+from etc_policy.run.refusing import raise_refusal, require_clock_and_instants
 from etc_policy.run.runner import Runner
 from etc_policy.table.state import Instant, TableState, newest_base_file
 
@@ -38,7 +38,7 @@ class Finisher:
                 state, pending = self._pending(policy, base_path)
                 if not pending:
                     return tuple(done)
-                require_right_times(policy, state, self.runner.clock_ms())
+                require_clock_and_instants(policy, state, self.runner.clock_ms())
                 raise_refusal(policy, self._altered(base_path, pending[0]))
                 self._run(policy, state, pending[0], lease)
                 done.append(pending[0])

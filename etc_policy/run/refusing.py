@@ -45,7 +45,7 @@ def find_spoiled(files: TableFiles, state: TableState, job: Job) -> str | None:
     return found.reason if found else None
 
 
-def require_right_times(policy: Policy, state: TableState, clock_ms: int) -> None:
+def require_clock_and_instants(policy: Policy, state: TableState, clock_ms: int) -> None:
     """Raise where the clock or the table's instants forbid to carry out what is pending on it."""
     raise_refusal(policy, first_objection(Moment.PENDING, Facts(policy, state, clock_ms)))
 

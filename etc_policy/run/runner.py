@@ -18,7 +18,7 @@ from etc_policy.run.fence import Fence
 from etc_policy.run.file_lock import FileLock
 from etc_policy.run.lock_hold import POLL_SECONDS, LockHold, hold_place, take_between_writes
 from etc_policy.run.ports import Compactor, Job, Lease, TableFiles
-from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_unfit, require_right_times
+from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_unfit, require_clock_and_instants
 from etc_policy.run.results import TableResult, TableStatus, timed
 from etc_policy.table.formats import count_of, format_duration
 from etc_policy.table.history import Commit
@@ -60,9 +60,9 @@ class Runner:
             if spoiled:
                 self.progress(f"{policy.name}: withdrawing it: {spoiled}")
                 with else_by_hand(self.files, job, spoiled):
-                    self._engine(job, lease).withdraw(job)
+                    self._engine_once_free(job, lease).withdraw(job)
                 return None
-            require_right_times(policy, state, self.clock_ms())
+            require_clock_and_instants(policy, state, self.clock_ms())
             try:
                 return self._run(job, Fence(self.reader, self.files, job, lease, state), "resumed", started_ms)
             except OvertakenError as error:
@@ -100,7 +100,7 @@ class Runner:
                 return None
             lease, _, job = found
             self.progress(f"{policy.name}: withdrawing it")
-            self._engine(job, lease).withdraw(job)
+            self._engine_once_free(job, lease).withdraw(job)
         return job.instant
 
     def _remove_orphans(self, policy: Policy, base_path: str) -> None:
@@ -157,7 +157,7 @@ class Runner:
             self.progress(
                 f"{policy.name}: a run was killed while it wrote its commit at {job.instant}; beginning it anew"
             )
-            with self._engine(job, lease).locked(job):
+            with self._engine_once_free(job, lease).locked(job):
                 self.files.reopen(job)
         return True
 
@@ -325,7 +325,7 @@ class Runner:
         if self._is_done_by_stock(job):
             return 0.0
         lease = fence.lease
-        compactor = self._engine(job, lease)
+        compactor = self._engine_once_free(job, lease)
         if self._is_done_by_stock(job):
             return 0.0
         lease.mark(job.instant)
@@ -348,7 +348,7 @@ class Runner:
             raise EngineError(Code.NOT_IN_COMMIT, f"{message}, without its carried log files", hint=hint)
         return True
 
-    def _engine(self, job: Job, lease: Lease) -> Compactor:
+    def _engine_once_free(self, job: Job, lease: Lease) -> Compactor:
         """The engine, started, while nobody else runs the published plan: a stock writer may take it at any time.
 
         A run of etc would roll back what that writer has done, and one that keeps no heartbeat would not notice.

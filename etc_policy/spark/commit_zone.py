@@ -73,11 +73,11 @@ def commit_zone(jvm: Any, job: Job) -> Iterator[None]:
     zone = declared_zone(read_properties(open_reader(job.base_path)))
     with _GATE.hold(zone, lambda: _set_zone(jvm, zone)):
         if job.instant:
-            require_right_time(jvm, job)
+            require_engine_time(jvm, job)
         yield
 
 
-def require_right_time(jvm: Any, job: Job, *, completes: bool = False) -> None:
+def require_engine_time(jvm: Any, job: Job, *, completes: bool = False) -> None:
     """Return if Hudi's time now is this machine's in the table's zone and, where the job `completes` now, after its instant.
 
     Raises:

@@ -13,7 +13,7 @@ from etc_policy.run.carrying import carry_files, require_carried
 from etc_policy.run.ports import CommitGate, Job
 from etc_policy.run.table_files import timeline_of
 from etc_policy.spark import metadata_renewal
-from etc_policy.spark.commit_zone import require_right_time
+from etc_policy.spark.commit_zone import require_engine_time
 from etc_policy.spark.empty_commit import commit_nothing
 from etc_policy.spark.hudi_client import (
     compaction_instant,
@@ -102,17 +102,20 @@ class HudiCompactor:
             step()
 
     def _run(self, job: Job, note_inflight: Callable[[], None], gate: CommitGate) -> None:
-        """Compact without the table's lock, then commit under it, so that what the gate has seen holds until the commit."""
+        """Compact, then commit under the table's lock, so that what the gate has seen holds until the commit.
+
+        The work is done without the lock; from 1.1 on it is held to make the plan inflight.
+        """
         with self._client(job) as client:
             result = self._begin(job, client)
             note_inflight()
-            written = self._written(job, client, result)
+            written = self._finish_work(job, client, result)
             try:
                 gate.before_lock()
-                require_right_time(self._jvm, job, completes=True)
+                require_engine_time(self._jvm, job, completes=True)
                 with self._lock(job, client) as require_held:
                     gate.under_lock()
-                    require_right_time(self._jvm, job, completes=True)  # the wait for the lock may have been long
+                    require_engine_time(self._jvm, job, completes=True)  # the wait for the lock may have been long
                     require_carried(job)
                     require_held()
                     client.commitCompaction(job.instant, written, self._empty())
@@ -120,7 +123,7 @@ class HudiCompactor:
                 heartbeats(client).stop(job.instant)  # no run of it is at work any more
                 raise
 
-    def _written(self, job: Job, client: Any, result: Any) -> Any:
+    def _finish_work(self, job: Job, client: Any, result: Any) -> Any:
         """What is to be committed, once every record is written: from 1.1 on Hudi takes its own result, before that metadata."""
         metadata = result.getCommitMetadata().get()
         for key, value in job.extra_metadata.items():

@@ -213,7 +213,7 @@ class _Late:
         """
         writes = [write for write in self._writes.get(one.partition, ()) if _may_be_before(write, one.ends_ms)]
         if writes:
-            times = [write.min_event_time_ms for write in writes if write.min_event_time_ms is not None]
+            times = [write.known_min_ms for write in writes if write.known_min_ms is not None]
             return LateWrites(len(writes), sum(write.rows for write in writes), min(times, default=None))
         if one.lacking:
             return LateWrites(None, None, None)

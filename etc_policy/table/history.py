@@ -40,7 +40,7 @@ _BELIEF = frozenset({f"{_COLUMN}trust_commit_metadata", f"{_COLUMN}max_ahead"})
 class GroupWrite(NamedTuple):
     """What one commit wrote to one file group: the grain at which commits record event times (facts: rolled-over-event-times).
 
-    `log_files` counts those that it wrote, 0 where it wrote a base file alone. `min_event_time_ms` is the smallest event time
+    `log_files` counts those that it wrote, 0 where it wrote a base file alone. `known_min_ms` is the smallest event time
     that is known of them, None without one. Only where `certain` is true can nothing older be in them: then every write stat
     has a time and there are no deletes. `rows` are those written, deletes included; `has_deletes` says that there are deletes
     among them, or may be, `unknown_is_deletes` that all rows but deletes have times. `previous` is the instant of the slice
@@ -52,7 +52,7 @@ class GroupWrite(NamedTuple):
     completed: str
     partition: str
     file_id: str
-    min_event_time_ms: int | None
+    known_min_ms: int | None
     certain: bool
     rows: int
     has_deletes: bool = False
@@ -72,12 +72,12 @@ class GroupWrite(NamedTuple):
     @property
     def certain_min_ms(self) -> int | None:
         """The event time below which nothing can be in it; None where that is not known."""
-        return self.min_event_time_ms if self.certain else None
+        return self.known_min_ms if self.certain else None
 
     @property
     def seen_ms(self) -> int | None:
         """Where that is not known, the smallest event time that is surely in it."""
-        return None if self.certain else self.min_event_time_ms
+        return None if self.certain else self.known_min_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +174,10 @@ def _with_times(write: GroupWrite, found: Mapping[GroupKey, Sequence[LogFile]]) 
     if not files or not write.log_files:
         return write
     times = (time for one in files for time in (one.min_event_time_ms, one.seen_event_time_ms))
-    known = [time for time in (*times, write.min_event_time_ms) if time is not None]
+    known = [time for time in (*times, write.known_min_ms) if time is not None]
     is_whole = write.certain or len(files) >= write.log_files
     is_certain = is_whole and all(one.min_event_time_ms is not None for one in files)
-    return write._replace(min_event_time_ms=min(known, default=None), certain=is_certain)
+    return write._replace(known_min_ms=min(known, default=None), certain=is_certain)
 
 
 class WholeTable(NamedTuple):

@@ -9,7 +9,7 @@ from etc_policy.table.formats import count_of
 from etc_policy.table.state import LogFile, TableState
 
 
-def unknown_times(event_time: EventTime, state: TableState, files: Iterable[LogFile]) -> Iterator[str]:
+def why_unknown_times(event_time: EventTime, state: TableState, files: Iterable[LogFile]) -> Iterator[str]:
     """A sentence for each cause among these log files of a table; event times that cannot be true are another matter."""
     if state.updates_in_part:
         yield (

@@ -38,8 +38,8 @@ def late_data(history: TableHistory) -> tuple[LateData, ...]:
 
 
 def _after(run: CompactionRecord, unseen: Sequence[GroupWrite]) -> LateData:
-    late = [w for w in unseen if w.min_event_time_ms is not None and w.min_event_time_ms <= run.threshold_ms]
-    complete_until = min((w.min_event_time_ms - 1 for w in late if w.min_event_time_ms is not None), default=None)
+    late = [w for w in unseen if w.known_min_ms is not None and w.known_min_ms <= run.threshold_ms]
+    complete_until = min((w.known_min_ms - 1 for w in late if w.known_min_ms is not None), default=None)
     complete_until_ms = run.threshold_ms if complete_until is None else complete_until
     return LateData(
         instant=run.instant,

@@ -104,7 +104,7 @@ def judge_latency(history: TableHistory, declared_ms: int, now_ms: int, untracke
     """
     zone = ZoneInfo(history.timezone)
     written = sorted(history.writes, key=lambda write: write.completed)
-    recorded = [_Write(instant_to_ms(one.completed, zone), one.min_event_time_ms) for one in written]
+    recorded = [_Write(instant_to_ms(one.completed, zone), one.known_min_ms) for one in written]
     verdict = _judge(recorded, declared_ms, now_ms, untracked)
     if verdict.judged is not None or not history.read_times:
         return verdict
@@ -114,7 +114,7 @@ def judge_latency(history: TableHistory, declared_ms: int, now_ms: int, untracke
 def _known_since(history: TableHistory, written: Sequence[GroupWrite], zone: ZoneInfo) -> Iterator[_Write]:
     """The writes, the newest first, back to the last whose event times are neither recorded nor read."""
     for one in reversed(written):
-        recorded_ms = one.min_event_time_ms
+        recorded_ms = one.known_min_ms
         if recorded_ms is None and one.key not in history.read_times:
             return
         event_ms = history.read_times.get(one.key) if recorded_ms is None else recorded_ms

@@ -252,7 +252,7 @@ def _event_times_tracked(kwargs: Mapping[str, Any], evidence: Evidence) -> Expec
     """Of what the writers wrote to log files, at least `least_share` (all, if not given) has event times in its commits."""
     writes, given = evidence.history.writes, kwargs.get("least_share")
     least = 1 if given is None else given
-    tracked = sum(write.min_event_time_ms is not None for write in writes)
+    tracked = sum(write.known_min_ms is not None for write in writes)
     observed = {"log_writes": len(writes), "tracked": tracked, "least_share": least}
     message = (
         f"{len(writes) - tracked} of {count_of(len(writes), 'write')} to log files without an event time in the commit"

@@ -80,13 +80,14 @@ class Readings(SparkSessions):
 
         A log file's event time is that of its commit; else, if `read_logs` and not `metadata_only`, that of its own blocks; then
         an earlier one counts that a verification has noted beside the table; what is unknown still comes from column statistics
-        with `read_stats`. Where none knows it, the file is compacted.
+        with `read_stats`. Where none knows it, the file is compacted,
+        or the table refused where it would be left out.
         """
         from etc_policy.hudi.table import FileTableReader
 
         reader = FileTableReader(_tables_cache(), self.note_state)
         state = reader.read(self.locate(policy), policy.event_time)
-        state = self._completed(policy, state, read_logs=read_logs)
+        state = self._with_times_and_notes(policy, state, read_logs=read_logs)
         return self.with_statistics(policy, state) if read_stats else state
 
     def read_table(
@@ -102,7 +103,7 @@ class Readings(SparkSessions):
         state, history = reader.read_with_history(
             self.locate(policy), policy.event_time, archived=None if archived else 0
         )
-        state = self._completed(policy, state, all_logs=all_logs)
+        state = self._with_times_and_notes(policy, state, all_logs=all_logs)
         return state, self._with_read_times(policy, state, history)
 
     def read_whole(self, policy: Policy, *, read_logs: bool = True) -> WholeTable:
@@ -110,7 +111,7 @@ class Readings(SparkSessions):
         from etc_policy.hudi.table import FileTableReader
 
         whole = FileTableReader(seen=self.note_state).read_whole(self.locate(policy), policy.event_time)
-        state = self._completed(policy, whole.state, read_logs=read_logs)
+        state = self._with_times_and_notes(policy, whole.state, read_logs=read_logs)
         return whole._replace(state=state, history=self._with_read_times(policy, state, whole.history))
 
     def find_tables(self, location: str) -> Iterator[str | EtcError]:
@@ -139,7 +140,7 @@ class Readings(SparkSessions):
 
         return column_ranges(state.base_path, newest_base_file(state.slices), names)
 
-    def _completed(
+    def _with_times_and_notes(
         self, policy: Policy, state: TableState, *, read_logs: bool = True, all_logs: bool = False
     ) -> TableState:
         """The state with what is not in its timeline: event times from log files, and what is kept beside the table."""

@@ -1,6 +1,7 @@
 """Which release of Hudi was run on which table version with which granularity: played by etc itself on real tables.
 
 python -m tests.integration.release_matrix [--releases 1.0.2 1.2.0]    (one Spark after the other; prints a table)
+python -m tests.integration.release_matrix --keep    (writes release_results.json, and README's table of it)
 
 Each release writes tables of each version that it can write. Policies with each granularity then plan, apply and verify them
 (`level: data`) under the same release, and a stock write of the same release follows. An oracle that shares no code with etc says
@@ -11,13 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from etc_policy.api.project import Project
 from etc_policy.errors import SeveralErrors
@@ -26,6 +28,10 @@ from tests.integration.history import EPOCH_MS, HISTORY, QUICK, Oracle, Views, W
 from tests.integration.payloads.tables import BUNDLES
 from tests.integration.session import run_under_bundle
 
+RESULTS = Path(__file__).with_name("release_results.json")
+README = Path(__file__).resolve().parents[2] / "README.md"
+_FIRST_CELL = "Hudi on Spark 3.5"
+_TABLE = re.compile(rf"^\| {_FIRST_CELL} \|.*\n(?:\|.*\n)*", re.MULTILINE)
 VERSIONS = (6, 8, 9)
 WAYS = {
     "file_slice": "{granularity: file_slice}",
@@ -130,30 +136,52 @@ def play(releases: Sequence[str]) -> dict[str, dict[str, str]]:
     return found
 
 
-def table_rows(found: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """A Markdown table of the results, the newest release first."""
-    yield f"| Hudi on Spark 3.5 | {' | '.join(f'table version {number}' for number in VERSIONS)} |"
-    yield "|---|" + "---|" * len(VERSIONS)
-    for release, cells in reversed(found.items()):
-        yield f"| {release} | {' | '.join(_cell_text(cells, number) for number in VERSIONS)} |"
+def kept() -> dict[str, Any]:
+    """The results that are kept, by Python and release: its day, and what became of each cell."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
 
 
-def _cell_text(cells: Mapping[str, str], number: int) -> str:
-    found = {way: cells.get(Cell(number, way).name) for way in WAYS}
-    if not any(found.values()):
-        return "not written by it"
-    run = [f"`{way}`" for way, said in found.items() if said == RIGHT]
-    other: dict[str, list[str]] = {}
-    for way, said in found.items():
-        if said != RIGHT:
-            other.setdefault(str(said).partition(":")[0], []).append(f"`{way}`")
-    parts = [f"run: {', '.join(run)}"] if run else []
-    return "; ".join(parts + [f"{why}: {', '.join(ways)}" for why, ways in other.items()])
+def keep(found: Mapping[str, Mapping[str, str]]) -> None:
+    """Put results of this Python into the file, and the table of all that is there into README."""
+    results = kept()
+    python, today = ".".join(map(str, sys.version_info[:2])), f"{datetime.now(UTC):%Y-%m-%d}"
+    results[python] = results.get(python, {}) | {one: {"day": today, "cells": cells} for one, cells in found.items()}
+    RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+    README.write_text(with_table(README.read_text("utf-8"), results), "utf-8")
+
+
+def with_table(readme: str, results: Mapping[str, Any]) -> str:
+    """README with the table of the results in place of the one that it has."""
+    return _TABLE.sub(lambda _: "\n".join(table_rows(results)) + "\n", readme, count=1)
+
+
+def table_rows(results: Mapping[str, Any]) -> Iterator[str]:
+    """A Markdown table of the results, the newest release first; a cell has what every Python found there."""
+    yield f"| {_FIRST_CELL} | {' | '.join(f'table version {number}' for number in VERSIONS)} | Python |"
+    yield "|---|" + "---|" * (len(VERSIONS) + 1)
+    for release in reversed(BUNDLES):
+        pythons = [python for python in results if release in results[python]]
+        cells = [results[python][release]["cells"] for python in pythons]
+        if cells:
+            found = (_cell_text(cells, number) for number in VERSIONS)
+            yield f"| {release} | {' | '.join(found)} | {', '.join(pythons)} |"
+
+
+def _cell_text(cells: Sequence[Mapping[str, str]], number: int) -> str:
+    ways: dict[str, list[str]] = {}
+    for way in WAYS:
+        found = {one[name].partition(":")[0] for one in cells if (name := Cell(number, way).name) in one}
+        if found:
+            ways.setdefault(" and ".join(sorted(found)), []).append(f"`{way}`")
+    if list(ways) == [RIGHT]:
+        return RIGHT
+    return "; ".join(f"{what}: {', '.join(names)}" for what, names in ways.items()) or "not written by it"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--releases", nargs="+", choices=list(BUNDLES), default=list(BUNDLES))
+    parser.add_argument("--keep", action="store_true", help="keep the results, and make README's table")
     parser.add_argument("--release", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.release:
@@ -161,7 +189,9 @@ def main() -> int:
             print(json.dumps(play_release(options.release, Path(root))))
         return 0
     found = play(options.releases)
-    print("\n".join(table_rows(found)))
+    print(json.dumps(found, indent=1))
+    if options.keep:
+        keep(found)
     return int(any(said.startswith(("wrong", "fails")) for cells in found.values() for said in cells.values()))
 
 

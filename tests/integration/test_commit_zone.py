@@ -8,7 +8,7 @@ import pytest
 from etc_policy.errors import EngineError
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.run.ports import Job
-from etc_policy.spark.commit_zone import commit_zone, require_right_time
+from etc_policy.spark.commit_zone import commit_zone, require_engine_time
 from etc_policy.table.instants import add_ms, format_instant
 from tests.integration.zones import with_zone
 from tests.unit.hudi.table_folder import TableFolder
@@ -88,18 +88,18 @@ def test_local_time_that_java_and_the_planner_read_differently_is_refused(jvm, t
 def test_what_would_complete_before_its_instant_is_not_committed(jvm, tmp_path, ahead_ms):
     job = job_of(tmp_path, "UTC", add_ms(now(), ahead_ms + 60_000))
     with commit_zone(jvm, job), pytest.raises(EngineError, match="not after its own instant") as error:
-        require_right_time(jvm, job, completes=True)
+        require_engine_time(jvm, job, completes=True)
     assert error.value.code == "ETC314"
 
 
 def test_a_commit_far_behind_the_last_one_is_not_made(jvm, tmp_path):
     job = job_of(tmp_path, "UTC", last=add_ms(now(), 600_000))
     with commit_zone(jvm, job), pytest.raises(EngineError, match="the table's last instant completed at") as error:
-        require_right_time(jvm, job, completes=True)
+        require_engine_time(jvm, job, completes=True)
     assert error.value.code == "ETC314"
 
 
 def test_what_is_right_passes(jvm, tmp_path):
     job = job_of(tmp_path, "UTC")
     with commit_zone(jvm, job):
-        require_right_time(jvm, job, completes=True)
+        require_engine_time(jvm, job, completes=True)

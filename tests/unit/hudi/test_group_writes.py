@@ -80,4 +80,4 @@ def test_an_event_time_that_cannot_be_true_makes_the_smallest_one_unknown(first,
 def test_where_nothing_is_trusted_nothing_is_known_of_a_plain_commit():
     commit = CommitMetadata(stats_of([("a", True, "", 1, 0, 10, 5, 0, 0, 9)]), {}, "UPSERT", plain_instant=C)
     (write,) = group_writes(C, DONE, commit, NO_TRUST).values()
-    assert (write.certain, write.min_event_time_ms, write.has_deletes) == (False, None, True)
+    assert (write.certain, write.known_min_ms, write.has_deletes) == (False, None, True)

@@ -19,16 +19,16 @@ def test_one_write_for_each_file_group_whose_log_a_commit_wrote(tmp_path):
     table.commit(at("09:10:00"), at("09:10:05"), log("f1", 900, deletes=1))
     one, two, three = read(table).writes
     assert (one.requested, one.completed, one.partition, one.file_id) == (at("09:00:00"), at("09:00:05"), "p", "f1")
-    assert (one.min_event_time_ms, one.certain) == (500, False)  # the rolled-over file has no time of its own
-    assert (two.file_id, two.min_event_time_ms, two.certain) == ("f2", 700, True)
-    assert (three.min_event_time_ms, three.certain) == (900, False)  # a delete by key has no event time
+    assert (one.known_min_ms, one.certain) == (500, False)  # the rolled-over file has no time of its own
+    assert (two.file_id, two.known_min_ms, two.certain) == ("f2", 700, True)
+    assert (three.known_min_ms, three.certain) == (900, False)  # a delete by key has no event time
 
 
 def test_writes_come_in_the_order_in_which_they_completed(tmp_path):
     table = TableFolder(tmp_path / "t")
     table.commit(at("09:00:00"), at("09:30:00"), log("f1", 1))
     table.commit(at("09:10:00"), at("09:20:00"), log("f1", 2))
-    assert [write.min_event_time_ms for write in read(table).writes] == [2, 1]
+    assert [write.known_min_ms for write in read(table).writes] == [2, 1]
 
 
 def test_what_is_under_way_is_no_history(tmp_path):
@@ -42,7 +42,7 @@ def test_times_that_are_not_the_policys_are_not_taken(tmp_path):
     table = TableFolder(tmp_path / "t")
     table.commit(at("08:00:00"), at("08:00:05"), log("f1", 500))
     (write,) = read(table, event_time=EventTime(column="ts", unit="us")).writes
-    assert (write.min_event_time_ms, write.certain) == (None, False)
+    assert (write.known_min_ms, write.certain) == (None, False)
 
 
 def test_our_compactions_by_their_commit_or_by_their_plan(tmp_path):
@@ -65,8 +65,8 @@ def test_archived_commits_only_where_asked_for(tmp_path):
     twice = archived(at("08:00:00"), at("08:00:05"), log("f1", 400))
     table.archive(old, twice)
     table.commit(at("08:00:00"), at("08:00:05"), log("f1", 400))
-    assert [write.min_event_time_ms for write in read(table).writes] == [400]
-    assert [write.min_event_time_ms for write in read(table, archived=None).writes] == [300, 400]
+    assert [write.known_min_ms for write in read(table).writes] == [400]
+    assert [write.known_min_ms for write in read(table, archived=None).writes] == [300, 400]
 
 
 def test_the_state_is_the_same_as_without_the_history(tmp_path):

@@ -20,9 +20,9 @@ def file_of(number, time_ms, seen_ms=None):
 def known(*files, recorded=None, log_files=None, certain=False):
     """(smallest event time, whether it is certain) of a write of which these log files were found."""
     count = len(files) if log_files is None else log_files
-    one = write("10:00:00", None)._replace(log_files=count, min_event_time_ms=recorded, certain=certain)
+    one = write("10:00:00", None)._replace(log_files=count, known_min_ms=recorded, certain=certain)
     (found,) = with_times_of(history_of([one]), with_slice(STATE, "f1", log_files=files)).commits[0].groups
-    return found.min_event_time_ms, found.certain
+    return found.known_min_ms, found.certain
 
 
 @pytest.mark.parametrize("times", [(30, 20), (20, 30)])

@@ -62,7 +62,7 @@ class TestATimeBeforeTheFirstCommit:
 
     def test_of_a_replay_is_judged(self):
         for early in (
-            {"writes": (self.WRITE._replace(min_event_time_ms=epoch_ms("06:30:00")),)},
+            {"writes": (self.WRITE._replace(known_min_ms=epoch_ms("06:30:00")),)},
             {"state": replace(self.STATE, last_compaction=CompactionRecord("1", "1", epoch_ms("06:50:00"), "t", "x"))},
         ):
             assert self.judge("07:00:00", **early).status == "pass"

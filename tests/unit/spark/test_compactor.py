@@ -325,7 +325,7 @@ class TestCommitting:
         monkeypatch.setattr(found, "_empty", lambda: None)
         monkeypatch.setattr(hudi_compactor, "takes_write_metadata", lambda _: False)
         # it asks Java for its clock
-        monkeypatch.setattr(hudi_compactor, "require_right_time", lambda *_, completes: calls.append("clock"))
+        monkeypatch.setattr(hudi_compactor, "require_engine_time", lambda *_, completes: calls.append("clock"))
         heartbeat = SimpleNamespace(stop=lambda _: calls.append("heartbeat ends"))
         monkeypatch.setattr(hudi_compactor, "heartbeats", lambda _: heartbeat)
         return found

@@ -83,6 +83,4 @@ def test_what_a_commit_books_with_certainty_is_not_replaced():
     state = state_of(
         "/t", {"slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "10:00:00 > 10:00:00, event 08:15:00"}}}}
     )
-    assert with_times_of(history(write("10:00:00", "07:00:00")), state).writes[0].min_event_time_ms == epoch_ms(
-        "07:00:00"
-    )
+    assert with_times_of(history(write("10:00:00", "07:00:00")), state).writes[0].known_min_ms == epoch_ms("07:00:00")
