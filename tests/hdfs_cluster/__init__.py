@@ -23,8 +23,8 @@ from tests.maven_jars import jars_of
 
 POM = Path(__file__).with_name("pom.xml")
 _START_SECONDS = 120
-#: What the cluster needs of PySpark's own jars.
-_OF_PYSPARK = (
+#: What Hadoop's daemons need of PySpark's own jars.
+PYSPARK_PATTERNS = (
     "hadoop-client-*.jar",
     "log4j*.jar",
     "*slf4j*.jar",
@@ -133,7 +133,7 @@ class HdfsCluster:
         use_java()
         java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if os.environ.get("JAVA_HOME") else "java"
         folder = Path(pyspark.__file__).parent / "jars"
-        found = chain.from_iterable(folder.glob(pattern) for pattern in _OF_PYSPARK)
+        found = chain.from_iterable(folder.glob(pattern) for pattern in PYSPARK_PATTERNS)
         path = ":".join([*map(str, sorted(found)), f"{self.jars}/*"])
         options = ["-Xmx300m", "-XX:TieredStopAtLevel=1", f"-Dtest.build.data={self.folder / 'data'}"]
         return [str(java), *options, "-cp", path, "org.apache.hadoop.test.MiniDFSClusterManager"]
