@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from etc_policy.errors.codes import Code, explain
@@ -10,15 +11,16 @@ _HEAD = """# Error codes
 
 Made from the registry of codes; `etc explain CODE` says the same in the terminal. An error that is printed names its place, and
 its hint the one thing to do there; this page has the background. A code is never reused for anything else.
-[Exit codes](commands.md#exit-codes) say what a scheduler should do.
+[Exit codes](commands.md#exit-codes) say what a scheduler should do. [Why a plan refuses a table](../how-to/refused.md) has the
+reasons of ETC405.
 """
 _TABLE_HEAD = """## All codes
 
 The rule: what only the author of a policy can mend is 1, what may pass by itself is 4, and the command line is 64. The rest
 is 3: an engine, a store, or a table that somebody has to look at.
 
-| code | exit code | who can mend it | retry |
-|---|---|---|---|"""
+| code | what is wrong | exit code | who can mend it | retry |
+|---|---|---|---|---|"""
 _RETRIES = {None: "as the exit code says", 1: "no", 3: "once", 4: "yes, after a pause", 64: "no"}
 #: How the codes of a family begin, after `ETC`; of two that fit the longer one counts.
 _FAMILIES = {
@@ -45,7 +47,7 @@ def render_error_codes() -> str:
 def _row(code: Code) -> str:
     exit_code = code.ends.exit_code
     shown = "see its text" if exit_code is None else exit_code
-    return f"| [{code}](#{code.lower()}) | {shown} | {code.ends.mended_by} | {_RETRIES[exit_code]} |"
+    return f"| [{code}](#{code.lower()}) | {code.summary} | {shown} | {code.ends.mended_by} | {_RETRIES[exit_code]} |"
 
 
 def _of_family(beginning: str) -> Iterator[Code]:
@@ -57,4 +59,9 @@ def _of_family(beginning: str) -> Iterator[Code]:
 
 def _entry(code: Code) -> str:
     text = " ".join((explain(code) or "").partition("\n\n")[2].split())
-    return f"### {code}\n\n**{code.summary}.** {text}\n"
+    return f"### {code}\n\n**{code.summary}.** {linked(text)}\n"
+
+
+def linked(text: str) -> str:
+    """The text with the pages that it names as links, for a page in a folder of docs."""
+    return re.sub(r"\bdocs/([\w/-]+\.md)", r"[\1](../\1)", text)

@@ -23,6 +23,7 @@ from etc_policy.plan.clock import ahead_of_clock, clock_skew_ms
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.model import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
 from etc_policy.plan.pace import Pace, has_pace, pace_of
+from etc_policy.plan.refusals import refusal_message
 from etc_policy.plan.rules import may_pass
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.policy.locations import location_identity
@@ -120,7 +121,7 @@ def refusal_errors(plan: Plan, policies: Iterable[Policy]) -> list[EtcError]:
 
 def _refusal(table: TablePlan, where: Where | None) -> EtcError:
     kind = RetryableError if may_pass(table.reason_code) else EtcError
-    message = f"`{table.policy}` cannot be compacted now: {table.reason}"
+    message = refusal_message(table.policy, table.reason_code, table.reason)
     hint = table.hints[0] if table.hints else None
     return kind(table.error_code or Code.CANNOT_COMPACT_NOW, message, where=where, hint=hint)
 

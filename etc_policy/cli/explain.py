@@ -10,6 +10,7 @@ from etc_policy.cli.printing import say, text_width
 from etc_policy.cli.terminal import print_text
 from etc_policy.errors import UsageError
 from etc_policy.errors.codes import Code, explain
+from etc_policy.plan.rules import explain_refusal, refusal_words
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.table.formats import fold
 
@@ -17,22 +18,26 @@ from etc_policy.table.formats import fold
 @click.command(
     "explain",
     short_help="What the code of an error means",
-    epilog=examples("etc explain ETC102", "etc explain   # all codes"),
+    epilog=examples("etc explain ETC102", "etc explain pending_service", "etc explain   # all codes"),
 )
 @click.argument("code", required=False)
 @message_options
 def command(code: str | None) -> None:
-    """What the code of an error means.
+    """What the code of an error means, or the word of a refusal.
 
-    Without CODE all codes are listed.
+    The word is the one in brackets behind "cannot be compacted now". Without CODE all codes are listed.
     """
     if code is None:
         for known in Code:
             print_text(f"{known}  {known.summary}")
         return
-    text = explain(code)
+    text = explain(code) or explain_refusal(code)
     if text is None:
-        hint = did_you_mean(code.upper(), list(Code)) or "codes look like ETC102; `etc explain` lists them"
+        hint = (
+            did_you_mean(code.upper(), list(Code))
+            or did_you_mean(code, refusal_words())
+            or "codes look like ETC102; `etc explain` lists them"
+        )
         raise UsageError(Code.USAGE, f"there is no code `{code[:60]}`", hint=hint)
     summary, _, paragraph = text.partition("\n\n")
     say(f"{summary}\n\n{fold(paragraph, text_width())}")

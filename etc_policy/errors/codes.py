@@ -476,8 +476,9 @@ class Code(StrEnum):
     RUN_IS_ALIVE = ("ETC404", _RETRY, "A run of the pending compaction is alive",
         "It goes on writing. Wait for it to end, then run this again.")
     CANNOT_COMPACT_NOW = ("ETC405", _RETRY_IF_PASSING, "The table cannot be compacted now",
-        "Nothing was changed: RT is complete, and RO lags. The message says why and the hint what to do. A write in "
-        "flight passes by itself, and so does the clock-skew bound "
+        "Nothing was changed: RT is complete, and RO lags. The message says why and the hint what to do. The word in brackets "
+        "names the reason: `etc explain WORD` says what it means and who must act, and docs/how-to/refused.md has all of them. "
+        "A write in flight passes by itself, and so does the clock-skew bound "
         "after a write, which etc has waited for once. A write that has failed can stay in flight for as long as its "
         "process lives: Hudi keeps the heartbeat of a failed delete fresh, and its own cleaning waits for it too. If writes "
         "that began later complete and the one in the message does not, look at that writer's log, and end or restart its "

@@ -60,6 +60,12 @@ class Refusal(Reason):
     pending: PendingWork | None = None
 
 
+def refusal_message(policy: str, code: str | None, reason: str | None) -> str:
+    """A refusal as an error's message; the word of one without an error code of its own is what `etc explain` takes."""
+    word = f" ({code})" if code and not code.startswith("ETC") else ""
+    return f"`{policy}` cannot be compacted now{word}: {reason}"
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What rules look at. From `instant` on it is about a compaction that was planned, none while one is being planned.

@@ -45,15 +45,15 @@ class Damage(IntEnum):
 
 
 class Passes(Enum):
-    """Whether a refusal ends by itself."""
+    """Whether a refusal ends by itself; its value says whether to run again."""
 
     NO = "no"
     #: The next run of etc ends it, or comes late enough.
-    NEXT_RUN = "next run"
+    NEXT_RUN = "yes"
     #: When the work of others has ended; where some is pending at every run, the table starves.
-    OTHERS_END = "others end"
+    OTHERS_END = "yes, after a pause"
     #: A cleaner at work looks like it, to one reading and not to the next.
-    NEXT_READING = "next reading"
+    NEXT_READING = "once, as a cleaner at work looks like it"
 
 
 _Check = Callable[[Facts], Refusal | None]
@@ -65,7 +65,8 @@ class Rule:
 
     One without a `check` is given by the check of another one, or while the plan is built. Where it `spoils` a plan, that
     plan is not carried out any more: before it is committed another one is made. Any other rule stops the run. Whether it is
-    `damage` is asked apart from any plan, whatever its moments.
+    `damage` is asked apart from any plan, whatever its moments. `means` says in plain words what is wrong and what to do, and
+    `mended_by` who does it; of a rule that has a `Code` of its own that row says both.
     """
 
     code: str
@@ -74,6 +75,8 @@ class Rule:
     damage: Damage = Damage.NONE
     passes: Passes = Passes.NO
     spoils: bool = False
+    means: str = ""
+    mended_by: str = "table's owner"
 
     def __post_init__(self) -> None:
         """Nothing asks a new plan whether it is spoiled, and at a commit only that is asked."""
@@ -127,39 +130,171 @@ def _changed_since_carried(facts: Facts) -> Iterator[str]:
         yield from staleness.changed_since_carried(facts.operations, facts.state, facts.instant)
 
 
+_AUTHOR, _OPERATOR, _WRITERS = "policy's author", "operator", "who runs the writers"
+_NOBODY = "nobody: the next run"
 _AT_REST = "nothing was committed; plan again when its writers are at rest"
 _WHILE_WRITING = frozenset({Moment.PLAN, Moment.PUBLISH, Moment.PENDING})
 
 #: In the order in which they are asked: the first that objects to a table is the one that users see.
 RULES: tuple[Rule, ...] = (
-    Rule("table_version", _of_table(refusals.unsupported_version), damage=Damage.FORMAT),
+    Rule(
+        "table_version",
+        _of_table(refusals.unsupported_version),
+        damage=Damage.FORMAT,
+        means="The table's version is not 6, 8 or 9. Let a writer of Hudi 1.x upgrade version 7 to 8 or 9.",
+    ),
     Rule(Code.NO_CUT, _of_table(refusals.no_cut)),
-    Rule("cannot_carry"),
-    Rule("cannot_split", _of_table(refusals.cannot_split)),
-    Rule("pending_service", _of_table(refusals.pending_service), passes=Passes.OTHERS_END),
-    Rule("pending_own_plan", passes=Passes.NEXT_RUN),
-    Rule("carried_files_lost", _of_table(refusals.carried_files_lost)),
-    Rule("orphans_left", _of_table(refusals.orphans_left)),
-    Rule("writer_in_flight", _of_table(refusals.writer_in_flight), passes=Passes.OTHERS_END),
-    Rule("base_file_format", _of_table(refusals.base_file_format)),
+    Rule(
+        "cannot_carry",
+        means="`strategy.carry` is set, and log files of this table may not be carried; the message says why. Set "
+        "`granularity: file_slice`. See docs/how-to/table-version-6.md.",
+        mended_by=_AUTHOR,
+    ),
+    Rule(
+        "cannot_split",
+        _of_table(refusals.cannot_split),
+        means="`granularity: record` is set, and rows of this table may not be split at T; the message says why. Set "
+        "`granularity: log_file`. See docs/how-to/as-of.md.",
+        mended_by=_AUTHOR,
+    ),
+    Rule(
+        "pending_service",
+        _of_table(refusals.pending_service),
+        passes=Passes.OTHERS_END,
+        means="A compaction, clustering, rollback or other service is pending. It passes when its own job completes it. If "
+        "no job does, run `etc finish --select NAME`; a writer carries out rollbacks and restores.",
+        mended_by=_WRITERS,
+    ),
+    Rule(
+        "pending_own_plan",
+        passes=Passes.NEXT_RUN,
+        means="An earlier run of etc published a plan and did not complete it. The next `etc apply` finishes or withdraws it.",
+        mended_by=_NOBODY,
+    ),
+    Rule(
+        "carried_files_lost",
+        _of_table(refusals.carried_files_lost),
+        means="Another job compacted the table and left out log files that etc had carried. Stop all writers and cleaning, "
+        f"then read `etc explain {Code.NOT_IN_COMMIT}`.",
+    ),
+    Rule(
+        "orphans_left",
+        _of_table(refusals.orphans_left),
+        means="Log files that etc carried lie in the table without their plan. `etc apply` removes them, and `etc undo` does.",
+        mended_by=_OPERATOR,
+    ),
+    Rule(
+        "writer_in_flight",
+        _of_table(refusals.writer_in_flight),
+        passes=Passes.OTHERS_END,
+        means="A write is in flight, and the plan has no moment before it. It passes when the write commits. If the write "
+        "has failed, end or restart its process. If your writers never pause, see docs/concepts/other-processes.md.",
+        mended_by=_WRITERS,
+    ),
+    Rule(
+        "base_file_format",
+        _of_table(refusals.base_file_format),
+        means="The base files are not Parquet, and Hudi on Spark cannot compact others. Write the table anew with Parquet.",
+    ),
     Rule(Code.NO_META_COLUMNS, _of_table(refusals.no_meta_columns)),
     Rule(Code.UNFIT_BUNDLE, _of_table(refusals.bundle_unfit)),
-    Rule("files_missing", _of_table(refusals.files_missing), damage=Damage.FILES, passes=Passes.NEXT_READING),
-    Rule("files_unclear", _of_table(refusals.files_unclear), damage=Damage.FILES),
-    Rule("files_damaged", _of_table(refusals.files_damaged), damage=Damage.FILES, passes=Passes.NEXT_READING),
-    Rule("hidden_by_savepoint", _of_table(refusals.hidden_by_savepoint), damage=Damage.CONTENT),
-    Rule("schema_hidden", _of_table(refusals.schema_hidden)),
+    Rule(
+        "files_missing",
+        _of_table(refusals.files_missing),
+        damage=Damage.FILES,
+        passes=Passes.NEXT_READING,
+        means="A data file that a commit wrote is gone. Restore it, or roll the table back to a commit before it.",
+    ),
+    Rule(
+        "files_unclear",
+        _of_table(refusals.files_unclear),
+        damage=Damage.FILES,
+        means="Two base files have one file group and instant, and no commit says which of them counts. Move the one away "
+        "that was not committed.",
+    ),
+    Rule(
+        "files_damaged",
+        _of_table(refusals.files_damaged),
+        damage=Damage.FILES,
+        passes=Passes.NEXT_READING,
+        means="A data file is not as long as its commit recorded. Restore it, or roll the table back to a commit before it.",
+    ),
+    Rule(
+        "hidden_by_savepoint",
+        _of_table(refusals.hidden_by_savepoint),
+        damage=Damage.CONTENT,
+        means="Stock Hudi hides rows that were committed after a savepoint. Delete the savepoint and let a writer commit "
+        "once. See docs/upstream/beyond-savepoint.md.",
+    ),
+    Rule(
+        "schema_hidden",
+        _of_table(refusals.schema_hidden),
+        means="The last write hides what ALTER TABLE made: renamed columns read NULL, and a compaction would lose their "
+        "values. Let nobody compact. Roll that write back, or add a column by another ALTER TABLE. See docs/facts/schema.md.",
+    ),
     Rule(Code.UNREADABLE_TIMES, _of_table(refusals.unreadable_times), damage=Damage.CONTENT),
     Rule(Code.WRONG_UNIT, _of_table(refusals.wrong_unit_everywhere), damage=Damage.CONTENT),
     Rule("unbounded_event_times", _of_table(refusals.unbounded_event_times), frozenset(), damage=Damage.CONTENT),
-    Rule("zone_changed", refusals.zone_changed, frozenset({Moment.PUBLISH})),
-    Rule("wrong_time", refusals.wrong_time, _WHILE_WRITING, damage=Damage.TIMES),
-    Rule("writers_zone", lambda facts: refusals.writers_elsewhere(facts.state), _WHILE_WRITING, damage=Damage.TIMES),
-    Rule("clock_behind", refusals.clock_behind, _WHILE_WRITING, damage=Damage.TIMES),
-    Rule("not_a_day", _of_table(days_refusal)),
-    Rule("unknown_left_out"),
-    Rule("not_exact", passes=Passes.OTHERS_END),
-    Rule("too_young", passes=Passes.NEXT_RUN),
+    Rule(
+        "zone_changed",
+        refusals.zone_changed,
+        frozenset({Moment.PUBLISH}),
+        means="The saved plan was made in another time zone. Plan and apply with the same `TZ`, that of the writers.",
+        mended_by=_OPERATOR,
+    ),
+    Rule(
+        "wrong_time",
+        refusals.wrong_time,
+        _WHILE_WRITING,
+        damage=Damage.TIMES,
+        means="The completion time of a commit cannot be true: its writer was in another time zone. `etc repair NAME` shows "
+        "the right one, and asks before it sets it. See docs/how-to/repair.md.",
+        mended_by=_OPERATOR,
+    ),
+    Rule(
+        "writers_zone",
+        lambda facts: refusals.writers_elsewhere(facts.state),
+        _WHILE_WRITING,
+        damage=Damage.TIMES,
+        means="The writers are in another time zone than etc, or in two. Run all of them, and etc, with one `TZ`. See "
+        "docs/concepts/zones.md.",
+        mended_by=_WRITERS,
+    ),
+    Rule(
+        "clock_behind",
+        refusals.clock_behind,
+        _WHILE_WRITING,
+        damage=Damage.TIMES,
+        means="The last commit is ahead of this machine's clock. Run etc with the `TZ` of the writers, or set the clock. See "
+        "docs/concepts/zones.md.",
+        mended_by=_OPERATOR,
+    ),
+    Rule(
+        "not_a_day",
+        _of_table(days_refusal),
+        means="`strategy.type` is `day_based`, and a partition is not a day as `yyyy/MM/dd`. Choose another type. See "
+        "docs/how-to/stock-strategies.md.",
+        mended_by=_AUTHOR,
+    ),
+    Rule(
+        "unknown_left_out",
+        means="A log file without a known event time is due, and `strategy` or a busy writer leaves it out, so that no T "
+        "would be true. The hint names the cause and what to change.",
+        mended_by=_AUTHOR,
+    ),
+    Rule(
+        "not_exact",
+        passes=Passes.OTHERS_END,
+        means="`granularity: record` is set, and writers keep slices out that are due. Plan again when they pause, or set "
+        "`granularity: log_file`.",
+        mended_by=_WRITERS,
+    ),
+    Rule(
+        "too_young",
+        passes=Passes.NEXT_RUN,
+        means="A write has completed within the bound on clock skew. Plan again in a second.",
+        mended_by=_NOBODY,
+    ),
     _spoils("properties_changed", staleness.other_properties, Moment.PUBLISH),
     _spoils("work_begun", staleness.work_begun, Moment.PUBLISH),
     _spoils("writers_before", staleness.writers_before, Moment.PUBLISH),
@@ -235,6 +370,25 @@ def passing(code: str | None) -> Passes:
 def may_pass(code: str | None) -> bool:
     """Whether another run may not meet a refusal with this code."""
     return passing(code) in (Passes.NEXT_RUN, Passes.OTHERS_END)
+
+
+def explain_refusal(code: str) -> str | None:
+    """What the word of a refusal means (`etc explain schema_hidden`), a summary first; None for what is not one."""
+    rule = _BY_CODE.get(code := code.strip().lower())
+    if rule is None or not rule.means:
+        return None
+    what, exit_code = (
+        f"{Code.CANNOT_COMPACT_NOW} ({rule.code})  {Code.CANNOT_COMPACT_NOW.summary}",
+        4 if may_pass(code) else 3,
+    )
+    return (
+        f"{what}\n\n{rule.means} Who acts: {rule.mended_by}. Run it again: {rule.passes.value}. Exit code {exit_code}."
+    )
+
+
+def refusal_words() -> list[str]:
+    """The words that `explain_refusal` knows."""
+    return [rule.code for rule in RULES if rule.means]
 
 
 def damage_of(code: str) -> Damage:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from etc_policy.errors import PLAN_AGAIN, EngineError, StalePlanError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.model import TablePlan
-from etc_policy.plan.refusals import Facts, Refusal
+from etc_policy.plan.refusals import Facts, Refusal, refusal_message
 from etc_policy.plan.rules import Moment, facts_of_plan, find_stale, first_objection
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.ports import Job, TableFiles
@@ -18,7 +18,7 @@ from etc_policy.table.state import TableState
 def raise_refusal(policy: Policy, refusal: Refusal | None) -> None:
     """Raise where there is a refusal: an EngineError that the policy's table cannot be compacted now."""
     if refusal is not None:
-        message = f"`{policy.name}` cannot be compacted now: {refusal.reason}"
+        message = refusal_message(policy.name, refusal.code, refusal.reason)
         raise EngineError(Code.CANNOT_COMPACT_NOW, message, hint=refusal.hint)
 
 

@@ -170,6 +170,18 @@ def test_a_table_is_looked_at_before_it_is_adopted(tmp_path, blocks):
     assert (tmp_path / "lake" / "orders" / ".hoodie" / "hoodie.properties").read_bytes() == before
 
 
+def test_a_refused_table_is_explained(project, blocks):
+    table = make_table(project / "lake" / "orders")
+    table.file(at("10:30:00"), ".compaction.requested")
+    plan, explain, look = blocks
+    shell = Shell(project)
+    refused = shell.run(plan)
+    assert refused.returncode == 4
+    assert "error[ETC405]: `orders_ro` cannot be compacted now (pending_service): a compaction at" in refused.stderr
+    assert shell.succeeds(explain).startswith("ETC405 (pending_service)  The table cannot be compacted now\n")
+    assert "etc finish --select orders_ro" in shell.succeeds(look)
+
+
 def test_a_lake_becomes_a_project(tmp_path, blocks):
     make_table(tmp_path / "lake" / "orders")
     found, parsed, planned, compared = blocks

@@ -16,6 +16,7 @@ import pytest
 from dev.error_page import render_error_codes
 from dev.options_page import leaf_commands, render_options, rows_of
 from dev.reference_page import render_reference
+from dev.refusal_page import render_refusals
 from etc_policy.api.project import Project
 from etc_policy.cli.main import COMMANDS, main
 from etc_policy.errors import ExitCode
@@ -51,6 +52,7 @@ def blocks(page, language):
         ("reference.md", render_reference),
         ("reference/errors.md", render_error_codes),
         ("reference/options.md", render_options),
+        ("how-to/refused.md", render_refusals),
     ],
 )
 def test_pages_that_are_made_are_fresh(name, render):

@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 
@@ -6,8 +7,10 @@ import pytest
 import etc_policy
 from etc_policy.errors import exceptions as errors
 from etc_policy.errors.codes import Code, explain
+from etc_policy.plan.rules import explain_refusal
 
 SOURCES = Path(etc_policy.__file__).parent
+PLANS = Path(__file__).parents[2] / "golden" / "plans"
 
 
 def test_a_code_is_defined_once_and_has_one_name():
@@ -79,6 +82,20 @@ def test_a_refusal_that_does_not_pass_by_itself_is_not_said_to():
     words = " ".join(explain(Code.CANNOT_COMPACT_NOW).split())
     assert "A pending compaction, log compaction or clustering passes when somebody carries it out" in words
     assert "A table version, a damaged file, a wrong clock or a write that hides the schema does not pass." in words
+
+
+def test_the_word_of_a_refusal(etc):
+    code, out, err = etc("explain", "Too_Young")
+    assert (code, err) == (0, "")
+    assert out.startswith("ETC405 (too_young)  The table cannot be compacted now\n\n")
+    assert "did you mean `too_young`?" in etc("explain", "to_young")[2]
+
+
+def test_every_refusal_of_the_golden_plans_is_explained():
+    tables = [table for file in PLANS.glob("*/plan.json") for table in json.loads(file.read_text())["tables"]]
+    refused = {table["reason_code"] for table in tables if table["action"] == "refused"}
+    assert len(refused) > 20
+    assert [code for code in sorted(refused) if not explain(code) and not explain_refusal(code)] == []
 
 
 @pytest.mark.parametrize("code", ["ETC402", "ETC406", "ETC407", "ETC408", "ETC415", "ETC441"])
