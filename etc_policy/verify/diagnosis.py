@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+from etc_policy.errors.codes import Code
+from etc_policy.plan.bundles import right_releases
 from etc_policy.plan.plan_warnings import impossible_warning
 from etc_policy.plan.refusals import writers_elsewhere
 from etc_policy.plan.rules import may_pass, why_refused
@@ -358,6 +360,13 @@ def written_as(facts: TableFacts) -> Found:
     return "ok", f"a compaction writes with {', '.join(taken)}", None
 
 
+def merges_as(facts: TableFacts) -> Found:
+    """How the table's rows are merged, in the words of docs/reference/bundles.md, and which releases do it rightly."""
+    right = right_releases(facts.state.merging)
+    by = f"right by Hudi {', '.join(right)}" if right else "no release is known to be right"
+    return "ok", f"{facts.state.merging}: {by}", None if right else f"`etc explain {Code.UNFIT_BUNDLE}` says what to do"
+
+
 def index_records(facts: TableFacts) -> Found:
     """Whether the metadata table's statistics fit the base files."""
     if set(facts.state.metadata_partitions) <= {"files"}:
@@ -451,6 +460,7 @@ CHECKS: Mapping[str, TableCheck] = {
     "unseen rows": unseen_rows,
     "lost indexes": dropped_indexes,
     "written as": written_as,
+    "merges as": merges_as,
     "index records": index_records,
 }
 

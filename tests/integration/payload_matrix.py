@@ -161,8 +161,12 @@ _INTRODUCTION = (
     "An empty field was not played: the release does not know the table version, or the payload. What is not in the table is "
     "refused too, with the release that is right where there is one; see `etc explain ETC322`.",
     "",
-    'A table "of Hudi 0.x" has version 6 and no merge strategy in its properties; one "of Hudi 1.0" has '
-    "`hoodie.table.precombine.field` there, as 1.0.x writes it.",
+    "Find your table's row: `etc debug --select NAME` shows it as `merges as`, in the words of the first column, with the "
+    "releases that are right. The words come from `.hoodie/hoodie.properties`, which tells which release made the table:",
+    "",
+    "- **of Hudi 0.x**: made by a release before 1.0. The table version is 6, and there is no `hoodie.record.merge.strategy.id`.",
+    "- **of Hudi 1.0**: made by 1.0.x, which names its ordering field `hoodie.table.precombine.field`.",
+    "- neither: made by 1.1 or later, which names it `hoodie.table.ordering.fields`, or without an ordering field.",
 )
 
 

@@ -322,3 +322,12 @@ def test_no_table_shows_whether_its_writers_may_upgrade_it():
     (found,) = (one for one in diagnose_table(facts(commit("10:00:00", "10:00:01"))) if one.check == "version")
     assert (found.status, found.message.partition(";")[0]) == ("skipped", "version 9")
     assert "give all of them the options of `etc compile`" in found.hint
+
+
+def test_how_rows_are_merged_is_said_in_the_words_of_the_matrix_of_bundles():
+    of_hudi_0 = "table version 6 of Hudi 0.x, EventTimeAvroPayload, one ordering field"
+    message, hint = look("merges as", state=replace(STATE, merging=of_hudi_0))[1:]
+    assert (message, hint) == (f"{of_hudi_0}: right by Hudi 0.15.0", None)
+    message, hint = look("merges as", state=replace(STATE, merging="table version 9, a payload of ours"))[1:]
+    assert message.endswith(": no release is known to be right")
+    assert hint == "`etc explain ETC322` says what to do"
