@@ -182,6 +182,18 @@ def test_a_refused_table_is_explained(project, blocks):
     assert "etc finish --select orders_ro" in shell.succeeds(look)
 
 
+def test_the_writers_lock_is_declared(project, blocks):
+    make_table(project / "lake" / "orders")
+    with (project / "policies" / "orders.yml").open("a") as policy:
+        policy.write(yaml_blocks("docs/how-to/locks.md")[0])
+    look, compile_ = blocks
+    shell = Shell(project)
+    assert "declared (FileSystemBasedLockProvider)" in shell.succeeds(look)
+    shell.succeeds(compile_)
+    options = json.loads((project / "target" / "writers" / "orders_ro.options.json").read_text())
+    assert options["hoodie.write.lock.filesystem.expire"] == "10"
+
+
 def test_a_lake_becomes_a_project(tmp_path, blocks):
     make_table(tmp_path / "lake" / "orders")
     found, parsed, planned, compared = blocks
