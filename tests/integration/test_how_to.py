@@ -17,8 +17,8 @@ from etc_policy.wiring import SparkSessions
 from tests.command_blocks import REPOSITORY, Shell, command_blocks_of
 
 pytestmark = pytest.mark.spark
-HOW_TO = (REPOSITORY / "docs" / "how-to" / "existing-table.md").read_text("utf-8")
-SQL_TABLE, SQL_MERGE, SQL_VERSION_6 = re.findall(r"^```sql\n(.*?)^```$", HOW_TO, re.DOTALL | re.MULTILINE)
+WRITERS_PAGE = (REPOSITORY / "docs" / "how-to" / "writers.md").read_text("utf-8")
+SQL_TABLE, SQL_MERGE, SQL_VERSION_6 = re.findall(r"^```sql\n(.*?)^```$", WRITERS_PAGE, re.DOTALL | re.MULTILINE)
 MINUTE_S = 60
 WRITER = {
     "hoodie.table.name": "orders",
