@@ -45,8 +45,8 @@ From the third refusal in a row the hint names the process to end, or what to de
 
 A table that cannot be read is refused too, with the code of the error: see [all codes](../reference/errors.md#all-codes).
 
-| reason | what it means, and what to do | who acts | run again | exit code |
-|---|---|---|---|---|"""
+| reason | what it means, and what to do | who acts | exit code: run again? |
+|---|---|---|---|"""
 
 
 def render_refusals() -> str:
@@ -68,4 +68,4 @@ def _row(rule: Rule) -> str | None:
         exit_code = 4 if may_pass(rule.code) else 3
     else:
         return None
-    return f"| {name} | {linked(means)} | {who} | {rule.passes.value} | {exit_code} |"
+    return f"| {name} | {linked(means)} | {who} | {exit_code}: {rule.passes.value} |"

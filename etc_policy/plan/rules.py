@@ -187,8 +187,9 @@ RULES: tuple[Rule, ...] = (
         "writer_in_flight",
         _of_table(refusals.writer_in_flight),
         passes=Passes.OTHERS_END,
-        means="A write is in flight, and the plan has no moment before it. It passes when the write commits. If the write "
-        "has failed, end or restart its process. If your writers never pause, see docs/concepts/other-processes.md.",
+        means="A write is in flight that the compaction would have to wait for, or writers keep adding to every file slice "
+        "whose deletes are due. It passes when they commit or pause. If a write has failed, end or restart its process. If "
+        "your writers never pause, see docs/concepts/other-processes.md.",
         mended_by=_WRITERS,
     ),
     Rule(
