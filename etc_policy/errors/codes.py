@@ -414,12 +414,12 @@ class Code(StrEnum):
         "of whole rows in Avro are split: other formats, partial updates, deletes that the commit does not count, rows without "
         "an event time and damaged files are refused before anything is published. Set `granularity: log_file` for this table.")
     UNFIT_BUNDLE = ("ETC322", _NOTHING_LOST, "This bundle of Hudi is not known to merge rows as the table's readers do",
-        "Releases of Hudi merge the rows of a key in different ways, by payload, merge mode and table version. A compaction "
-        "by another release than that of the readers changes rows for good, and no comparison of both views shows it. What "
-        "was played is in docs/reference/bundles.md: name a release that is right there by ETC_HUDI_BUNDLE, or by `bundle` "
-        "of the target. A pending plan waits until then. For a payload or a release that nobody has played, compact a copy "
-        "of the table, and compare its snapshot view before and after, read as your readers read it; then declare the "
-        "release in `writer.merges_tested_with`.")
+        "Releases of Hudi merge the rows of a key in different ways. A compaction by another release than that of the readers "
+        "changes rows for good, and no comparison of both views shows it. `etc debug` shows as `merges as` which releases are "
+        "right for the table, and docs/reference/bundles.md has all that was run: name a right one by ETC_HUDI_BUNDLE, or by "
+        "`bundle` of the target. A pending plan waits until then. If none is known to be right, compact a copy of the table, and "
+        "compare its snapshot view before and after, read as your readers read it; then declare the release in "
+        "`writer.merges_tested_with`.")
     CANNOT_RENAME = ("ETC315", _NOTHING_LOST, "A file on the timeline cannot be renamed",
         "The timeline has changed, or its folder cannot be written. Run `etc repair` again: it shows what is left. A file "
         "that is already renamed is right.")
