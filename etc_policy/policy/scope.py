@@ -69,6 +69,8 @@ class Alarm:
             left = signal.setitimer(signal.ITIMER_VIRTUAL, 0)[0]
             signal.signal(signal.SIGVTALRM, before)
             self.seconds = min(left, self.seconds) if self.seconds > 0 else 0
+        if self.seconds == 0:  # what it raised was swallowed, as by Python within a garbage collection
+            self._ring()
 
     def _ring(self, *_signal: object) -> NoReturn:
         self.seconds = 0

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,7 +12,7 @@ from etc_policy.policy import scope
 from etc_policy.policy.reading import read_project
 from etc_policy.policy.render import LEFT_OUT_FILTERS, SANDBOX, render
 from etc_policy.policy.resolve import check_project
-from etc_policy.policy.scope import Alarm, Scope
+from etc_policy.policy.scope import Alarm, ExpressionError, Scope
 from etc_policy.policy.secrets import has_env_value, is_secret, with_values
 
 STEADY = settings(suppress_health_check=[HealthCheck.too_slow])
@@ -308,6 +309,15 @@ def test_one_alarm_is_for_all_texts_of_a_project(monkeypatch):
     _, (second,) = _render("{{ 1 }}", alarm=alarm)
     assert second.is_quiet
     assert _render("{{ 1 }}") == (1, [])
+
+
+def test_an_alarm_that_something_swallowed_is_raised_in_the_end(monkeypatch):
+    """Python drops what is raised within a garbage collection."""
+    monkeypatch.setattr(scope, "MAX_SECONDS", 0.05)
+    with pytest.raises(ExpressionError, match=r"0\.05 seconds") as raised, Alarm().running(), suppress(ExpressionError):
+        while True:
+            pass
+    assert not raised.value.is_quiet
 
 
 def test_another_thread_works_things_out_too():
