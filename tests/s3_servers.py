@@ -26,6 +26,8 @@ VARIABLES = {
     "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent/credentials",
 }
 _START_SECONDS = 30
+#: Keys that an answer lists; moto's are as many as it is given.
+PAGES = {"moto": 100, "versitygw": 1_000}
 #: By itself moto lets two of eight conditional puts win in one round of a hundred: it looks, and then it writes.
 _MOTO = """
 import sys, threading
@@ -49,6 +51,7 @@ class S3Server:
     """A running server."""
 
     endpoint: str
+    page: int = 1_000
 
     @cached_property
     def client(self):
@@ -134,11 +137,17 @@ def running(name: str, folder: Path) -> Iterator[S3Server]:
         "moto": [sys.executable, "-c", _MOTO, str(port)],
         "versitygw": ["versitygw", "--port", f"127.0.0.1:{port}", "--region", REGION, "--quiet", "posix", str(folder)],
     }[name]
-    variables = {**os.environ, **VARIABLES, "ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
+    variables = {
+        **os.environ,
+        **VARIABLES,
+        "MOTO_S3_DEFAULT_MAX_KEYS": str(PAGES["moto"]),
+        "ROOT_ACCESS_KEY": KEY,
+        "ROOT_SECRET_KEY": SECRET,
+    }
     process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _wait(process, port)
-        yield S3Server(f"http://127.0.0.1:{port}")
+        yield S3Server(f"http://127.0.0.1:{port}", PAGES[name])
     finally:
         process.terminate()
         process.wait()

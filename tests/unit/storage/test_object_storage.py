@@ -59,12 +59,14 @@ def test_marks_of_folders_are_no_files(s3_server, bucket, storage):
         }
 
 
-def test_a_folder_of_more_than_a_page(storage):
+def test_a_folder_of_more_than_a_page(s3_server, bucket, storage):
+    count = s3_server.page + 5
     with ThreadPoolExecutor(16) as pool:
-        list(pool.map(lambda number: storage.replace(f"p/{number}", b"x"), range(1_005)))
-    assert len(storage.names("p")) == len(storage.list("p")) == len(list(storage.below("p"))) == 1_005
+        list(pool.map(lambda number: storage.replace(f"p/{number}", b"x"), range(count)))
+    assert s3_server.client.list_objects_v2(Bucket=bucket)["IsTruncated"]
+    assert len(storage.names("p")) == len(storage.list("p")) == len(list(storage.below("p"))) == count
     with storage.tree() as tree:
-        assert len(tree.read()["p"]) == 1_005
+        assert len(tree.read()["p"]) == count
     storage.remove_tree("p")
     with pytest.raises(FileNotFoundError):
         storage.names("p")
