@@ -8,12 +8,14 @@ from tests.nightly import nightly
 from tests.property.bad_input import CANARY, FILES, HOSTILE, LINKS, big_file, outcome, run
 
 
-@pytest.mark.parametrize("projects", [250, *nightly(2_000)])
+# The alarm comes again where it came within hypothesis' callback of a garbage collection, in which Python drops it.
+@pytest.mark.filterwarnings("ignore:Exception ignored in. .*gc_callback:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("projects", [100, *nightly(2_000)])
 def test_many_projects(projects):
     found = run(projects)
     assert sum(found.values()) >= projects
     assert found["manifest"] > projects // 100
-    assert len(found) > 12, "the cases reach many kinds of faults"
+    assert len(found) > min(12, projects // 10), "the cases reach many kinds of faults"
 
 
 def test_the_good_project_is_good():
@@ -54,7 +56,7 @@ def test_the_watch_sees_what_is_read_and_started(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind", ["keys", "wrong_policies", "one_line", "open_tags", "different_tags", "loops", "zeros"]
+    "kind", ["one_line", "open_tags", "loops", *nightly("keys", "wrong_policies", "different_tags", "zeros")]
 )
 def test_the_biggest_files(kind):
     """The other kinds are in the command, see `bad_input`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import replace
 
@@ -10,12 +9,13 @@ from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.derivation import find_malformed, find_underived
 from etc_policy.plan.rules import find_stale
 from etc_policy.table.state import TableState
+from tests.nightly import HISTORIES
 from tests.property.checks import describe, go_on
 from tests.property.histories import histories
 from tests.property.history import LATENCY_MS, History
 from tests.property.model import instant_text
 
-HISTORIES = int(os.environ.get("ETC_HISTORIES", "1500")) // 4
+PLANS = HISTORIES // 4
 
 
 def beside_writers(history: History) -> TableState:
@@ -59,13 +59,13 @@ def outcome(data: bytes) -> str:
 
 def test_honest_plans_follow_and_changed_ones_do_not() -> None:
     found: Counter[str] = Counter()
-    for data in histories(HISTORIES, seed=7):
+    for data in histories(PLANS, seed=7):
         try:
             found[outcome(data)] += 1
         except AssertionError as broken:
             raise AssertionError(f"{broken}\n{describe(data)}") from broken
-    if HISTORIES >= 1_000:
+    if PLANS >= 1_000:
         wanted = ("compact", "compact, lived on", "nothing_due, lived on", "stale")
-        assert min(found[one] for one in wanted) > HISTORIES // 100, found
+        assert min(found[one] for one in wanted) > PLANS // 100, found
         assert found["behind a writer"], found
-        assert found["archived"] < HISTORIES // 50, found
+        assert found["archived"] < PLANS // 50, found

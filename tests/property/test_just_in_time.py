@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 
 from etc_policy.plan import pace, planning_context
 from etc_policy.plan.pace import Pace
+from tests.nightly import HISTORIES
 from tests.property.day import DAY, MINUTE, START, Day, Promise, Run, live, write
 
-DAYS = settings(max_examples=40, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+DAYS = settings(
+    max_examples=max(10, HISTORIES // 100), derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
 #: (seed, promise): a target that has room, and now and then none to spare.
 PROMISES = st.builds(
     lambda latency, every, run, spare, whole: Promise(

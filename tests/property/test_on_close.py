@@ -7,7 +7,7 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from etc_policy.plan import planning_context
@@ -18,6 +18,7 @@ from etc_policy.policy.manifest import EventTime, Freshness, Policy, Strategy
 from etc_policy.policy.schema import PartitionTime
 from etc_policy.table.instants import instant_from_ms
 from etc_policy.table.state import FileSlice, GroupKey, Instant, LogFile, TableState
+from tests.nightly import HISTORIES
 from tests.property.day import MINUTE, START, UTC
 
 NOW = START + 720 * MINUTE
@@ -121,7 +122,9 @@ def check(logs: list[Log]) -> None:
     assert closing.next_due_ms == NOW + EVERY, "a run that is needed when a partition closes may be slept through"
 
 
-@settings(max_examples=400, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=max(100, HISTORIES // 20), derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
 @given(LOGS)
 def test_what_lacks_of_a_closed_hour_waits_for_nothing(logs: list[Log]) -> None:
     check(logs)
@@ -139,6 +142,12 @@ BREAKS: dict[str, Callable[[Policy, TableState, int], dict[GroupKey, int]]] = {
 
 @pytest.mark.parametrize("rule", BREAKS)
 def test_a_broken_rule_is_noticed(rule: str) -> None:
-    run = settings(max_examples=400, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    run = settings(
+        max_examples=400,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     with patch.object(planning_context, "closing_slices", BREAKS[rule]), pytest.raises(AssertionError):
         run(given(LOGS)(check))()
