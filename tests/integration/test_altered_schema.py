@@ -77,6 +77,7 @@ def test_what_stock_has_scheduled_before_it_is_not_finished(bench):
     assert bench.both() == [ROWS, ROWS]
 
 
+@pytest.mark.extended
 def test_a_writer_that_hides_the_schema_forbids_a_compaction_until_the_next_alter_table(bench):
     """Readers find renamed columns by what the last write carries. A compaction then would lose for good what is only hidden."""
     bench.alter("RENAME COLUMN v TO vv")

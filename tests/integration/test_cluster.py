@@ -215,6 +215,7 @@ def test_a_saved_plan_is_submitted_as_a_job_that_needs_no_file_of_the_project(
         assert len(list((project / "target" / "runs").glob("*.json"))) == 2
 
 
+@pytest.mark.extended
 def test_what_cannot_run_is_not_submitted(no_spark, project, monkeypatch):
     gone = Cluster(project / "none")
     use(project, gone)

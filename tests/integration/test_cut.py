@@ -76,6 +76,7 @@ def test_late_updates_that_lost_leave_incremental_queries_as_by_stock(spark, tmp
     look(compacted=True)
 
 
+@pytest.mark.extended
 def test_threshold_is_committed_with_the_data(bench):
     plan = bench.plan()
     outcome = bench.apply(plan)

@@ -22,6 +22,7 @@ from tests.integration.row_checks import (
     request_for,
     row,
 )
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 
@@ -50,7 +51,6 @@ def test_a_complete_view_passes(spark, tmp_path):
     table.write([row(n) for n in range(4)], "insert")
     table.write([row(1, "new", 500), row(2, "late", 5_000)])
     table.write([row(3)], "delete")
-    pinned_before_compaction = table.last_completed
     table.compact()
     late, results = check(table)
     assert late == 0
@@ -60,6 +60,14 @@ def test_a_complete_view_passes(spark, tmp_path):
     observed = results[CONTAINMENT].observed
     assert (observed["promised_rows"], observed["rt_rows"], observed["missing"], observed["different"]) == (2, 3, 0, 0)
 
+
+@pytest.mark.extended
+def test_both_views_are_read_as_of_a_pinned_instant(spark, tmp_path):
+    table = StockTable(spark, str(tmp_path / "t"), ROWS)
+    table.write([row(n) for n in range(3)], "insert")
+    table.write([row(1, "new", 500)])
+    pinned_before_compaction = table.last_completed
+    table.compact()
     table.write([row(7, "unseen", 100)], "insert")
     assert check(table, pinned_instant=table.completed()[-2][0])[1][CONTAINMENT].observed["rt_rows"] == 3
     assert check(table, pinned_instant=pinned_before_compaction)[1][CONTAINMENT].status == "fail"
@@ -74,7 +82,7 @@ def test_an_update_below_the_threshold_that_ro_lacks_fails(logged):
     assert "key `1`" in found.message
 
 
-@pytest.mark.parametrize("same", [frozenset(), None])
+@pytest.mark.parametrize("same", [frozenset(), *nightly(None)])
 def test_a_column_in_another_unit_is_refused_with_the_one_that_fits(logged, same):
     """Else no row would be at or below T, and the views would agree."""
     known = {**alike(logged), **({} if same is None else {"same_files": same})}
@@ -128,6 +136,7 @@ def test_equal_key_and_event_time_but_another_value_fails(spark, tmp_path):
     assert found.observed["samples"]["different"] == [{"partition": "x", "key": "1", "columns": ["v"]}]
 
 
+@pytest.mark.extended
 def test_a_key_twice_in_ro_fails(spark, tmp_path):
     table = StockTable(spark, str(tmp_path / "t"), ROWS, options={"hoodie.parquet.small.file.limit": "0"})
     table.write([row(1), row(2)], "insert")
@@ -269,8 +278,13 @@ def test_stock_expectations_run_on_either_view_and_errors_are_not_failures(logge
     assert "nope" in results[3].message
     assert [r.expectation for r in results[4:]] == [CONTAINMENT, TWICE, DELETED, BASE_FILE, BOUNDS, BOUNDS]
     assert {r.on for r in results[4:]} == {None}
+
+
+@pytest.mark.extended
+def test_a_suite_of_which_nothing_can_be_asked_is_an_engine_error(logged):
+    query = "SELECT * FROM {batch} WHERE nope > 1"
     with pytest.raises(EngineError) as raised:
-        check(logged, suite=(broken,))
+        check(logged, suite=({"type": "unexpected_rows_expectation", "kwargs": {"unexpected_rows_query": query}},))
     assert (raised.value.code, "nope" in raised.value.cause) == ("ETC332", True)
 
 
@@ -452,6 +466,7 @@ def damage(base_file):
     (base_file.parent / f".{base_file.name}.crc").unlink(missing_ok=True)
 
 
+@pytest.mark.extended
 class TestAViewThatSparkCannotRead:
     """It fails by a plain read too, and level `logs` needs none."""
 

@@ -3,11 +3,11 @@
 import pytest
 
 from tests.integration.histories import run_history
-from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("seed", [1, *nightly(2, 3, 4, 10)])
+@pytest.mark.extended
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 10])
 def test_history(spark, tmp_path, seed):
     run_history(spark, tmp_path / "t", seed, short=True)

@@ -18,7 +18,6 @@ from tests.hostile.avro import damaged
 from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_views
 from tests.integration.histories import BUSY
 from tests.integration.history import QUICK, Views, write_history
-from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 
@@ -59,14 +58,15 @@ def signed_again(plan, path, operations, **extra):
     (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("does", ["finish", *nightly("undo")])
+@pytest.mark.extended
+@pytest.mark.parametrize("does", ["finish", "undo"])
 @pytest.mark.parametrize(
     "changed",
     [
         {"log_files_compacted": ("../../other/a/kept.parquet",)},
-        *nightly(
-            {"partition": "../other/a"}, {"base_file": "../../other/a/kept.parquet"}, {"base_instant": "../../../other"}
-        ),
+        {"partition": "../other/a"},
+        {"base_file": "../../other/a/kept.parquet"},
+        {"base_instant": "../../../other"},
     ],
     ids=lambda changed: next(iter(changed)),
 )

@@ -287,6 +287,7 @@ def test_a_table_of_every_kind_is_adopted_by_the_page(
     assert "PASS" in types("etc verify")
 
 
+@pytest.mark.extended
 def test_the_plan_that_was_reviewed_is_carried_out(blocks, types, written_table, tmp_path, monkeypatch):
     shutil.copytree(written_table, tmp_path / "orders")
     (tmp_path / "policies").mkdir()

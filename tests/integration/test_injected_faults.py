@@ -30,7 +30,6 @@ from etc_policy.wiring import clock_ms
 from tests.integration.bench import SECOND, Bench
 from tests.integration.history import EPOCH_MS, Write, write_history
 from tests.integration.hudi_tables import StockTable
-from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 
@@ -138,7 +137,8 @@ def test_the_truth_passes_at_every_level(honest):
     assert (status, checks[LOGS]) == ("pass", "pass")
 
 
-@pytest.mark.parametrize("began", ["before the compaction completed", *nightly("before all commits")])
+@pytest.mark.extended
+@pytest.mark.parametrize("began", ["before the compaction completed", "before all commits"])
 def test_the_truth_passes_beside_a_writer_in_flight_and_a_lie_does_not(faulty, began):
     """Hudi forbids time travel beyond a commit that is incomplete, so both views are read right before it, or as they are."""
     state = faulty.state()
@@ -269,6 +269,7 @@ def test_a_commit_that_records_later_event_times_than_its_log_file_holds(faulty)
         assert (status, failed(checks)) == ("fail", {LOGS})
 
 
+@pytest.mark.extended
 def test_a_late_row_after_the_check_is_shown_by_the_next_freshness(spark, faulty):
     def freshness():
         state, history = FileTableReader().read_with_history(str(faulty.base), faulty.policy.event_time)

@@ -81,6 +81,7 @@ def test_the_smallest_event_time_of_each_log_file(spark, tmp_path, block_format)
     assert by_commit(states(table, tmp_path / "cache")[1]) == filled
 
 
+@pytest.mark.extended
 def test_partial_updates_are_unknown(spark, tmp_path):
     table = StockTable(spark, str(tmp_path / "t"), SCHEMA)
     table.write([row(0, 1), row(1, 2)])

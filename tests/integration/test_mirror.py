@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 
 import pytest
@@ -9,8 +10,7 @@ import pytest
 from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.spark import write_stats
 from tests.integration.bench import ORACLE, SECOND, Bench
-from tests.integration.history import HISTORY, QUICK, Views, Write, write_history
-from tests.nightly import nightly
+from tests.integration.history import HISTORY, Views, Write, write_history
 
 pytestmark = pytest.mark.spark
 
@@ -26,7 +26,8 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("name", ["no metadata table", *nightly("record index and bloom filters", "version 8")])
+@pytest.mark.extended
+@pytest.mark.parametrize("name", TABLES)
 def test_properties_stay(spark, tmp_path, name):
     options, partitions, index = TABLES[name]
     bench = Bench(spark, tmp_path / "t", index=index)
@@ -57,10 +58,10 @@ def test_later_upserts_by_the_record_index_find_every_key(spark, tmp_path):
     assert Views(spark, bench.base).rt() == ORACLE.rt()
 
 
-def test_a_way_of_reading_that_is_set_for_all_jobs_is_not_written_into_base_files(spark, tmp_path):
+def test_a_way_of_reading_that_is_set_for_all_jobs_is_not_written_into_base_files(spark, written_table, tmp_path):
     """With it RT and RO got a row for each version of a key, for ever."""
     bench = Bench(spark, tmp_path / "t")
-    write_history(spark, bench.base, options={**QUICK, "hoodie.metadata.enable": "false"})
+    shutil.copytree(written_table, bench.base)
     spark.sql("SET hoodie.datasource.merge.type=skip_merge")
     try:
         assert bench.apply(bench.plan()).status == "compacted"

@@ -73,6 +73,7 @@ def test_copies_are_not_held_against_each_other(compacted):
     assert results[DELETED].observed["ro_rows"] == 3
 
 
+@pytest.mark.extended
 def test_where_it_is_not_declared_the_key_alone_is_at_fault(compacted):
     results = check(compacted, **alike(compacted))[1]
     assert results[CONTAINMENT].status == "pass"
@@ -83,11 +84,17 @@ def test_where_it_is_not_declared_the_key_alone_is_at_fault(compacted):
 def test_a_copy_that_ro_lacks_is_missing_also_if_another_is_equal_to_it(spark, tmp_path):
     table = StockTable(spark, str(tmp_path / "t"), ROWS, options=MANY_GROUPS)
     table.write([row(1), row(2)], "insert")
-    table.write([row(3)], "insert")
     table.write([row(1)], **NO_INDEX)
     results = found_by(table)
     assert counts(results) == wrong(missing=1)
     assert results[CONTAINMENT].observed["samples"]["missing"] == [{"partition": "x", "key": "1"}]
+
+
+@pytest.mark.extended
+def test_so_it_is_where_it_is_not_declared_and_a_late_copy_is_not_missing(spark, tmp_path):
+    table = StockTable(spark, str(tmp_path / "t"), ROWS, options=MANY_GROUPS)
+    table.write([row(1), row(2)], "insert")
+    table.write([row(1)], **NO_INDEX)
     undeclared = check(table, **alike(table))[1]
     assert (undeclared[CONTAINMENT].observed["missing"], undeclared[TWICE].status) == (1, "fail")
     late = frozenset([table.completed()[-1][1]])
@@ -123,6 +130,7 @@ def test_a_copy_too_many_in_ro_is_deleted_unless_its_file_group_is_open(spark, t
     assert old in {name.split("_")[0] for name in alike(table)["base_files"]}
 
 
+@pytest.mark.extended
 def test_a_row_too_many_is_not_excused_by_one_that_nothing_is_promised_of(spark, tmp_path):
     """Both are left over, of two file groups."""
     table = StockTable(spark, str(tmp_path / "t"), ROWS, options=MANY_GROUPS)

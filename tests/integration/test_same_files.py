@@ -123,6 +123,7 @@ def test_a_window_and_late_rows_are_counted_alike(written):
     assert (late.status, late.observed["late_rows"]) == ("pass", 1)
 
 
+@pytest.mark.extended
 def test_an_update_below_the_threshold_that_ro_lacks_fails_with_its_columns(written, compared_whole):
     found = both(written, threshold_ms=EPOCH_MS + 6_000)[CONTAINMENT]
     assert (found.status, found.observed["different"]) == ("fail", 1)

@@ -30,6 +30,7 @@ HARMFUL = [
     {"hoodie.datasource.query.type": "read_optimized"},
     {READ: "EXCEPTION", WRITE: "EXCEPTION"},
 ]
+AT_ONCE = [{name: value for confs in HARMFUL for name, value in confs.items()}]
 #: Others that change what some SQL means.
 OTHERS = [
     {"spark.hoodie.datasource.query.type": "incremental"},
@@ -78,7 +79,7 @@ def tables(spark, tmp_path_factory):
     return made
 
 
-@pytest.mark.parametrize("users", [HARMFUL, *nightly(OTHERS)], ids=["harmful", "others"])
+@pytest.mark.parametrize("users", [AT_ONCE, *nightly(HARMFUL, OTHERS)], ids=["at once", "harmful", "others"])
 def test_rows_are_verified_alike_whatever_the_session_is_set_to(tables, settings, users):
     def found():
         return [check(table, event_time=AT, **alike(table, AT.column)) for table in tables]
@@ -143,6 +144,7 @@ def test_why_a_record_could_not_be_written_is_said(old_times, monkeypatch):
     assert rows(old_times, read_optimized=False) == rows(old_times, read_optimized=True)
 
 
+@pytest.mark.extended
 def test_a_file_that_is_damaged_is_the_cause_that_is_said_first(spark, tmp_path):
     table = Kind(spark, tmp_path / "t", options=NO_MDT)
     table.history()

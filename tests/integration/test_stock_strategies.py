@@ -84,6 +84,7 @@ def _operations(plan: Path) -> dict[tuple[str, str], tuple]:
     }
 
 
+@pytest.mark.extended
 def test_the_slices_that_hudis_own_planner_takes(spark, written_table, tmp_path):
     shutil.copytree(written_table, tmp_path / "t")
     bench = StockBench(spark, tmp_path / "t", strategy={"type": "unbounded"})

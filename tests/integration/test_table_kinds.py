@@ -303,6 +303,7 @@ def without_time(log_file):
     return log_file._replace(min_event_time_ms=None)
 
 
+@pytest.mark.extended
 def test_no_partitions_and_log_files_that_roll_over(kind):
     table = kind(options=ROLLING)
     padding = "".join(chr(33 + (7 * place) ** 3 % 90) for place in range(150))
@@ -319,6 +320,7 @@ def test_no_partitions_and_log_files_that_roll_over(kind):
     table.check_rt()
 
 
+@pytest.mark.extended
 def test_log_only_slices_with_the_same_file_id_in_every_partition(kind):
     table = kind(index="bucket", options=LOG_ONLY)
     table.history()
@@ -343,12 +345,19 @@ def test_timestamps_from_column_statistics_or_not_at_all(kind):
     table = kind(schema=schema, unit=None, to_time=to_time, read_stats=True)
     table.history()
     table.holds(left=True)
-    assert command_verifies(table) == ("nothing_due", "pass")
     table.writes_on()
     table.read_stats = False
     assert table.settled_plan().tables[0].unknown_log_files == len(list(table.state().log_files))
     table.holds(left=False)
     assert not list(table.state().log_files)
+
+
+@pytest.mark.extended
+def test_the_command_reads_column_statistics_too(kind):
+    table = kind(schema="id int, p string, v string, ts timestamp", unit=None, read_stats=True)
+    table.to_time = lambda second: dt.datetime.fromtimestamp(EPOCH_MS / 1000 + second, dt.UTC)
+    table.history()
+    assert command_verifies(table) == ("compacted", "pass")
 
 
 def command_verifies(table, level="metadata"):
@@ -482,6 +491,7 @@ def test_partition_names_that_mean_something_elsewhere(kind):
     table.holds(1000, left=False)
 
 
+@pytest.mark.extended
 def test_archived_timeline(kind):
     table = kind(options=ARCHIVING)
     table.write(*((key, "v0", key) for key in range(9)))
@@ -543,6 +553,7 @@ def test_stock_inline_compaction_runs_our_plan(kind):
     table.writes_on()
 
 
+@pytest.mark.extended
 def test_tables_without_meta_columns(kind):
     """Hudi compacts them rightly; what compares rows by key has none, and says so before anything is done.
 

@@ -13,7 +13,7 @@ from tests.integration.kill_settings import OfVersion6
 from tests.integration.kills import Project
 from tests.integration.session import run_under_bundle, stop_spark
 from tests.integration.version6 import Table6, make_table, play, play_first
-from tests.integration.version6_kinds import LAST, WRITES, Kind
+from tests.integration.version6_kinds import FEW_WRITES, LAST, WRITES, Kind
 
 pytestmark = pytest.mark.spark
 LINKED = Kind(carry="hard_link")
@@ -21,9 +21,8 @@ LINKED = Kind(carry="hard_link")
 STEPS = ("carrying", "committing to the metadata table")
 
 
-def test_every_view_is_right_at_each_step(spark, written_version_6, tmp_path):
-    shutil.copytree(written_version_6, tmp_path / "t")
-    play_first(Table6(spark, tmp_path / "t", kind=LINKED, history=WRITES), STRADDLING.start, STRADDLING.stop)
+def test_every_view_is_right_at_each_step(spark, tmp_path):
+    play_first(make_table(spark, tmp_path / "t", LINKED, FEW_WRITES), STRADDLING.start, STRADDLING.stop)
 
 
 @pytest.mark.extended
@@ -50,6 +49,7 @@ def test_a_symbolic_link_dangles_once_the_stock_cleaner_has_run(spark, written_v
     assert "RT" in {wrong.partition(":")[0] for wrong in table.wrong_views(len(table.history))}
 
 
+@pytest.mark.extended
 def test_log_files_that_are_picked_wherever_they_stand_give_older_rows_back(spark, tmp_path, monkeypatch):
     """The RFC's choice by file: an update with an early event time is lost, and a deleted row comes back.
 

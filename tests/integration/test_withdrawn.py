@@ -64,6 +64,7 @@ def test_no_view_changes_and_a_plan_can_be_made_again(bench, begun):
     assert bench.state().last_compaction.threshold_ms == EPOCH_MS + SECOND * 1000
 
 
+@pytest.mark.extended
 def test_what_was_written_while_it_was_pending_stays(bench):
     """The writer saw a new file slice begin at the plan; without a base file there the old one goes on."""
     views = bench.views()

@@ -11,7 +11,6 @@ from etc_policy.hudi.table import read_shape
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.policy.writers import render_options, render_spark_conf, render_tblproperties, writer_options
 from etc_policy.storage.open_storage import open_storage
-from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 
@@ -103,10 +102,8 @@ SQL_KINDS = {
 UNITS = {"seconds": "s", "microseconds": "us"}
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["a timestamp", *nightly("no ordering field", "an ordering field", "a text", "seconds", "microseconds")],
-)
+@pytest.mark.extended
+@pytest.mark.parametrize("kind", SQL_KINDS)
 def test_writers_of_an_existing_table_go_on_with_its_options(spark, tmp_path, kind):
     """By SQL with the table's properties set, by MERGE INTO, and by the DataFrame writer."""
     column, ordering, value = SQL_KINDS[kind]

@@ -14,7 +14,8 @@ VERSION_6 = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "fa
 LATE = Write(((1, "late", 250), (7, "late", 260)))
 #: Log files of one slice that the first compaction carries, and the second one again.
 MANY = tuple(Write(((10, f"n{number}", 510 + number),)) for number in range(12))
-WRITES = (*HISTORY, LATE, *MANY)
+FEW_WRITES = (*HISTORY, LATE)
+WRITES = (*FEW_WRITES, *MANY)
 #: Written while the plan is pending, and after the compaction; thresholds of two more compactions follow them.
 PENDING = Write(((1, "w1", 600), (3, "w1", 601), (9, "w1", 602)))
 AFTER = (Write(((4, "w2", 700), (6, "w2", 701))), Write(((1, "w3", 800), (0, "w3", 801))))

@@ -5,6 +5,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.nightly import nightly
+
 CONTRAST = """() => {
   const channel = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
   const parts = (text) => text.match(/[\\d.]+/g).map(Number);
@@ -69,7 +71,7 @@ HOLDS = """() => Object.entries({
 FITS = "width => document.documentElement.scrollWidth <= width"
 
 
-@pytest.mark.parametrize("which", ["site", "marked_up_site"])
+@pytest.mark.parametrize("which", ["marked_up_site", *nightly("site")])
 def test_every_page_opens_alone_and_leads_on(which, request, page):
     folder = request.getfixturevalue(which)
     targets = set()
@@ -88,7 +90,7 @@ def test_every_page_opens_alone_and_leads_on(which, request, page):
     assert len(pages_of(folder)) > 15
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", *nightly("dark")])
 def test_every_text_stands_out_from_its_ground(site, page, scheme):
     page.emulate_media(color_scheme=scheme)
     for path in (site / "index.html", *sorted(site.glob("tables/*")), *sorted(site.glob("runs/*/*"))[-3:]):
@@ -120,6 +122,7 @@ def test_the_chart_of_bytes_has_a_bar_for_each_compaction(site, page):
     assert rows >= runs
 
 
+@pytest.mark.extended
 def test_charts_follow_the_colours_of_the_system(site, page):
     page.emulate_media(color_scheme="dark")
     page.goto((site / "tables" / "orders_ro.html").as_uri())
@@ -141,6 +144,7 @@ def test_charts_by_keyboard(site, page):
     assert readout.text_content().startswith("2024-03-03 12:00:40")
 
 
+@pytest.mark.extended
 def test_lag_and_event_time(site, page):
     page.goto((site / "tables" / "orders_ro.html").as_uri())
     chosen = page.locator(".switch [aria-pressed=true]")
@@ -183,12 +187,14 @@ def test_late_data_leads_to_the_run_it_came_after(site, page):
     assert page.locator("h1 time").text_content() == said
 
 
+@pytest.mark.extended
 def test_a_fresh_table_whose_checks_failed_says_so(site, page):
     page.goto((site / "tables" / "payments_ro.html").as_uri())
     page.get_by_role("link", name="the newest checks").click()
     assert page.locator("h3 .chip").first.text_content() == "Failed"
 
 
+@pytest.mark.extended
 def test_a_line_that_rests_on_a_promise_says_so(site, page):
     for name, said in (("clicks_ro", 1), ("orders_ro", 0)):
         page.goto((site / "tables" / f"{name}.html").as_uri())

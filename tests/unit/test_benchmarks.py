@@ -21,6 +21,7 @@ def test_all_that_the_readme_lists_are_run_but_the_large_table():
     assert sorted(listed) == sorted([*NAMES, "large_table"])
 
 
+@pytest.mark.extended
 def test_one_by_its_name_with_its_figures_and_its_words(tmp_path, capfd, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     monkeypatch.setattr(sys, "argv", ["benchmarks", "metadata_verification", "--quick", "--folder", str(tmp_path)])

@@ -67,6 +67,7 @@ def shell_for(project, target):
     return Shell(project, {"gh": GH}, GITHUB_STEP_SUMMARY=str(project / "summary.md"), **environment)
 
 
+@pytest.mark.extended
 def test_the_manifest_of_each_target_is_kept_and_compared_with(project):
     uploads = [
         step["with"] for step in WORKFLOW["jobs"]["manifest"]["steps"] if "upload-artifact" in step.get("uses", "")

@@ -118,6 +118,7 @@ def test_a_reviewed_plan_and_a_job_that_waits(project, blocks):
     assert "orders_ro  RO is complete until" in shell.succeeds(wait)
 
 
+@pytest.mark.extended
 def test_a_daily_job_starts_when_its_partition_is_complete(project, blocks):
     """The page's own policy; a run that is not etc's compacts the day while the job waits."""
     page = yaml_blocks("docs/how-to/partitions.md")[0]
@@ -194,6 +195,7 @@ def test_the_writers_lock_is_declared(project, blocks):
     assert options["hoodie.write.lock.filesystem.expire"] == "10"
 
 
+@pytest.mark.extended
 def test_a_lake_becomes_a_project(tmp_path, blocks):
     make_table(tmp_path / "lake" / "orders")
     found, parsed, planned, compared = blocks
@@ -207,6 +209,7 @@ def test_a_lake_becomes_a_project(tmp_path, blocks):
     assert "1 table: 1 in project" in shell.succeeds(compared)
 
 
+@pytest.mark.extended
 def test_a_part_of_many_tables(tmp_path, blocks):
     """The page's own project; its production lies in the test's folder."""
     defaults, template, extending, loop, targets = yaml_blocks("docs/how-to/many-tables.md")
@@ -253,6 +256,7 @@ def test_the_exporter_answers(project, blocks):
             process.terminate()
 
 
+@pytest.mark.extended
 def test_metrics_rules_and_dashboard_are_written(project, blocks):
     make_table(project / "lake" / "orders")
     (block,) = blocks
@@ -262,6 +266,7 @@ def test_metrics_rules_and_dashboard_are_written(project, blocks):
     assert json.loads((project / "etc_dashboard.json").read_text())["panels"]
 
 
+@pytest.mark.extended
 def test_a_repair_is_shown_and_then_proved(project, blocks):
     hurt(make_table(project / "lake" / "orders"))
     show, prove = blocks
@@ -273,6 +278,7 @@ def test_a_repair_is_shown_and_then_proved(project, blocks):
     assert "PASS" in shell.succeeds(prove)
 
 
+@pytest.mark.extended
 def test_late_data_are_shown(project, blocks):
     make_table(project / "lake" / "orders", event_ms=int(time.time() * 1000) - 60_000)
     (block,) = blocks

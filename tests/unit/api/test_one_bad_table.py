@@ -120,7 +120,7 @@ def test_a_pipe_in_the_target_folder_is_not_waited_for(tmp_path, place):
         assert ended.code == 0 or "ETC003" in ended.err, command
 
 
-@pytest.mark.parametrize("count", [40, *nightly(400)])
+@pytest.mark.parametrize("count", [20, *nightly(400)])
 def test_hostile_tables_and_projects(count):
     """`python -m tests.hostile` plays any number."""
     for seed in range(count):

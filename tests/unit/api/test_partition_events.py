@@ -16,6 +16,7 @@ from etc_policy.api.project import Project
 from etc_policy.errors import RetryableError, TableError
 from etc_policy.run import sending
 from etc_policy.run.done_store import RECORD, DoneStore
+from tests.nightly import nightly
 from tests.unit.api.hourly import HOURLY, hour
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
@@ -300,7 +301,7 @@ def send_in_a_process(folder, kills, now):
     return subprocess.Popen([sys.executable, "-c", KILLED + SEND, str(kills), str(epoch_ms(now))], cwd=folder)
 
 
-@pytest.mark.parametrize("kills", [0, 1, 2])
+@pytest.mark.parametrize("kills", [2, *nightly(0, 1)])
 def test_a_run_that_is_killed_anywhere_is_made_up_for(orders, endpoint, tmp_path, kills):
     """Before an event is recorded, before it is sent, and after it was sent and before that is recorded."""
     (tmp_path / "policies").mkdir()

@@ -19,6 +19,7 @@ REPOSITORY = Path(__file__).parents[3]
 EXPECTATIONS = REPOSITORY / "etc_policy" / "gx" / "expectations.py"
 
 
+@pytest.mark.extended
 def test_the_list_is_that_of_the_installed_version(tmp_path):
     """In a process of its own: the import takes seconds and many modules."""
     script = tmp_path / "render.py"

@@ -18,6 +18,7 @@ from etc_policy.storage.open_storage import use_storage_settings
 from etc_policy.storage.safe_files import folder_of
 from etc_policy.table.apply_state import ApplyState, Misrecorded, Proof, Proofs, Refusals, Unproven
 from tests.fakes import MemoryApplyStates
+from tests.nightly import nightly
 
 WHOLE = ApplyState(
     run_ms=60_000,
@@ -86,7 +87,7 @@ for number in range(int(sys.argv[3])):
 """
 
 
-@pytest.mark.parametrize("place", ["local", "moto", "hdfs"])
+@pytest.mark.parametrize("place", ["local", "moto", *nightly("hdfs")])
 def test_of_many_that_write_at_once_nothing_is_lost(request, base, place):
     """One notes how long its run took while the other notes that the last compaction is not proven."""
     location, endpoint, each = base, "", 100

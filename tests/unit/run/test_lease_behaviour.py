@@ -17,6 +17,7 @@ from etc_policy.run.lease_document import read_document
 from etc_policy.run.run_signs import RunSigns
 from etc_policy.run.store_lease import LEASE, StoreLease
 from etc_policy.storage.open_storage import open_storage, use_storage_settings
+from tests.nightly import nightly
 from tests.unit.hudi.table_folder import at
 
 C = at("10:00:06")
@@ -93,7 +94,7 @@ LEASES = {
 }
 
 
-@pytest.fixture(params=sorted(LEASES))
+@pytest.fixture(params=["file", "moto", "versitygw", *nightly("hdfs")])
 def place(request):
     return LEASES[request.param](request)
 

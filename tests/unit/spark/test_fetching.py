@@ -81,6 +81,7 @@ def pom_alone(tmp_path):
     return folder
 
 
+@pytest.mark.extended
 def test_a_local_repository_with_the_pom_alone_is_passed_over(repository, start, pom_alone, tmp_path):
     said = start(repository)
     assert "one-1.0.jar` is missing, though its POM is there: fetching from the remote repository alone" in said
