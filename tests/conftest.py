@@ -54,15 +54,25 @@ TOGETHER = {
 
 
 def place_of(nodeid):
-    """Where a test stands in the queue: tests of the one Spark, then those with processes of their own, then all else."""
+    """What it is, and its place among its like: 0 a test of the one Spark, 1 one with processes of its own, 2 any other."""
     folder, _, name = nodeid.partition("::")[0].rpartition("/")
     if not folder.endswith("integration"):
-        return (2, 0 if name in TOGETHER else 1)
+        return (2, {"browser": 0, "servers": 2}.get(TOGETHER.get(name), 3))
     test = f"{name}::{nodeid.partition('::')[2].partition('[')[0]}"
     for place, own in enumerate(OWN_PROCESSES):
         if own in (name, test):
             return (1, place)
     return (0, 0)
+
+
+def turn_of(item):
+    """Its place in the queue: a table that others wait for is written first, and they come while it is there.
+
+    A worker gets its second file or test at once: behind the demo, which is long, that must not be one that is long too.
+    """
+    kind, place = place_of(item.nodeid)
+    has_table = "written_table" in item.fixturenames
+    return {0: (0, not has_table), 1: (2, 1) if has_table else (1, place)}.get(kind, (kind, place))
 
 
 class OneSpark(LoadScopeScheduling):
@@ -89,7 +99,7 @@ def pytest_collection_modifyitems(items):
     if ends_spark:
         raise pytest.UsageError(f"OWN_PROCESSES in tests/conftest.py lacks {ends_spark}")
     yield
-    items.sort(key=lambda item: place_of(item.nodeid))
+    items.sort(key=turn_of)
 
 
 def pytest_configure(config):

@@ -337,27 +337,34 @@ def test_log_only_slices_with_the_same_file_id_in_every_partition(kind):
     table.check_rt()
 
 
-def test_timestamps_from_column_statistics_or_not_at_all(kind):
-    def to_time(second):
-        return dt.datetime.fromtimestamp(EPOCH_MS / 1000 + second, dt.UTC)
-
+@pytest.fixture
+def timestamps(kind):
+    """A table whose commits hold no event times: Hudi records none of timestamps."""
     schema = "id int, p string, v string, ts timestamp"
-    table = kind(schema=schema, unit=None, to_time=to_time, read_stats=True)
+    table = kind(
+        schema=schema, unit=None, to_time=lambda second: dt.datetime.fromtimestamp(EPOCH_MS / 1000 + second, dt.UTC)
+    )
     table.history()
-    table.holds(left=True)
-    table.writes_on()
-    table.read_stats = False
-    assert table.settled_plan().tables[0].unknown_log_files == len(list(table.state().log_files))
-    table.holds(left=False)
-    assert not list(table.state().log_files)
+    return table
+
+
+def test_timestamps_from_column_statistics(timestamps):
+    timestamps.read_stats = True
+    timestamps.holds(left=True)
+    timestamps.writes_on()
 
 
 @pytest.mark.extended
-def test_the_command_reads_column_statistics_too(kind):
-    table = kind(schema="id int, p string, v string, ts timestamp", unit=None, read_stats=True)
-    table.to_time = lambda second: dt.datetime.fromtimestamp(EPOCH_MS / 1000 + second, dt.UTC)
-    table.history()
-    assert command_verifies(table) == ("compacted", "pass")
+def test_timestamps_that_are_not_known_at_all(timestamps):
+    assert timestamps.settled_plan().tables[0].unknown_log_files == len(list(timestamps.state().log_files))
+    timestamps.holds(left=False)
+    assert not list(timestamps.state().log_files)
+
+
+@pytest.mark.extended
+def test_the_command_reads_column_statistics_too(timestamps):
+    timestamps.read_stats = True
+    assert command_verifies(timestamps) == ("compacted", "pass")
 
 
 def command_verifies(table, level="metadata"):
