@@ -15,6 +15,7 @@ from etc_policy.hudi.avro_pattern import (
     read_long,
     read_text,
 )
+from tests.nightly import HISTORIES
 
 STRING = {"type": "string", "avro.java.string": "String"}
 TIMES = {"type": "record", "name": "Times", "fields": [{"name": "path", "type": ["null", "long"]}]}
@@ -76,7 +77,7 @@ def read(content, start=0, count=1):
     ], end
 
 
-@settings(max_examples=300)
+@settings(max_examples=max(100, HISTORIES // 50))
 @given(st.lists(records, max_size=5), st.binary(max_size=5))
 @example([{**RECORD, "files": [""] * MAX_ITEMS}], b"\x00")
 def test_records_are_read_as_fastavro_writes_them(many, after):
@@ -105,7 +106,7 @@ def test_what_the_pattern_is_not_made_for_is_left(odd):
         read(encoded({**RECORD, **odd}))
 
 
-@settings(max_examples=300)
+@settings(max_examples=max(100, HISTORIES // 50))
 @given(records, st.data())
 def test_what_is_cut_short_is_not_a_record(record, data):
     content = encoded(record)

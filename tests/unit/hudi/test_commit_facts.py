@@ -13,6 +13,7 @@ from etc_policy.hudi.commit_writes import CommitWrites
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.storage import local
 from etc_policy.storage.object_cache import ObjectCache
+from tests.nightly import HISTORIES
 from tests.unit.hudi.reading import TS, read
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 
@@ -102,7 +103,7 @@ def test_a_file_that_is_damaged_later_is_still_found_out(table, tmp_path, at_res
         with_cache(table, tmp_path / "cache")
 
 
-@settings(max_examples=60)
+@settings(max_examples=max(20, HISTORIES // 100))
 @given(seed=st.integers(0, 2**32), steps=st.lists(st.sampled_from(STEPS), min_size=1, max_size=12))
 def test_a_table_reads_the_same_with_and_without_what_was_kept(tmp_path_factory, seed, steps):
     chance, root = random.Random(seed), tmp_path_factory.mktemp("kept")
