@@ -10,9 +10,8 @@ import pytest
 from etc_policy.errors import EngineError, StalePlanError
 from tests.integration.altered import HIDDEN_ROWS, LATER, ROWS, SECOND, WRITTEN_ROWS, make
 from tests.integration.session import run_under_bundle
-from tests.nightly import nightly
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 
 
 @pytest.fixture
@@ -24,7 +23,8 @@ def bench(spark, tmp_path):
     ("statements", "column"),
     [
         (("RENAME COLUMN v TO vv",), "vv"),
-        *nightly((("DROP COLUMN v", "ADD COLUMNS(v string)"), "v"), (("ADD COLUMNS(w string)",), "v")),
+        (("DROP COLUMN v", "ADD COLUMNS(v string)"), "v"),
+        (("ADD COLUMNS(w string)",), "v"),
     ],
 )
 def test_the_cut_lies_after_it(bench, statements, column):
@@ -40,7 +40,6 @@ def test_the_cut_lies_after_it(bench, statements, column):
     assert bench.promised(column) == [one for one in before[0] if one[0] in (0, 2, 3)]
 
 
-@pytest.mark.extended
 def test_one_that_comes_later_withdraws_the_plan(bench):
     """Saved: it is stale. Published by a run that died: it is taken back, and the next plan is right."""
     saved = bench.plan(SECOND)
@@ -55,7 +54,6 @@ def test_one_that_comes_later_withdraws_the_plan(bench):
     assert bench.both() == [ROWS, ROWS]
 
 
-@pytest.mark.extended
 def test_a_plan_that_was_taken_back_carries_the_schema_on(bench):
     """Readers and compactions go by the last commit: an empty one without the schema would hide the renamed column."""
     bench.alter("RENAME COLUMN v TO vv")
@@ -68,7 +66,6 @@ def test_a_plan_that_was_taken_back_carries_the_schema_on(bench):
     assert bench.both() == [ROWS, ROWS]
 
 
-@pytest.mark.extended
 def test_what_stock_has_scheduled_before_it_is_not_finished(bench):
     bench.compact_by_stock("schedule")
     bench.alter("RENAME COLUMN v TO vv")
@@ -77,7 +74,6 @@ def test_what_stock_has_scheduled_before_it_is_not_finished(bench):
     assert bench.both() == [ROWS, ROWS]
 
 
-@pytest.mark.extended
 def test_a_writer_that_hides_the_schema_forbids_a_compaction_until_the_next_alter_table(bench):
     """Readers find renamed columns by what the last write carries. A compaction then would lose for good what is only hidden."""
     bench.alter("RENAME COLUMN v TO vv")
@@ -97,7 +93,6 @@ def test_a_writer_that_hides_the_schema_forbids_a_compaction_until_the_next_alte
     assert by_stock.rows("vv") == HIDDEN_ROWS
 
 
-@pytest.mark.extended
 def test_one_that_comes_later_hides_it_from_readers_alone(bench):
     """The compaction merges by what was carried before C: after the next ALTER TABLE every value is there."""
     bench.alter("RENAME COLUMN v TO vv")
@@ -112,7 +107,6 @@ def test_one_that_comes_later_hides_it_from_readers_alone(bench):
     assert bench.both() == [WRITTEN_ROWS, WRITTEN_ROWS]
 
 
-@pytest.mark.extended
 def test_where_columns_were_only_added_nothing_is_hidden(bench):
     bench.alter("ADD COLUMNS(w string)")
     bench.write_row("v", "w")
@@ -122,7 +116,6 @@ def test_where_columns_were_only_added_nothing_is_hidden(bench):
     assert bench.promised("v", LATER) == WRITTEN_ROWS
 
 
-@pytest.mark.extended
 def test_a_writer_of_the_old_column_hides_it_too(bench):
     """With missing columns filled in as NULL a writer may still write the old name: a column of its own from then on."""
     bench.alter("RENAME COLUMN v TO vv")
@@ -136,7 +129,6 @@ def test_a_writer_of_the_old_column_hides_it_too(bench):
     assert bench.rows("v") == [(0, "new"), *((key, None) for key in range(1, 6))]
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(("bundle", "kind"), [("1.0.2", ()), ("0.15.0", ("--version-6",)), ("1.2.0", ("--version-6",))])
 def test_so_it_is_under_older_bundles_and_with_carried_log_files(no_spark, tmp_path, bundle, kind):
     said = run_under_bundle(bundle, "tests.integration.altered", str(tmp_path), *kind, timeout_seconds=600)

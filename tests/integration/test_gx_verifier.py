@@ -100,6 +100,7 @@ def test_rows_of_late_commits_are_counted_and_not_failed(logged):
     assert (late, results[CONTAINMENT].status) == (1, "pass")
 
 
+@pytest.mark.extended
 def test_rows_of_commits_requested_after_the_plan_saw_the_table_are_late(logged):
     before = min(logged.commits)
     late, results = check(logged, seen_until=str(int(before) - 1), open_groups=groups_of(logged))

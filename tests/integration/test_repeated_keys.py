@@ -64,6 +64,7 @@ def compacted(spark, tmp_path):
     return table
 
 
+@pytest.mark.extended
 def test_copies_are_not_held_against_each_other(compacted):
     """Each was compared with each: `2 different`, where both views have equal rows."""
     results = found_by(compacted)

@@ -63,6 +63,7 @@ def both(table, **changes):
     return spared[1]
 
 
+@pytest.mark.extended
 def test_a_complete_view_passes_with_the_counts_of_all_rows(written, compared_whole):
     assert len(alike(written)["same_files"]) == 3
     late, results = check(written, **alike(written))

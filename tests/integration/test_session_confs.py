@@ -130,6 +130,7 @@ def test_a_setting_for_files_of_other_tools_would_move_them(old_times, spark, se
     assert moved != before
 
 
+@pytest.mark.extended
 def test_why_a_record_could_not_be_written_is_said(old_times, monkeypatch):
     """Of a record that cannot be written Hudi counts that it was not, and goes on: here an old time, without etc's setting."""
     with monkeypatch.context() as unset:
