@@ -18,7 +18,9 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.figures import add_json, write_figures
-from tests.property.day import DAY, MINUTE, START, Day, Promise, Written, live
+from etc_policy.plan.simulation import Schedule, SimulatedRun, replay
+from etc_policy.policy.manifest import Strategy
+from tests.property.day import DAY, MINUTE, START, Day, Promise, Written, live, past_of_writes
 
 LATENCY, HOUR, RUN = 30 * MINUTE, 60 * MINUTE, 2 * MINUTE
 TARGET = LATENCY + HOUR + RUN
@@ -69,17 +71,16 @@ def writes_of(choose: Choose, groups: int, seed: int) -> tuple[Written, ...]:
 
 def everything_hourly(writes: tuple[Written, ...]) -> dict[str, Any]:
     """What stock scheduling does: each hour every file group with log files is compacted, whatever they hold."""
-    at, bytes_rewritten, worst, runs = START + HOUR, 0, 0, 0
-    while at <= START + DAY:
-        merged = [one for one in writes if at - HOUR < one.completed <= at]
-        bytes_rewritten += BASE_BYTES * len({one.group for one in merged})
-        worst = max([worst, *(at + RUN - one.event for one in merged)])
-        runs += bool(merged)
-        at += HOUR
+    unbounded = HOURLY.policy.model_copy(update={"strategy": Strategy(type="unbounded")})
+    past, reached, runs = past_of_writes(writes, BASE_BYTES), dict[str, int](), list[SimulatedRun]()
+    for run in replay(past, Schedule(unbounded, HOUR, RUN, paced=False)):
+        runs.append(run)
+        reached.update((one.log_file.name, run.ended_ms) for one in run.merged)
+    worst = max(reached[one.name] - one.event for one in writes if one.name in reached)
     return {
-        "bytes_rewritten": bytes_rewritten,
+        "bytes_rewritten": sum(run.bytes_written for run in runs),
         "worst_lag_ms": worst,
-        "runs_that_compact": runs,
+        "runs_that_compact": sum(bool(run.merged) for run in runs),
         "missed": worst > TARGET,
     }
 

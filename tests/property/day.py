@@ -1,4 +1,4 @@
-"""A day of a table: writers write, and at each run the real planner plans; what it plans is carried out by moving names about.
+"""A day of a table: writers write, and at each run the real planner plans, as `etc simulate` has it.
 
 Times are milliseconds. What is asserted of a day is said in `test_just_in_time.py`, and shares nothing with the planner.
 """
@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
-from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.model import Operation, TablePlan
-from etc_policy.plan.pace import pace_of
+from etc_policy.plan.simulation import Schedule, replay
 from etc_policy.policy.manifest import EventTime, Freshness, Granularity, Policy, Strategy
 from etc_policy.table.instants import instant_from_ms
-from etc_policy.table.state import CompactionRecord, FileSlice, Instant, LogFile, TableState
+from etc_policy.table.past import Arrival, Past
+from etc_policy.table.state import LogFile, TableState
 
 MINUTE = 60_000
 DAY = 24 * 60 * MINUTE
@@ -63,12 +63,11 @@ class Promise:
 
 @dataclass
 class Run:
-    """One run: what was outstanding when it planned, what it planned, and when RO had it."""
+    """One run: when it began, what it planned, and when RO had it."""
 
     began: int
     ended: int
     plan: TablePlan
-    outstanding: tuple[Written, ...]
 
 
 @dataclass
@@ -96,6 +95,12 @@ class Day:
         lags = (self.reached.get(one, self.ended) - one.event for one in self.writes if one.completed < self.ended)
         return max(lags, default=0)
 
+    def outstanding(self, run: Run) -> list[Written]:
+        """What was committed and not compacted when a run planned."""
+        return [
+            one for one in self.writes if one.completed <= run.began and self.reached.get(one, run.ended) >= run.ended
+        ]
+
     def _operations(self) -> Iterator[Operation]:
         return (operation for run in self.runs for operation in run.plan.operations)
 
@@ -112,81 +117,41 @@ def live(
 
     `clock` is what the machine of the runs takes a time for.
     """
-    day, table = Day(promise, writes, base_bytes), _Table(writes)
-    now = START + promise.every
-    while now <= START + length:
-        outstanding = tuple(table.outstanding(now))
-        state = table.state(outstanding, day.base_bytes)
-        published = state.last_compaction.threshold_ms if state.last_compaction else None
-        pace = pace_of(promise.policy, None, promise.longest_run, published)
-        plan = build_table_plan(promise.policy, state, now_ms=clock(now), clock_ms=clock(now), pace=pace)
-        if plan.reason_code == "too_young":  # as its hint says
-            now += 1_000
-            continue
-        ended = now + lengths.randint(1_000, promise.longest_run)
-        if plan.action == "compact":
-            day.reached.update(dict.fromkeys(table.compact(plan, now, ended), ended))
-        day.runs.append(Run(now, ended, plan, outstanding))
-        day.ended = ended
-        now = max(plan.next_due_ms or 0, now + promise.every) if promise.sleeps else now + promise.every
+    day, by_name = Day(promise, writes, base_bytes), {one.name: one for one in writes}
+    schedule = Schedule(
+        promise.policy, promise.every, promise.longest_run, paced=promise.just_in_time, sleeps=promise.sleeps
+    )
+    past = past_of_writes(writes, base_bytes, length)
+    for run in replay(past, schedule, lambda: lengths.randint(1_000, promise.longest_run), clock):
+        assert run.plan is not None
+        day.reached.update((by_name[one.log_file.name], run.ended_ms) for one in run.merged)
+        day.runs.append(Run(run.began_ms, run.ended_ms, run.plan))
+        day.ended = run.ended_ms
     return day
 
 
-class _Table:
-    """Which log files are compacted, and the timeline."""
+def past_of_writes(writes: tuple[Written, ...], base_bytes: int, length: int = DAY) -> Past:
+    """The writes as the past of a table whose base files are all there, and as large as each other."""
+    state = TableState(
+        base_path="/day",
+        table_version=9,
+        timezone="UTC",
+        metadata_partitions=("files",),
+        properties_fingerprint="properties",
+        event_time_type="long",
+        instants=(),
+        metadata_instants=frozenset(),
+        slices=(),
+    )
+    arrivals = tuple(map(_arrival, sorted(writes, key=lambda one: one.completed)))
+    return Past(state, arrivals, START, START + length, {one.group: base_bytes for one in arrivals})
 
-    def __init__(self, writes: tuple[Written, ...]) -> None:
-        self._writes = sorted(writes, key=lambda one: one.completed)
-        self._open: list[Written] = []
-        self._next = 0
-        self._instants: dict[int, Instant] = {}
-        self._bases = {one.group: "20251231000000000" for one in writes}
-        self._last: CompactionRecord | None = None
 
-    def outstanding(self, now: int) -> list[Written]:
-        """What was committed and is not compacted."""
-        while self._next < len(self._writes) and self._writes[self._next].completed <= now:
-            one = self._writes[self._next]
-            self._open.append(one)
-            requested, completed = (instant_from_ms(time, UTC) for time in (one.requested, one.completed))
-            self._instants[one.requested] = Instant(requested, "deltacommit", "completed", completed)
-            self._next += 1
-        return self._open
-
-    def state(self, outstanding: tuple[Written, ...], base_bytes: int) -> TableState:
-        logs: dict[str, list[LogFile]] = {group: [] for group in self._bases}
-        for one in outstanding:
-            requested, completed = (instant_from_ms(time, UTC) for time in (one.requested, one.completed))
-            event = one.event if one.known else None
-            logs[one.group].append(LogFile(one.name, one.size, requested, completed, event, recorded_bytes=one.size))
-        return TableState(
-            base_path="/day",
-            table_version=9,
-            timezone="UTC",
-            metadata_partitions=("files",),
-            properties_fingerprint="properties",
-            event_time_type="long",
-            instants=tuple(self._instants[at] for at in sorted(self._instants)),
-            metadata_instants=frozenset(),
-            slices=tuple(
-                FileSlice("p", group, base, f"{group}.parquet", base_bytes, tuple(logs[group]), base_bytes)
-                for group, base in sorted(self._bases.items())
-            ),
-            last_compaction=self._last,
-        )
-
-    def compact(self, plan: TablePlan, now: int, ended: int) -> list[Written]:
-        """What reaches RO, of which the slices begin anew."""
-        assert plan.instant is not None
-        names = {name for operation in plan.operations for name in operation.log_files_compacted}
-        merged = [one for one in self._open if one.name in names]
-        self._open = [one for one in self._open if one.name not in names]
-        groups = frozenset(operation.file_id for operation in plan.operations)
-        self._bases.update(dict.fromkeys(groups, plan.instant))
-        completed = instant_from_ms(ended, UTC)
-        self._instants[now] = Instant(plan.instant, "commit", "completed", completed, groups)
-        self._last = CompactionRecord(plan.instant, completed, plan.threshold_ms, "day", "x")
-        return merged
+def _arrival(one: Written) -> Arrival:
+    requested, completed = (instant_from_ms(time, UTC) for time in (one.requested, one.completed))
+    event = one.event if one.known else None
+    log_file = LogFile(one.name, one.size, requested, completed, event, recorded_bytes=one.size)
+    return Arrival(("p", one.group), log_file, one.requested, one.completed)
 
 
 def write(

@@ -50,7 +50,7 @@ def check_claims(day: Day) -> None:
     published = 0
     for run in day.runs:
         assert run.plan.action != "refused", run.plan.reason
-        left = [one for one in run.outstanding if day.reached.get(one, day.ended + 1) > run.ended]
+        left = [one for one in day.outstanding(run) if day.reached.get(one, day.ended + 1) > run.ended]
         assert all(one.event > run.plan.threshold_ms for one in left if one.known), "T is later than what stays"
         assert run.plan.threshold_ms <= run.began - day.promise.latency, "T is later than what has arrived"
         if run.plan.action == "compact":
@@ -62,7 +62,7 @@ def check_nothing_could_wait(day: Day) -> None:
     """Each slice that is compacted would have broken the target before the next run had ended, or nobody could know."""
     for run in day.runs:
         for operation in run.plan.operations:
-            held = [one for one in run.outstanding if one.group == operation.file_id]
+            held = [one for one in day.outstanding(run) if one.group == operation.file_id]
             oldest = min(one.event for one in held if one.known or all(not other.known for other in held))
             next_ended = run.began + day.promise.every + day.promise.longest_run
             behind = next_ended - (oldest - 1)
@@ -73,7 +73,7 @@ def check_all_that_arrived_comes_along(day: Day) -> None:
     """Of a slice that is compacted nothing stays that is known to have happened before now less the latency."""
     for run in day.runs:
         chosen = {operation.file_id for operation in run.plan.operations}
-        for one in run.outstanding:
+        for one in day.outstanding(run):
             if one.group in chosen and one.event <= run.began - day.promise.latency:
                 assert day.reached.get(one) == run.ended, f"{one} was left behind"
 
@@ -83,7 +83,7 @@ def check_sleep(run: Run, day: Day) -> None:
     due = run.plan.next_due_ms
     assert due is not None
     assert due >= run.began + day.promise.every
-    left = [one for one in run.outstanding if day.reached.get(one, day.ended + 1) > run.ended and one.known]
+    left = [one for one in day.outstanding(run) if day.reached.get(one, day.ended + 1) > run.ended and one.known]
     assert all(due + day.promise.longest_run - one.event <= day.promise.target for one in left), "it sleeps too long"
 
 
