@@ -23,6 +23,7 @@ RUN_BY: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "test_a_part_of_many_tables": {"docs/how-to/many-tables.md": (0, 1)},
     "test_without_workers_it_ends_in_time_and_the_next_run_compacts_on_executors": {"docs/how-to/cluster.md": (0,)},
     "test_a_saved_plan_is_submitted_as_a_job_that_needs_no_file_of_the_project": {"docs/how-to/cluster.md": (1, 2)},
+    "test_a_table_is_replayed_by_the_page": {"docs/how-to/simulate.md": (0,)},
     "test_the_exporter_answers": {"docs/how-to/monitor.md": (0,)},
     "test_metrics_rules_and_dashboard_are_written": {"docs/how-to/monitor.md": (1,)},
     "test_a_repair_is_shown_and_then_proved": {"docs/how-to/repair.md": (0, 1)},

@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from etc_policy.api.arguments import (
     DEFAULT_POLL,
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         UndoReport,
         VerificationReport,
     )
+    from etc_policy.report.simulation import SimulationReport
     from etc_policy.run.results import TableResult
     from etc_policy.verify.ports import Verification
     from etc_policy.wiring import Submission
@@ -393,6 +394,36 @@ class Project(Workspace):
 
         policies = self.policies(select, exclude)
         report = table_histories(self.environment, policies, self.target_dir, self._warn)
+        report.raise_errors()
+        return report
+
+    def simulate(
+        self,
+        select: Terms = (),
+        exclude: Terms = (),
+        *,
+        settings: Mapping[Name, Any] | None = None,
+        every: Interval | None = None,
+        last: Interval | None = None,
+    ) -> SimulationReport:
+        """What the policies would have made of their tables' pasts, beside what was and what stock Hudi would have made.
+
+        With `settings`, values by dotted keys such as `{"data_latency": "45m"}`, also the policies with these values. Runs come
+        `every` so often, as `strategy.every` says, or each hour; `last` is how much of the past is replayed.
+
+        Raises:
+            UsageError: a setting is not known.
+            PolicyError: with the settings the policies would have errors; carries all of them.
+            SeveralErrors: some table could not be read; the report has the reason.
+
+        """
+        from etc_policy.api.simulating import changed_policies, simulate_tables
+
+        reading = self._read()
+        policies = self._select(reading, select, exclude)
+        every_ms, last_ms = self._every_ms(reading, policies, every), span_ms(last) if last else None
+        changed = changed_policies(reading, policies, settings, every_ms) if settings else {}
+        report = simulate_tables(self.environment, policies, changed, every_ms, last_ms)
         report.raise_errors()
         return report
 

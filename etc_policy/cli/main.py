@@ -52,6 +52,7 @@ COMMANDS = {
     "freshness": ("etc_policy.cli.freshness:command", "Show how far each table is complete, without Spark"),
     "wait": ("etc_policy.cli.wait:command", "Wait until RO is complete up to a time, or a partition is done"),
     "metrics": ("etc_policy.cli.metrics:command", "Metrics for Prometheus, with rules and a dashboard"),
+    "simulate": ("etc_policy.cli.simulate:command", "Replay a table's past under other settings"),
     "history": ("etc_policy.cli.history:command", "Show the compactions of a table and their checks"),
     "debug": ("etc_policy.cli.debug:command", "Check the machine, the project and the tables"),
     "cache": ("etc_policy.cli.cache:command", "What etc keeps in your home, and how to clear it"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -65,10 +66,13 @@ def _interval(_context: click.Context, _parameter: click.Parameter, milliseconds
     return None if milliseconds is None else timedelta(milliseconds=milliseconds)
 
 
-every_option = click.option(
+def interval_option(name: str, *, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:  # noqa: A002 - as click has it
+    """An option that takes a duration above zero."""
+    return click.option(name, type=Span(), callback=_interval, help=help)
+
+
+every_option = interval_option(
     "--every",
-    type=Span(),
-    callback=_interval,
     help="How often runs come, from start to start, such as 5m: with a freshness target a slice is compacted when it cannot "
     "wait for the next run. Wins over `strategy.every`.",
 )

@@ -26,8 +26,8 @@ from etc_policy.table.watermark import event_time_bound
 
 #: How long a run is taken to last where none is known.
 ASSUMED_RUN_MS = 120_000
-#: When a plan is asked for again right after a write, as its hint says.
-_AGAIN_MS = 1_000
+#: When a plan is asked for again right after a write, as its hint says, and how long that is tried.
+_AGAIN_MS, _PATIENCE_MS = 1_000, 60_000
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def replay(
     while time_ms <= past.end_ms:
         now_ms = time_ms
         plan = table.plan(schedule, now_ms, clock)
-        while plan.reason_code == "too_young" and now_ms < past.end_ms:
+        while plan.reason_code == "too_young" and now_ms < time_ms + _PATIENCE_MS:
             now_ms += _AGAIN_MS
             plan = table.plan(schedule, now_ms, clock)
         ended_ms = now_ms + (length_ms() if length_ms else schedule.run_ms)

@@ -19,6 +19,7 @@ from etc_policy.report.history import HISTORY_SCHEMA_VERSION, PolicyHistories, P
 from etc_policy.report.imports import IMPORT_SCHEMA_VERSION, ImportReport
 from etc_policy.report.results import RESULTS_SCHEMA_VERSION, FreshnessReport, RunResults, VerificationReport
 from etc_policy.report.run_files import RUN_FILE_SCHEMA_VERSION, RunFile
+from etc_policy.report.simulation import SIMULATION_SCHEMA_VERSION, SimulationReport
 
 #: A value that Jinja makes: allowed wherever a number or one of some words is.
 _TEMPLATE = {"type": "string", "pattern": r"\{[{%]", "description": "A Jinja template"}
@@ -46,6 +47,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "histories": Document(PolicyHistories, HISTORY_SCHEMA_VERSION, "etc", "`etc history --select TERM --output json`"),
     "debug": Document(DebugReport, DEBUG_SCHEMA_VERSION, "etc", "`etc debug --output json`"),
     "import": Document(ImportReport, IMPORT_SCHEMA_VERSION, "etc", "`etc import --output json`"),
+    "simulation": Document(SimulationReport, SIMULATION_SCHEMA_VERSION, "etc", "`etc simulate --output json`"),
     "verification": Document(VerificationReport, RESULTS_SCHEMA_VERSION, "etc", "`etc verify --output json`"),
 }
 

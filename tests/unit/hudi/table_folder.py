@@ -90,7 +90,8 @@ def avro(schema: Mapping[str, Any], record: Mapping[str, Any]) -> bytes:
 class Written:
     """A data file of a commit and what its write stats say; `base_instant` names a log file before version 8.
 
-    `merged` counts the log files that a compaction read, `previous` is the instant of the slice before.
+    `merged` counts the log files that a compaction read, of ten bytes each without `merged_bytes`.
+    `previous` is the instant of the slice before.
     """
 
     file_id: str
@@ -103,6 +104,7 @@ class Written:
     base_instant: str | None = None
     on_disk: bool = True
     merged: int = 0
+    merged_bytes: int | None = None
     previous: str | None = None
     rows: int | None = None
     token: str = "0-1-0"
@@ -119,7 +121,7 @@ class Written:
             "prevCommit": self.base_instant or self.previous,
             "totalLogFilesCompacted": self.merged,
             "numWrites": self.rows,
-            "totalLogSizeCompacted": self.merged * 10,
+            "totalLogSizeCompacted": self.merged * 10 if self.merged_bytes is None else self.merged_bytes,
             "path": f"{self.partition}/{self.name(instant)}".lstrip("/"),
             "numDeletes": self.deletes,
             "fileSizeInBytes": self.size,

@@ -1,0 +1,128 @@
+"""Replays what policies would have made of their tables' pasts, from metadata."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from etc_policy.api.loading import ProjectReading
+from etc_policy.api.one_table import entries_of, readings_of
+from etc_policy.errors import PolicyError
+from etc_policy.plan.pace import has_pace
+from etc_policy.plan.simulation import ASSUMED_RUN_MS, Schedule, as_it_was, figures_of, replay
+from etc_policy.policy.manifest import Policy, Strategy, changed_values, policy_values
+from etc_policy.policy.resolve import check_project, interval_errors
+from etc_policy.policy.what_if import require_known, with_settings
+from etc_policy.report.simulation import (
+    SimulatedSetting,
+    SimulationReport,
+    TableSimulation,
+    unread_simulation,
+)
+from etc_policy.table.formats import count_of, format_duration
+from etc_policy.table.past import Past, past_of
+from etc_policy.wiring import Environment
+
+_HOUR_MS = 3_600_000
+#: Hudi's default of `hoodie.compact.inline.max.delta.commits`.
+_STOCK_COMMITS = 5
+_BY_RECORD = "rows are split with `granularity: record`, and metadata has none"
+
+
+def changed_policies(
+    reading: ProjectReading, policies: Iterable[Policy], settings: Mapping[str, Any], every_ms: int | None
+) -> dict[str, Policy]:
+    """The policies with other values, by name; checked as if their files said so.
+
+    Raises:
+        UsageError: a setting is not known.
+        PolicyError: the policies would have errors; carries all of them.
+
+    """
+    require_known(settings)
+    names = {policy.name for policy in policies}
+    files = with_settings(reading.files, settings, names)
+    issues = check_project(files, reading.suites, os.path.realpath)
+    if every_ms is not None and (errors := interval_errors(files, names, every_ms)):
+        raise PolicyError(errors)
+    manifest = replace(reading, files=files, issues=issues).manifest
+    return {policy.name: policy for policy in manifest.policies if policy.name in names}
+
+
+def simulate_tables(
+    environment: Environment,
+    policies: Iterable[Policy],
+    changed: Mapping[str, Policy],
+    every_ms: int | None,
+    last_ms: int | None,
+) -> SimulationReport:
+    """Each table's past replayed: as it was, under its policy, under the changed one, and by stock Hudi."""
+
+    def simulate(policy: Policy) -> TableSimulation:
+        whole = environment.read_whole(policy)
+        past = past_of(whole.state, whole.history)
+        if past is None:
+            reason = "no two commits, one of them with log files, are known"
+            return TableSimulation(policy=policy.name, base_path=whole.state.base_path, reason=reason)
+        past = past if last_ms is None else past.since(past.end_ms - last_ms)
+        environment.progress(f"{policy.name}: replaying {count_of(len(past.commit_times_ms), 'commit')}")
+        return _simulated(past, policy, changed.get(policy.name), every_ms)
+
+    tables, errors = entries_of(readings_of(environment, policies, simulate), unread_simulation)
+    return SimulationReport(tables=tables).with_errors(errors)
+
+
+def _simulated(past: Past, policy: Policy, changed: Policy | None, every_ms: int | None) -> TableSimulation:
+    known_ms = past.state.apply_state.run_ms
+    run_ms = ASSUMED_RUN_MS if known_ms is None else known_ms
+    return TableSimulation(
+        policy=policy.name,
+        base_path=past.state.base_path,
+        begin_ms=past.begin_ms,
+        end_ms=past.end_ms,
+        whole=past.whole,
+        commits=len(past.commit_times_ms),
+        writes=len(past.arrivals),
+        unknown_writes=sum(one.log_file.min_event_time_ms is None for one in past.arrivals),
+        run_ms=run_ms,
+        run_assumed=known_ms is None,
+        settings=tuple(_settings(past, policy, changed, every_ms, run_ms)),
+    )
+
+
+def _settings(
+    past: Past, policy: Policy, changed: Policy | None, every_ms: int | None, run_ms: int
+) -> Iterator[SimulatedSetting]:
+    figures = figures_of(past, policy, as_it_was(past))
+    yield SimulatedSetting(kind="past", name="as it was", figures=figures)
+    yield _by_policy(past, policy, every_ms, run_ms)
+    if changed is not None:
+        changes = changed_values(policy_values(policy), policy_values(changed))
+        found = _by_policy(past, changed, every_ms, run_ms)
+        name = f"changed{found.name.removeprefix('policy')}"
+        yield found.model_copy(update={"kind": "changed", "name": name, "changes": changes})
+    stock = policy.model_copy(update={"strategy": Strategy(type="unbounded")})
+    for schedule, name in (
+        (Schedule(stock, _HOUR_MS, run_ms, paced=False), "stock, every hour"),
+        (Schedule(stock, _HOUR_MS, run_ms, _STOCK_COMMITS, paced=False), f"stock, every {_STOCK_COMMITS} commits"),
+    ):
+        every = None if schedule.commits else schedule.every_ms
+        figures = figures_of(past, stock, replay(past, schedule))
+        yield SimulatedSetting(kind="stock", name=name, every_ms=every, commits=schedule.commits, figures=figures)
+
+
+def _by_policy(past: Past, policy: Policy, every_ms: int | None, run_ms: int) -> SimulatedSetting:
+    """Runs come as somebody says, as the policy does, or every hour."""
+    known_ms = every_ms or policy.strategy.every_ms
+    schedule = Schedule(policy, known_ms or _HOUR_MS, run_ms, paced=has_pace(policy, known_ms))
+    by_record = not policy.is_stock and policy.strategy.granularity == "record"
+    return SimulatedSetting(
+        kind="policy",
+        name=f"policy, every {format_duration(schedule.every_ms)}",
+        every_ms=schedule.every_ms,
+        just_in_time=schedule.paced,
+        figures=None if by_record else figures_of(past, policy, replay(past, schedule)),
+        reason=_BY_RECORD if by_record else None,
+    )

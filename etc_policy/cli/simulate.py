@@ -1,0 +1,89 @@
+"""`etc simulate`: what a policy, or another one, would have made of a table's past."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from etc_policy.cli.opening import finish, open_project, settle
+from etc_policy.cli.options import (
+    PROJECT_OPTIONS,
+    SELECT_OPTIONS,
+    Flags,
+    complete_policies,
+    conf_option,
+    examples,
+    jobs_option,
+    metadata_only_option,
+    output_option,
+    shared_options,
+)
+from etc_policy.cli.printing import show, text_width
+from etc_policy.cli.value_types import every_option, interval_option
+from etc_policy.errors import ExitCode
+from etc_policy.report.simulation import render_simulation
+
+
+def _settings(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> Mapping[str, Any]:
+    """Values by their dotted keys, each read as YAML."""
+    from etc_policy.errors import PolicyError
+    from etc_policy.policy.yaml_marks import load_marked
+
+    found = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"`{text[:60]}` is not of the form KEY=VALUE, such as `data_latency=45m`")
+        try:
+            found[key] = load_marked(f"value: {value}", "--set").value["value"]
+        except PolicyError as error:
+            raise click.BadParameter(f"`{text[:60]}`: {error.issues[0].message}") from error
+    return found
+
+
+@click.command(
+    "simulate",
+    short_help="Replay a table's past under other settings",
+    epilog=examples(
+        "etc simulate orders_ro",
+        "etc simulate orders_ro --set data_latency=45m --every 15m",
+        "etc simulate -s tag:hourly --set strategy.granularity=file_slice",
+        "etc simulate --last 2d --output json | jq '.tables[].settings'",
+    ),
+)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_policies)
+@click.option(
+    "--set",
+    "settings",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=_settings,
+    help="Another value of the policy, such as data_latency=45m; may be repeated. Empty removes the key.",
+)
+@every_option
+@interval_option("--last", help="Replay only so much of the past, such as 2d.  [default: all that is known]")
+@conf_option
+@jobs_option
+@metadata_only_option
+@shared_options(*PROJECT_OPTIONS, *SELECT_OPTIONS, output_option)
+def command(
+    flags: Flags,
+    names: tuple[str, ...],
+    settings: Mapping[str, Any],
+    every: timedelta | None,
+    last: timedelta | None,
+) -> ExitCode:
+    """Replay a table's past under other settings.
+
+    Reads the commits that the table still has, active and archived, without Spark; changes nothing. At each run the planner
+    plans what it would have planned then. Shown are RO's lag, the time above `freshness.target`, late rows, runs and bytes: of
+    the compactions as they were, of the policy, of the policy with `--set`, and of stock Hudi that compacts every file slice.
+    """
+    select, exclude = (*names, *flags.select), flags.exclude
+    with open_project(flags) as project:
+        report, error = settle(project.simulate, select, exclude, settings=settings, every=every, last=last)
+    show(flags, report, lambda: render_simulation(report, text_width()))
+    return finish(error, report.exit_code)

@@ -1,0 +1,136 @@
+"""The report of `etc simulate`, as data and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from etc_policy.errors import EtcError
+from etc_policy.errors.plain_text import one_line
+from etc_policy.plan.simulation import Figures
+from etc_policy.policy.manifest import Frozen, Policy
+from etc_policy.report.results import Report
+from etc_policy.table.formats import TEXT_WIDTH, count_of, format_bytes, format_duration, format_time, labelled
+
+SIMULATION_SCHEMA_VERSION = 1
+
+_COLUMNS = ("", "RO lag p50", "p99", "worst", "above target", "late rows", "runs", "read", "written")
+
+
+class SimulatedSetting(Frozen):
+    """What one way to compact makes of the past.
+
+    `past`: the compactions as they were. `policy`: the policy as it is. `changed`: with the settings that were given, of which
+    `changes` says what they change. `stock`: Hudi's own, of every file slice with log files. Runs come every `every_ms`, or after
+    so many `commits`; `just_in_time` says that a slice waits while the target allows it. `figures` are missing where the past
+    cannot be replayed so: `reason` says why.
+    """
+
+    kind: Literal["past", "policy", "changed", "stock"]
+    name: str
+    every_ms: int | None = None
+    commits: int | None = None
+    just_in_time: bool = False
+    changes: tuple[str, ...] = ()
+    figures: Figures | None = None
+    reason: str | None = None
+
+
+class TableSimulation(Frozen):
+    """The replays of one table from `begin_ms` to `end_ms`, in which there were so many `commits` with log files.
+
+    `whole` says that the table's first write is among them. A write is what a commit wrote to one file group; of
+    `unknown_writes` no event time is known, they are taken to come as late as `data_latency` allows. A run takes `run_ms`.
+    A table that cannot be replayed has a `reason`, and one that could not be read its code and hints too.
+    """
+
+    policy: str
+    base_path: str
+    begin_ms: int | None = None
+    end_ms: int | None = None
+    whole: bool = False
+    commits: int = 0
+    writes: int = 0
+    unknown_writes: int = 0
+    run_ms: int | None = None
+    run_assumed: bool = False
+    settings: tuple[SimulatedSetting, ...] = ()
+    reason: str | None = None
+    reason_code: str | None = None
+    hints: tuple[str, ...] = ()
+
+
+class SimulationReport(Report):
+    """The replays of each selected table."""
+
+    schema_version: int = SIMULATION_SCHEMA_VERSION
+    tables: tuple[TableSimulation, ...]
+
+
+def unread_simulation(policy: Policy, error: EtcError) -> TableSimulation:
+    """The entry of a table that could not be read."""
+    hints = tuple(issue.hint for issue in error.issues if issue.hint)
+    return TableSimulation(
+        policy=policy.name, base_path=policy.table, reason=error.with_cause, reason_code=error.code, hints=hints
+    )
+
+
+def render_simulation(report: SimulationReport, width: int = TEXT_WIDTH) -> str:
+    """A block for each table; why one could not be read is said by its error."""
+    return "\n\n".join("\n".join(_block(table, width)) for table in report.tables if table.reason_code is None)
+
+
+def _block(table: TableSimulation, width: int) -> Iterator[str]:
+    yield one_line(f"{table.policy}  {table.base_path}")
+    if table.begin_ms is None or table.end_ms is None or table.run_ms is None:
+        yield labelled("replayed", table.reason or "nothing", width)
+        return
+    span = format_duration(table.end_ms - table.begin_ms)
+    text = f"{span} up to {format_time(table.end_ms)}: {count_of(table.commits, 'commit')} with log files"
+    yield labelled("replayed", text, width)
+    back = "the table's first write" if table.whole else "what was before is not known, or left out"
+    yield labelled("sees back to", f"{format_time(table.begin_ms)}, {back}", width)
+    if table.unknown_writes:
+        text = f"{table.unknown_writes:,} of {count_of(table.writes, 'write')}: taken to come as late as `data_latency` allows"
+        yield labelled("unknown times", text, width)
+    known = "assumed, as none is known" if table.run_assumed else "as the last one"
+    yield labelled("a run takes", f"{format_duration(table.run_ms)} ({known})", width)
+    for one in table.settings:
+        if one.changes:
+            yield labelled("changed", "; ".join(one.changes), width)
+    yield ""
+    yield from _columns([_COLUMNS, *map(_row, table.settings)])
+    for one in table.settings:
+        if one.figures is not None and one.figures.refused:
+            refused = count_of(one.figures.refused, "run")
+            yield labelled("refused", f"{one.name}: {refused}; the first because {one.figures.refused_because}", width)
+
+
+def _row(one: SimulatedSetting) -> tuple[str, ...]:
+    found = one.figures
+    if found is None:
+        return (f"{one.name}: {one.reason}",)
+    lags = (found.lag_p50_ms, found.lag_p99_ms, found.lag_max_ms)
+    return (
+        one.name,
+        *map(_rounded, lags),
+        "-" if found.above_target_ms is None else _rounded(found.above_target_ms),
+        "-" if found.late_rows_at_most is None else f"{found.late_rows_at_most:,}",
+        f"{found.compactions:,}" if one.kind == "past" else f"{found.compactions:,} of {found.runs:,}",
+        format_bytes(found.bytes_read),
+        format_bytes(found.bytes_written),
+    )
+
+
+def _rounded(span_ms: int) -> str:
+    """A span in whole seconds."""
+    return format_duration(round(span_ms, -3)) if span_ms >= 1_000 else f"{'<1s' if span_ms else '0s'}"
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """The first column to the left, the others to the right; a row of one cell is a line of its own."""
+    whole = [row for row in rows if len(row) > 1]
+    widths = [max(len(row[place]) for row in whole) for place in range(len(whole[0]))]
+    for first, *rest in rows:
+        cells = (cell.rjust(size) for cell, size in zip(rest, widths[1:], strict=False))
+        yield one_line("  ".join((f"  {first:<{widths[0]}}", *cells))).rstrip()

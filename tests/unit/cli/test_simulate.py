@@ -1,0 +1,154 @@
+"""`etc simulate` over real table folders: its figures, what it knows of settings, and tables it cannot replay."""
+
+import json
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from etc_policy.api.project import Project
+from etc_policy.errors import UsageError
+from etc_policy.report.schemas import json_schema
+from etc_policy.wiring import Environment
+from tests.command_blocks import Shell, command_blocks_of
+from tests.unit.hudi.table_folder import TableFolder, archived, at, base, log
+from tests.unit.plan.plan_cases import epoch_ms
+
+POLICY = """version: 1
+policies:
+  - name: orders_ro
+    table: lake/orders
+    event_time_column: ts
+    data_latency: 30m
+    strategy: {{every: 15m, granularity: {granularity}}}
+    freshness: {{target: 1h30m}}
+"""
+EVENTS = ("08:30:00", "09:00:00", "09:40:00", "09:55:00", "10:20:00", "10:50:00", "11:10:00")
+
+
+@pytest.fixture
+def lake(tmp_path, monkeypatch):
+    """A table with an archived commit, a delta commit every half hour, late data and a compaction; nobody may ask for Spark."""
+    monkeypatch.setattr(Environment, "spark", property(lambda _: pytest.fail("Spark was asked for")))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yml").write_text(POLICY.format(granularity="log_file"))
+    table = TableFolder(tmp_path / "lake" / "orders")
+    table.archive(archived(at("08:00:00"), at("08:00:05"), base("f1"), base("f2")))
+    table.data(at("08:00:00"), base("f1"), base("f2"))
+    for number, event in enumerate(EVENTS):
+        clock = f"{8 + (number + 2) // 2:02}:{(number + 2) % 2 * 30:02}"
+        files = [
+            log(group, epoch_ms(event), rows=7, previous=at("08:00:00")) for group in ("f1", "f2")[: 1 + number % 2]
+        ]
+        table.commit(at(f"{clock}:00"), at(f"{clock}:05"), *files)
+    table.compaction(at("11:00:06"), at("11:01:00"), base("f1", merged=5), base("f2", merged=2))
+    return table
+
+
+TEXT = """\
+orders_ro  lake/orders
+  replayed      4h up to 2026-01-01 12:00:05 UTC: 7 commits with log files
+  sees back to  2026-01-01 08:00:05 UTC, the table's first write
+  a run takes   2m (assumed, as none is known)
+  changed       data_latency: 30m -> 20m; strategy.granularity: log_file -> file_slice
+
+                          RO lag p50    p99  worst  above target  late rows     runs   read  written
+  as it was                   50m33s  2h28m  2h31m          1h1m          -        1  270 B    200 B
+  policy, every 15m           50m20s  1h20m  1h22m            0s          0  4 of 16  470 B    400 B
+  changed, every 15m           42m5s  1h20m  1h22m            0s         21  6 of 16  800 B    700 B
+  stock, every hour              30m   1h7m  1h10m            0s          -   4 of 4  800 B    700 B
+  stock, every 5 commits       51m6s  2h29m  2h32m          1h2m          -   1 of 1  270 B    200 B
+"""
+
+
+def test_it_shows_what_was_what_would_be_and_what_stock_hudi_does(lake, etc):
+    code, out, err = etc("simulate", "--set", "data_latency=20m", "--set", "strategy.granularity=file_slice")
+    assert code == 0
+    assert "orders_ro: replaying 7 commits" in err
+    assert out == TEXT
+
+
+def figures(etc, *arguments):
+    """By kind, or name of stock's; the report fits its schema."""
+    code, out, _ = etc("simulate", "--output", "json", *arguments)
+    report = json.loads(out)
+    assert code == 0
+    assert not list(Draft202012Validator(json_schema("simulation")).iter_errors(report))
+    return {one["name"] if one["kind"] == "stock" else one["kind"]: one for one in report["tables"][0]["settings"]}
+
+
+def test_its_figures(lake, etc):
+    found = figures(etc, "--set", "data_latency=1h", "--set", "freshness.target=3h", "--every", "1h")
+    past, policy, changed, hourly, commits = (one["figures"] for one in found.values())
+    # Two base files of 100 bytes, and seven log files of ten; the compaction wrote as much as was there.
+    assert (past["compactions"], past["bytes_read"], past["bytes_written"]) == (1, 270, 200)
+    assert past["lag_max_ms"] == epoch_ms("11:01:00") - epoch_ms("08:30:00") + 1
+    assert past["above_target_ms"] == epoch_ms("11:01:00") - epoch_ms("10:00:00") + 1
+    assert (policy["runs"], policy["late_writes"], policy["refused"]) == (4, 0, 0)
+    assert changed["lag_p50_ms"] >= 3_600_000
+    assert found["changed"]["changes"] == ["data_latency: 30m -> 1h", "freshness.target: 1h30m -> 3h"]
+    assert (hourly["compactions"], hourly["late_rows_at_most"]) == (4, None)
+    assert (commits["runs"], found["stock, every 5 commits"]["commits"]) == (1, 5)
+
+
+def test_events_at_or_before_a_threshold_that_was_published_are_late(lake, etc):
+    settings = ("--set", "data_latency=1m", "--set", "freshness.target=10m", "--every", "5m")
+    late = figures(etc, *settings)["changed"]["figures"]
+    assert late["late_writes"] > 0
+    assert late["late_rows_at_most"] == 7 * late["late_writes"]
+
+
+def test_only_the_last_part_of_the_past(lake, etc):
+    code, out, _ = etc("simulate", "--last", "1h")
+    assert code == 0
+    assert "replayed      1h up to 2026-01-01 12:00:05 UTC: 2 commits with log files\n" in out
+    assert "sees back to  2026-01-01 11:00:05 UTC, what was before is not known, or left out\n" in out
+
+
+def test_settings_that_it_does_not_know(lake, etc):
+    code, out, err = etc("simulate", "--set", "freshness.targt=2h", "--set", "verify.level=data")
+    assert (code, out) == (64, "")
+    assert "error[ETC001]: `freshness.targt`, `verify.level`: no setting that a replay knows\n" in err
+    assert "hint: did you mean `freshness.target`?" in err
+    _, _, err = etc("simulate", "--set", "owner=me")
+    assert "hint: it knows data_latency, freshness.target, strategy.type, strategy.granularity," in err
+    assert etc("simulate", "--set", "data_latency")[0] == 64
+    assert "is not of the form KEY=VALUE" in etc("simulate", "--set", "=5")[2]
+
+
+def test_wrong_values_are_at_the_setting_and_rules_are_those_of_files(lake, etc):
+    code, out, err = etc("simulate", "--set", "data_latency=45x", "--set", "strategy.granularity=slice")
+    assert (code, out) == (1, "")
+    assert "--> --set data_latency=45x (policy `orders_ro`)" in err
+    assert "--> --set strategy.granularity=slice (policy `orders_ro`)" in err
+    code, _, err = etc("simulate", "--set", "freshness.target=20m")
+    assert code == 1
+    assert "`freshness.target` can never be met" in err
+    assert "--> --set freshness.target=20m (policy `orders_ro`)" in err
+
+
+def test_an_empty_value_removes_the_key(lake, etc):
+    assert figures(etc, "--set", "strategy.every=")["changed"]["every_ms"] == 3_600_000
+
+
+def test_python_has_no_unknown_settings_either(lake):
+    with Project() as project, pytest.raises(UsageError, match="a replay knows no setting `tags`"):
+        project.simulate(settings={"tags": ["a"]})
+
+
+def test_tables_that_cannot_be_replayed(lake, etc, tmp_path):
+    more = "  - {{name: {0}, table: lake/{0}, event_time_column: ts, data_latency: 30m}}\n"
+    text = POLICY.format(granularity="record").replace(", every: 15m", "").replace("every: 15m, ", "")
+    (tmp_path / "policies" / "a.yml").write_text(text + "".join(map(more.format, ("gone", "new"))))
+    TableFolder(tmp_path / "lake" / "new").commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    code, out, err = etc("simulate")
+    assert code == 1
+    assert "there is no table" in err, err
+    assert "replayed      no two commits, one of them with log files, are known" in out
+    assert "  policy, every 1h: rows are split with `granularity: record`, and metadata has none\n" in out
+
+
+def test_a_table_is_replayed_by_the_page(lake, tmp_path):
+    (block,) = command_blocks_of("test_a_table_is_replayed_by_the_page")
+    printed = Shell(tmp_path).succeeds(block)
+    assert printed.count("as it was") == 3
