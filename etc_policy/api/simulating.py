@@ -28,6 +28,7 @@ from etc_policy.wiring import Environment
 _HOUR_MS = 3_600_000
 #: Hudi's default of `hoodie.compact.inline.max.delta.commits`.
 _STOCK_COMMITS = 5
+_NOT_BY_ETC = {"figures": None, "reason": "not replayed, as the planner refuses the table"}
 _BY_RECORD = "rows are split with `granularity: record`, and metadata has none"
 
 
@@ -110,7 +111,8 @@ def _settings(
     ):
         every = None if schedule.commits else schedule.every_ms
         figures = figures_of(past, stock, replay(past, schedule))
-        yield SimulatedSetting(kind="stock", name=name, every_ms=every, commits=schedule.commits, figures=figures)
+        found = SimulatedSetting(kind="stock", name=name, every_ms=every, commits=schedule.commits, figures=figures)
+        yield found.model_copy(update=_NOT_BY_ETC) if figures.refused else found
 
 
 def _by_policy(past: Past, policy: Policy, every_ms: int | None, run_ms: int) -> SimulatedSetting:

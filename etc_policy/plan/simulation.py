@@ -247,15 +247,17 @@ def figures_of(past: Past, policy: Policy, runs: Iterable[SimulatedRun]) -> Figu
     """The figures of some runs; the policy says what counts as late, and which lag is too much."""
     reached: dict[Arrival, int] = {}
     done, refused, begun, read, written = list[SimulatedRun](), list[TablePlan](), 0, 0, 0
+    publishes = False
     for run in runs:
         begun, read, written = begun + 1, read + run.bytes_read, written + run.bytes_written
+        publishes = run.plan is not None and not policy.is_stock
         reached.update(dict.fromkeys(run.merged, run.ended_ms))
         if run.plan is not None and run.plan.action == "refused":
             refused.append(run.plan)
         elif run.plan is None or run.plan.action == "compact":
             done.append(run._replace(merged=()))
     lags = list(lags_of(past, reached, policy.data_latency_ms))
-    late = None if policy.is_stock or any(one.plan is None for one in done) else late_writes(past, done)
+    late = late_writes(past, done) if publishes else None
     target_ms = policy.freshness.target_ms
     return Figures(
         runs=begun,
@@ -291,8 +293,10 @@ def lags_of(past: Past, reached: Mapping[Arrival, int], data_latency_ms: int) ->
     """RO's lag from beginning to end, by when each log file reached RO, or its file group was replaced."""
     zone, never = past.zone, past.end_ms + 1
     gone = {change.group: change.completed_ms for change in past.changes if change.base_bytes is None}
-    found = {past.begin_ms, past.end_ms, *(one.completed_ms for one in past.arrivals), *reached.values()}
-    times = sorted(one for one in found if one <= past.end_ms)
+    completed = (one.completed_ms for one in past.arrivals)
+    times = sorted(
+        {past.begin_ms, past.end_ms, *completed, *(t for t in (*reached.values(), *gone.values()) if t < never)}
+    )
     lacking: list[tuple[int, int]] = []
     place = 0
     for from_ms, to_ms in pairwise(times):

@@ -139,12 +139,17 @@ def test_python_has_no_unknown_settings_either(lake):
 def test_tables_that_cannot_be_replayed(lake, etc, tmp_path):
     more = "  - {{name: {0}, table: lake/{0}, event_time_column: ts, data_latency: 30m}}\n"
     text = POLICY.format(granularity="record").replace(", every: 15m", "").replace("every: 15m, ", "")
-    (tmp_path / "policies" / "a.yml").write_text(text + "".join(map(more.format, ("gone", "new"))))
+    (tmp_path / "policies" / "a.yml").write_text(text + "".join(map(more.format, ("gone", "new", "old"))))
+    old = TableFolder(tmp_path / "lake" / "old", version=6)
+    for clock in ("08:00:00", "09:00:00"):
+        old.commit(at(clock), at(clock), log("f1", base_instant=at("08:00:00")))
     TableFolder(tmp_path / "lake" / "new").commit(at("08:00:00"), at("08:00:05"), base("f1"))
     code, out, err = etc("simulate")
     assert code == 1
     assert "there is no table" in err, err
     assert "replayed      no two commits, one of them with log files, are known" in out
+    assert "  stock, every hour: not replayed, as the planner refuses the table\n" in out
+    assert "refused       policy, every 1h: 1 run; the first because no release of Hudi is known to merge rows" in out
     assert "  policy, every 1h: rows are split with `granularity: record`, and metadata has none\n" in out
 
 
