@@ -29,11 +29,8 @@ def require_known(settings: Mapping[str, object]) -> None:
     unknown = [key for key in settings if key not in KEYS]
     if unknown:
         named = ", ".join(f"`{key[:60]}`" for key in unknown)
-        message = (
-            f"{named}: no setting that a replay knows" if len(unknown) > 1 else f"a replay knows no setting {named}"
-        )
-        hint = did_you_mean(unknown[0], KEYS) or f"it knows {', '.join(KEYS)}"
-        raise UsageError(Code.USAGE, message, hint=hint)
+        hint = did_you_mean(unknown[0], KEYS) or f"these can: {', '.join(KEYS)}"
+        raise UsageError(Code.USAGE, f"no setting that can be simulated: {named}", hint=hint)
 
 
 def with_settings(files: ProjectFiles, settings: Mapping[str, Any], names: Container[str]) -> ProjectFiles:

@@ -108,10 +108,10 @@ def test_only_the_last_part_of_the_past(lake, etc):
 def test_settings_that_it_does_not_know(lake, etc):
     code, out, err = etc("simulate", "--set", "freshness.targt=2h", "--set", "verify.level=data")
     assert (code, out) == (64, "")
-    assert "error[ETC001]: `freshness.targt`, `verify.level`: no setting that a replay knows\n" in err
+    assert "error[ETC001]: no setting that can be simulated: `freshness.targt`, `verify.level`\n" in err
     assert "hint: did you mean `freshness.target`?" in err
     _, _, err = etc("simulate", "--set", "owner=me")
-    assert "hint: it knows data_latency, freshness.target, strategy.type, strategy.granularity," in err
+    assert "hint: these can: data_latency, freshness.target, strategy.type, strategy.granularity," in err
     assert etc("simulate", "--set", "data_latency")[0] == 64
     assert "is not of the form KEY=VALUE" in etc("simulate", "--set", "=5")[2]
 
@@ -132,7 +132,7 @@ def test_an_empty_value_removes_the_key(lake, etc):
 
 
 def test_python_has_no_unknown_settings_either(lake):
-    with Project() as project, pytest.raises(UsageError, match="a replay knows no setting `tags`"):
+    with Project() as project, pytest.raises(UsageError, match="no setting that can be simulated: `tags`"):
         project.simulate(settings={"tags": ["a"]})
 
 
