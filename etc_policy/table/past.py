@@ -129,6 +129,8 @@ class _Reader:
         if commit.is_compaction:
             self._compaction(commit, *times)
             return
+        if commit.operation == "LOG_COMPACT":  # it brings nothing that is not there
+            return
         for write in commit.groups:
             group = write.partition, write.file_id
             self._born.setdefault(group, write.previous is None)

@@ -66,6 +66,11 @@ def test_event_times_that_were_read_of_log_files_count():
     assert [one.log_file.min_event_time_ms for one in found.arrivals] == [epoch_ms("07:00:00"), None]
 
 
+def test_a_log_compaction_brings_nothing():
+    found = past(write("08:00", size=10), write("09:00", size=10, operation="LOG_COMPACT"), write("10:00", size=10))
+    assert [one.completed_ms for one in found.arrivals] == [epoch_ms("08:00:59"), epoch_ms("10:00:59")]
+
+
 def test_one_commit_is_no_past():
     assert past_of(REST, TableHistory("/t", 9, "UTC", (write("08:00", size=1),))) is None
     assert past_of(REST, TableHistory("/t", 9, "UTC", ())) is None
