@@ -10,7 +10,6 @@ from etc_policy.cli.printing import say, text_width
 from etc_policy.cli.terminal import print_text
 from etc_policy.errors import UsageError
 from etc_policy.errors.codes import Code, explain
-from etc_policy.plan.rules import explain_refusal, refusal_words
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.table.formats import fold
 
@@ -31,7 +30,11 @@ def command(code: str | None) -> None:
         for known in Code:
             print_text(f"{known}  {known.summary}")
         return
-    text = explain(code) or explain_refusal(code)
+    text = explain(code)
+    if text is None:
+        from etc_policy.plan.rules import explain_refusal, refusal_words
+
+        text = explain_refusal(code)
     if text is None:
         hint = (
             did_you_mean(code.upper(), list(Code))
