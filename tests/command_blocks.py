@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 #: Test -> page -> its `sh` blocks that the test runs, in order; `command_blocks_of` gives them to it.
 RUN_BY: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "test_a_wheel_and_git_give_the_command": {"docs/how-to/install.md": (0, 1, 2)},
-    "test_a_reviewed_plan_and_a_job_that_waits": {"docs/how-to/ci.md": (0, 1)},
+    "test_a_reviewed_plan_and_a_job_that_waits": {"docs/how-to/ci.md": (1, 2)},
     "test_a_table_is_looked_at_before_it_is_adopted": {"docs/how-to/existing-table.md": (0, 1, 2)},
     "test_a_daily_job_starts_when_its_partition_is_complete": {"docs/how-to/partitions.md": (0,)},
     "test_a_refused_table_is_explained": {"docs/how-to/refused.md": (0, 1, 2)},
@@ -31,7 +31,8 @@ RUN_BY: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "test_the_tutorial_up_to_its_first_run": {"docs/tutorial.md": (1, 2)},
     "test_the_whole_tutorial": {"docs/tutorial.md": (1, 2, 3, 4, 5, 6, 7)},
     "test_a_table_of_every_kind_is_adopted_by_the_page": {"docs/how-to/existing-table.md": (0, 1, 2, 3)},
-    "test_the_plan_that_was_reviewed_is_carried_out": {"docs/how-to/ci.md": (0,)},
+    "test_the_plan_that_was_reviewed_is_carried_out": {"docs/how-to/ci.md": (1,)},
+    "test_a_project_gets_the_files_that_run_etc": {"docs/how-to/ci.md": (0,)},
     "test_a_day_is_waited_for_compacted_and_reported": {"docs/how-to/airflow.md": (1,)},
 }
 #: Blocks that no test runs, and why.

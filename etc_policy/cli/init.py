@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from etc_policy import __version__
 from etc_policy.api.artifacts import create_text, write_text
 from etc_policy.cli.messages import message_options, show_note
 from etc_policy.cli.options import examples, output_option
@@ -16,39 +17,77 @@ from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.cli.value_types import PLACE
 from etc_policy.errors import UsageError
 from etc_policy.errors.codes import Code
-from etc_policy.policy.files import POLICY_SCHEMA, read_schemas, read_template
+from etc_policy.policy.files import POLICY_SCHEMA, PROJECT_FILES, read_schemas, read_template
 
 #: File of the project -> file of the template.
-_FILES = {"policies/orders.yml": "policies/orders.yml", "README.md": "README.md", ".gitignore": "gitignore"}
+_FILES = {
+    "policies/orders.yml": "project/policies/orders.yml",
+    "README.md": "project/README.md",
+    ".gitignore": "project/gitignore",
+}
+_REQUIREMENTS = {"requirements.txt": "integrations/requirements.txt"}
+#: What `--with` names -> file of the project -> file of the template.
+_INTEGRATIONS = {
+    "github": {".github/workflows/compaction.yml": "integrations/github.yml", **_REQUIREMENTS},
+    "gitlab": {".gitlab/compaction.yml": "integrations/gitlab.yml", **_REQUIREMENTS},
+    "pre-commit": {".pre-commit-config.yaml": "integrations/pre-commit.yml"},
+    "cron": {"deploy/crontab": "integrations/crontab"},
+    "systemd": {
+        f"deploy/systemd/{name}": f"integrations/{name}"
+        for name in ("etc-apply.service", "etc-apply.timer", "etc-run.service")
+    },
+    "docker": {"Dockerfile": "integrations/Dockerfile", ".dockerignore": "integrations/dockerignore", **_REQUIREMENTS},
+    "kubernetes": {
+        f"deploy/kubernetes/{name}.yml": f"integrations/kubernetes-{name}.yml" for name in ("cronjob", "run")
+    },
+}
 #: Those that a repository often has already: they stay as they are.
-_MAY_BE_THERE = ("README.md", ".gitignore")
+_MAY_BE_THERE = ("README.md", ".gitignore", ".dockerignore", *_REQUIREMENTS)
 
 
 @click.command(
     "init",
     short_help="Start a project with one commented policy",
-    epilog=examples("etc init warehouse", "etc init ."),
+    epilog=examples(
+        "etc init warehouse",
+        "etc init .",
+        "etc init . --with github --with pre-commit   # into the project that is there",
+        "etc init warehouse --with docker --with kubernetes",
+    ),
 )
 @click.argument("directory", metavar="DIR", type=PLACE)
+@click.option(
+    "--with",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    type=click.Choice(list(_INTEGRATIONS)),
+    help=f"Write the files that run etc there too: {', '.join(_INTEGRATIONS)}; may be repeated.",
+)
 @output_option
 @message_options
-def command(directory: Path, output: str) -> None:
+def command(directory: Path, names: tuple[str, ...], output: str) -> None:
     """Start a project with one commented policy.
 
     Makes DIR with policies/orders.yml, a README, a .gitignore, and the JSON Schema by which editors complete and check
-    policy files. An existing file is never overwritten: a README and a .gitignore stay as they are.
+    policy files. With `--with` a project that is in DIR already gets the named files alone; what each of them needs is in
+    the comment that it begins with. An existing file is never overwritten: a README, .gitignore, .dockerignore and
+    requirements.txt stay as they are.
     """
-    present = [name for name in _FILES if os.path.lexists(directory / name)]
+    is_new = not names or not any(os.path.lexists(directory / name) for name in ("policies", *PROJECT_FILES))
+    added = {file: template for name in names for file, template in _INTEGRATIONS[name].items()}
+    files = {**_FILES, **added} if is_new else added
+    present = [name for name in files if os.path.lexists(directory / name)]
     if refused := [name for name in present if name not in _MAY_BE_THERE]:
-        hint = "name another folder, or add policy files to this one by hand"
-        raise UsageError(Code.ALREADY_THERE, f"`{directory / refused[0]}` is already there", hint=hint)
-    new = [name for name in _FILES if name not in present]
+        raise _already_there(directory, refused)
+    new = [name for name in files if name not in present]
     for name in new:
-        create_text(directory, name, read_template(f"project/{_FILES[name]}"), "DIR")
+        create_text(directory, name, read_template(files[name]).replace("@VERSION@", __version__), "DIR")
     written = [directory / name for name in new]
-    schema = f".etc/{POLICY_SCHEMA}"  # the modeline in policy files names it; one of an older version is replaced
-    write_text(directory, schema, read_schemas()[POLICY_SCHEMA], "DIR")
-    written.append(directory / schema)
+    if is_new:
+        schema = f".etc/{POLICY_SCHEMA}"  # the modeline in policy files names it; one of an older version is replaced
+        write_text(directory, schema, read_schemas()[POLICY_SCHEMA], "DIR")
+        written.append(directory / schema)
     if output == "json":
         print_json(json.dumps({"schema_version": 1, "files": [str(path) for path in written]}, indent=2))
         return
@@ -56,4 +95,11 @@ def command(directory: Path, output: str) -> None:
         print_text(str(path))
     if present:
         show_note(f"left as they are: {', '.join(present)}; `target/`, where commands write, belongs in .gitignore")
-    show_note(f"\nnext: edit {written[0]}, then run\n  etc parse --project-dir {shlex.quote(str(directory))}")
+    edited = written[0] if is_new else "what the comments at the head of these files name"
+    show_note(f"\nnext: edit {edited}, then run\n  etc parse --project-dir {shlex.quote(str(directory))}")
+
+
+def _already_there(directory: Path, files: list[str]) -> UsageError:
+    hint = "name another folder, and copy from there what you need"
+    shown = ", ".join(f"`{directory / name}`" for name in files)
+    return UsageError(Code.ALREADY_THERE, f"already there: {shown}", hint=hint)

@@ -108,6 +108,15 @@ def test_a_wheel_and_git_give_the_command(tmp_path, blocks):
     assert made.is_file()
 
 
+def test_a_project_gets_the_files_that_run_etc(project, blocks):
+    (block,) = blocks
+    assert Shell(project).succeeds(block).splitlines() == [
+        ".github/workflows/compaction.yml",
+        "requirements.txt",
+        ".pre-commit-config.yaml",
+    ]
+
+
 def test_a_reviewed_plan_and_a_job_that_waits(project, blocks):
     """On a table of which nothing is due; a plan with something to do is carried out by tests/integration/test_how_to.py."""
     make_table(project / "lake" / "orders", due=False)

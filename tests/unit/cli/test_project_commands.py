@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 
+from etc_policy import __version__
 from etc_policy.policy.manifest import Manifest, VerifyLevel
 from etc_policy.policy.writers import FORMS
 from tests.unit.hudi.test_git import git
@@ -244,6 +245,49 @@ def test_init_as_json(etc, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _, out, err = etc("init", ".", "--output", "json")
     assert (json.loads(out)["files"][0], err) == (os.path.join("policies", "orders.yml"), "")
+
+
+INTEGRATIONS = ("github", "gitlab", "pre-commit", "cron", "systemd", "docker", "kubernetes")
+
+
+def files_below(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+class TestInitWith:
+    def test_a_new_project_gets_them_too(self, etc, tmp_path):
+        options = [word for name in INTEGRATIONS for word in ("--with", name)]
+        code, out, _ = etc("init", str(tmp_path), *options)
+        assert (code, sorted(out.splitlines())) == (0, [f"{tmp_path}/{name}" for name in files_below(tmp_path)])
+        assert set(INIT_FILES) < set(files_below(tmp_path))
+        assert (tmp_path / "requirements.txt").read_text() == f"etc-policy[local]=={__version__}\n"
+        assert etc("parse", "--project-dir", str(tmp_path))[0] == 0
+
+    @pytest.mark.parametrize("name", INTEGRATIONS)
+    def test_a_project_that_is_there_gets_them_alone(self, etc, project, name):
+        before = files_below(project)
+        code, out, _ = etc("init", ".", "--with", name)
+        assert (code, sorted([*before, *out.splitlines()])) == (0, files_below(project))
+        assert out
+
+    def test_an_existing_file_is_never_overwritten(self, etc, project):
+        """All that are there are named, and nothing is written; requirements.txt stays as it is."""
+        (project / "Dockerfile").write_text("mine")
+        (project / "requirements.txt").write_text("mine")
+        assert etc("init", ".", "--with", "cron")[0] == 0
+        before = files_below(project)
+        code, out, err = etc("init", ".", "--with", "docker", "--with", "cron", "--with", "github")
+        assert (code, out, files_below(project)) == (64, "", before)
+        assert "error[ETC004]: already there: `Dockerfile`, `deploy/crontab`" in err
+        _, out, err = etc("init", ".", "--with", "github")
+        assert out == ".github/workflows/compaction.yml\n"
+        assert "left as they are: requirements.txt" in err
+        assert [(project / name).read_text() for name in ("Dockerfile", "requirements.txt")] == ["mine"] * 2
+
+    def test_an_unknown_name(self, etc, project):
+        code, _, err = etc("init", ".", "--with", "jenkins")
+        assert code == 64
+        assert [name for name in INTEGRATIONS if f"`{name}`" not in err] == []
 
 
 class TestStaleWriterOptions:

