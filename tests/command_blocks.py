@@ -34,6 +34,7 @@ RUN_BY: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "test_the_plan_that_was_reviewed_is_carried_out": {"docs/how-to/ci.md": (1,)},
     "test_a_project_gets_the_files_that_run_etc": {"docs/how-to/ci.md": (0,)},
     "test_a_day_is_waited_for_compacted_and_reported": {"docs/how-to/airflow.md": (1,)},
+    "test_dbt_judges_a_source_and_waits_for_it": {"docs/how-to/dbt.md": (0, 1)},
 }
 #: Blocks that no test runs, and why.
 NOT_RUN: Mapping[tuple[str, int], str] = {

