@@ -46,11 +46,6 @@ def _failure(exit_code: int, text: str) -> AirflowException:
     return (AirflowFailException if exit_code in _FOR_GOOD else AirflowException)(text)
 
 
-def _text(error: EtcError) -> str:
-    """Each issue with its place and hint, then what a store said."""
-    return "\n".join(map(str, filter(None, (*error.issues, error.cause))))
-
-
 def _complete_until_ms(
     project_dir: str, target: str | None, report_of: Callable[[Project], FreshnessReport]
 ) -> int | None:
@@ -183,7 +178,7 @@ class EtcCompletenessSensor(BaseSensorOperator):
         try:
             is_reached = trigger.complete_until_ms() is not None
         except EtcError as error:
-            raise _failure(error.exit_code, _text(error)) from error
+            raise _failure(error.exit_code, error.in_full) from error
         if self.deferrable and not is_reached:
             timeout = timedelta(seconds=self.timeout)
             self.defer(trigger=trigger, timeout=timeout, method_name=self.execute_complete.__name__)
@@ -233,7 +228,7 @@ class EtcCompletenessTrigger(BaseTrigger):
             while (reached_ms := await asyncio.to_thread(self.complete_until_ms)) is None:
                 await asyncio.sleep(self.poll_seconds)
         except EtcError as error:
-            yield TriggerEvent({"error": _text(error), "exit_code": int(error.exit_code)})
+            yield TriggerEvent({"error": error.in_full, "exit_code": int(error.exit_code)})
         else:
             yield TriggerEvent({"complete_until": iso_time(reached_ms)})
 
@@ -290,7 +285,7 @@ class EtcFreshnessTrigger(BaseEventTrigger):
             freshness = partial(Project.freshness, select=self.policy, check=True)
             reached_ms = _complete_until_ms(self.project_dir, self.target, freshness)
         except EtcError as error:
-            self.log.error("%s", _text(error))  # an event would start what waits for the asset
+            self.log.error("%s", error.in_full)  # an event would start what waits for the asset
             return None
         step_ms = self.every_seconds * 1000
         return None if reached_ms is None else (reached_ms + 1) // step_ms * step_ms

@@ -34,6 +34,7 @@ RUN_BY: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "test_the_plan_that_was_reviewed_is_carried_out": {"docs/how-to/ci.md": (1,)},
     "test_a_project_gets_the_files_that_run_etc": {"docs/how-to/ci.md": (0,)},
     "test_a_day_is_waited_for_compacted_and_reported": {"docs/how-to/airflow.md": (1,)},
+    "test_a_day_is_checked_and_reported": {"docs/how-to/dagster.md": (1,)},
     "test_dbt_judges_a_source_and_waits_for_it": {"docs/how-to/dbt.md": (0, 1)},
 }
 #: Blocks that no test runs, and why.
@@ -51,6 +52,10 @@ NOT_RUN: Mapping[tuple[str, int], str] = {
     ("docs/how-to/partitions.md", 1): "ends with a job of the reader's own; the wait itself is run by the block before",
     (
         "docs/how-to/airflow.md",
+        0,
+    ): "needs an index of packages, as the block of object-stores.md; the test of the page installs the extra",
+    (
+        "docs/how-to/dagster.md",
         0,
     ): "needs an index of packages, as the block of object-stores.md; the test of the page installs the extra",
     ("docs/tutorial.md", 0): "as README's first block; test_the_demo runs its `etc demo`",

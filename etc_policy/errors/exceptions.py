@@ -127,6 +127,11 @@ class EtcError(Exception):
         """The error as a list of issues, the form in which errors are printed."""
         return (Issue(self.code, self.message, self.where, self.hint),)
 
+    @property
+    def in_full(self) -> str:
+        """Each issue with its place and hint, then what a store or an engine said."""
+        return "\n".join(map(str, filter(None, (*self.issues, self.cause))))
+
 
 def _writable(text: str) -> str:
     """The text without passwords, and with lone surrogates (of names of files) escaped, which no report can be written with."""

@@ -115,8 +115,8 @@ def test_commands_are_understood(page, line):
     assert isinstance(commands_of(line), click.Command)
 
 
-#: What Airflow is needed for is run by tests/integration/test_airflow.py.
-PYTHON_PAGES = [page for page in PAGES if page.name != "airflow.md"]
+#: What Airflow or Dagster is needed for is run by their tests in tests/integration.
+PYTHON_PAGES = [page for page in PAGES if page.name not in ("airflow.md", "dagster.md")]
 
 
 @pytest.mark.parametrize("page", PYTHON_PAGES, ids=page_name)
