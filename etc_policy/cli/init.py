@@ -51,7 +51,7 @@ _MAY_BE_THERE = ("README.md", ".gitignore", ".dockerignore", *_REQUIREMENTS)
     epilog=examples(
         "etc init warehouse",
         "etc init .",
-        "etc init . --with github --with pre-commit   # into the project that is there",
+        "etc init . --with github --with pre-commit   # beside your policies",
         "etc init warehouse --with docker --with kubernetes",
     ),
 )
