@@ -146,6 +146,7 @@ def run_with(folder, step, codes):
     return done.returncode, [int(code) for code in (folder / "seen").read_text().split()], "::warning::" in done.stdout
 
 
+@pytest.mark.extended
 def test_a_merge_request_on_gitlab(project):
     assert GITLAB["etc-check"]["parallel"]["matrix"] == [{"ETC_TARGET": list(TARGETS)}]
     for line in GITLAB["etc-check"]["script"]:
@@ -153,6 +154,7 @@ def test_a_merge_request_on_gitlab(project):
     assert reports_of(project, "etc-check") == {"parse.xml", "plan.xml"}
 
 
+@pytest.mark.extended
 def test_a_schedule_on_gitlab(project):
     jobs = ("etc-compact", "etc-freshness")
     said = [shell_for(project, "prod").succeeds(line) for job in jobs for line in GITLAB[job]["script"]]
@@ -213,6 +215,7 @@ def test_the_services_of_systemd(project, name):
     assert said.count("nothing due") == (1 if rounds else 2)
 
 
+@pytest.mark.extended
 def test_the_image_and_what_kubernetes_runs_in_it(project):
     (entry, command) = (
         json.loads(re.search(rf"^{word} (.*)$", read_template("integrations/Dockerfile"), re.MULTILINE)[1])
