@@ -36,6 +36,7 @@ OWN_PROCESSES = (
     "test_apply_process.py",
     "test_stock_strategies.py::test_applied_verified_killed_and_finished",
     "test_cluster.py",
+    "test_yarn.py",
     "test_apply_side_by_side.py",
 )
 #: Files that start the same servers or the same browser, each of which is started once for all of them.
