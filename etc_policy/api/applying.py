@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress, count
 from pathlib import Path
+from typing import Any
 
 from etc_policy.api.artifacts import require_writable
 from etc_policy.api.derived_plans import created_ms
@@ -18,13 +20,14 @@ from etc_policy.api.planning import plan_tables, refusal_errors, require_made_be
 from etc_policy.api.run_records import RUNS_FOLDER, record_apply
 from etc_policy.api.table_apply import TableApply, written_to
 from etc_policy.api.verifying import require_verifiable
-from etc_policy.errors import EtcError
+from etc_policy.errors import EtcError, Issue
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.model import Plan
 from etc_policy.policy.manifest import Policy
+from etc_policy.report.openlineage import Lineage, is_configured
 from etc_policy.report.results import RunResults
 from etc_policy.run.results import TableResult
-from etc_policy.wiring import Environment
+from etc_policy.wiring import Environment, clock_ms
 
 #: How often a plan that was made just now, and that a writer has overtaken, is made anew.
 REPLANS = 3
@@ -40,15 +43,19 @@ def apply_and_record(
     saved: Plan | None,
     confirm: Callable[[Plan], bool],
     every_ms: int | None = None,
+    warn: Callable[[Issue], None] = lambda _: None,
 ) -> RunResults:
     """Carry out the saved plan, or a new one that is confirmed, and record the run; one that ends early is recorded too.
+
+    `warn` is called where OpenLineage cannot be sent what happens.
 
     Raises:
         EngineError: the target folder cannot be written; nothing was touched.
 
     """
     require_writable(target_dir, RUNS_FOLDER)
-    applier = Applier(environment, now_ms, every_ms)
+    lineage = Lineage(warn) if is_configured(os.environ) else None
+    applier = Applier(environment, now_ms, every_ms, lineage)
     try:
         applier.run(policies, saved, confirm)
     except BaseException:
@@ -56,6 +63,8 @@ def apply_and_record(
             for error in record_apply(target_dir, applier.report(), applier.plan, applier.git_sha):
                 environment.progress(f"{error.message}: {error.cause}")
         raise
+    finally:
+        applier.end_lineage()
     report = applier.report()
     return report.with_errors(unwritten=record_apply(target_dir, report, applier.plan, applier.git_sha))
 
@@ -71,6 +80,7 @@ class Applier:
     environment: Environment
     now_ms: int
     every_ms: int | None = None
+    lineage: Lineage | None = None
     git_sha: str | None = None
     plan: Plan | None = None
     tables: tuple[TableApply, ...] = ()
@@ -171,8 +181,23 @@ class Applier:
                 self.environment.progress(f"{_in_words(result)}; {next(number)} of {len(due)} tables done")
 
         plan_anew = partial(self._plan_between_writes, confirm) if confirm else None
-        work = partial(TableApply.run, plan=plan, report=report, plan_anew=plan_anew, last=last)
+        work = partial(self._run, plan=plan, report=report, plan_anew=plan_anew, last=last)
         return [by_name[one.policy] for one in planned], work
+
+    def _run(self, table: TableApply, **given: Any) -> bool:  # noqa: ANN401 - those of `TableApply.run`
+        if self.lineage is not None:
+            self.lineage.start(table.policy, clock_ms())
+        return table.run(**given)
+
+    def end_lineage(self) -> None:
+        """Send how each table's part of the run ended."""
+        if self.lineage is None:
+            return
+        refused = {error.where.object_name: error for error in self._refused if error.where}
+        for table in self.tables:
+            known = refused.get(table.policy.name)
+            self.lineage.end(table.policy, table.result, [*table.errors, *([known] if known else [])], clock_ms())
+        self.lineage.close()
 
     def _which(self, tables: Sequence[TableApply], work: Callable[[TableApply], bool]) -> list[TableApply]:
         """The tables for which the work says yes, in their order; up to `jobs` of them are worked on at once."""

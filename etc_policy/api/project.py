@@ -215,7 +215,9 @@ class Project(Workspace):
         selected, disabled = self._select(reading, select, exclude), self._disabled(reading, select, exclude)
         saved, policies = choose_policies(plan, reading.manifest.policies, selected, disabled)
         every_ms, now_ms = self._every_ms(reading, policies, every), moment_ms(at)
-        results = apply_and_record(self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms)
+        results = apply_and_record(
+            self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms, self._warn
+        )
         results = results.with_errors(self._notified(reading, policies, results.tables, results.verdicts))
         if check:
             results.raise_errors(verdicts=True)
