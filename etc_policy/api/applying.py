@@ -26,6 +26,7 @@ from etc_policy.plan.model import Plan
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.openlineage import Lineage, is_configured
 from etc_policy.report.results import RunResults
+from etc_policy.report.tracing import note, span, traced
 from etc_policy.run.results import TableResult
 from etc_policy.wiring import Environment, clock_ms
 
@@ -47,7 +48,7 @@ def apply_and_record(
 ) -> RunResults:
     """Carry out the saved plan, or a new one that is confirmed, and record the run; one that ends early is recorded too.
 
-    `warn` is called where OpenLineage cannot be sent what happens.
+    `warn` is called where OpenLineage or OpenTelemetry cannot be sent what happens.
 
     Raises:
         EngineError: the target folder cannot be written; nothing was touched.
@@ -57,7 +58,8 @@ def apply_and_record(
     lineage = Lineage(warn) if is_configured(os.environ) else None
     applier = Applier(environment, now_ms, every_ms, lineage)
     try:
-        applier.run(policies, saved, confirm)
+        with traced("etc apply", warn):
+            applier.run(policies, saved, confirm)
     except BaseException:
         if applier.results:  # what was done to the tables before is done
             for error in record_apply(target_dir, applier.report(), applier.plan, applier.git_sha):
@@ -151,9 +153,10 @@ class Applier:
     def _plan(self, tables: Sequence[TableApply]) -> Plan:
         left_out = {table.policy.name: written_to(table.overtaken) for table in tables}
         policies = [table.declared for table in tables]
-        return plan_tables(
-            self.environment, policies, self.now_ms, read_stats=True, written_to=left_out, every_ms=self.every_ms
-        )
+        with span("plan"):
+            return plan_tables(
+                self.environment, policies, self.now_ms, read_stats=True, written_to=left_out, every_ms=self.every_ms
+            )
 
     def _plan_between_writes(self, confirm: Callable[[Plan], bool], table: TableApply) -> Plan | None:
         """The plan of one table, if it is confirmed; one question at a time."""
@@ -187,7 +190,12 @@ class Applier:
     def _run(self, table: TableApply, **given: Any) -> bool:  # noqa: ANN401 - those of `TableApply.run`
         if self.lineage is not None:
             self.lineage.start(table.policy, clock_ms())
-        return table.run(**given)
+        with span("apply", table.policy.name):
+            is_left = table.run(**given)
+            if (done := table.result) is not None:
+                note(status=done.status, threshold_ms=done.threshold_ms, instant=done.instant)
+            note(table.errors[-1].message if table.errors else None)
+            return is_left
 
     def end_lineage(self) -> None:
         """Send how each table's part of the run ended."""
