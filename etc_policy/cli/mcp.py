@@ -78,12 +78,16 @@ def server_of(flags: Flags) -> Any:  # noqa: ANN401 - of an SDK that is imported
 
 
 class Tools:
-    """The tools: a method each, whose docstring is what an assistant reads of it."""
+    """The tools: a method each, whose docstring is what an assistant reads of it.
+
+    They are coroutines so that the SDK calls them in the main thread, one after the other: expressions in a project's files have
+    their limit of time there alone.
+    """
 
     def __init__(self, flags: Flags) -> None:
         self._flags = flags
 
-    def freshness(
+    async def freshness(
         self, select: str | None = None, at: datetime | None = None, partitions: list[str] | None = None
     ) -> str:
         """How far RO of each table is complete, by which proof, and whether that is within its limits.
@@ -99,7 +103,7 @@ class Tools:
 
         return self._answer(answer)
 
-    def plan(self, select: str | None = None, at: datetime | None = None, explain: bool = False) -> str:
+    async def plan(self, select: str | None = None, at: datetime | None = None, explain: bool = False) -> str:
         """What `etc apply` would compact now, or why it cannot; nothing is saved. `explain` says why in words."""
 
         def answer(project: Project) -> str:
@@ -109,19 +113,19 @@ class Tools:
 
         return self._answer(answer)
 
-    def history(self, policy: str, limit: int = 5) -> str:
+    async def history(self, policy: str, limit: int = 5) -> str:
         """The newest compactions of one policy's table, by whom, what they wrote, and their checks."""
         from etc_policy.report.history_text import render_history
 
         return self._answer(lambda project: render_history(project.history(policy), max(1, limit)))
 
-    def debug(self, select: str | None = None) -> str:
+    async def debug(self, select: str | None = None) -> str:
         """What is right and wrong on this machine, in the project and in each table, and what to do."""
         from etc_policy.report.debug import render_debug
 
         return self._answer(lambda project: render_debug(project.debug(_terms(select))))
 
-    def ls(self, select: str | None = None) -> str:
+    async def ls(self, select: str | None = None) -> str:
         """The policies, their tables and their promises."""
 
         def answer(project: Project) -> str:
@@ -129,7 +133,7 @@ class Tools:
 
         return self._answer(answer)
 
-    def explain(self, code: str) -> str:
+    async def explain(self, code: str) -> str:
         """What the code of an error or a refusal (`ETC` and three digits) means, and what to do."""
         text = explain_code(code)
         if text is None:

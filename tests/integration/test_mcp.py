@@ -23,6 +23,8 @@ policies:
   - {name: damaged_ro, table: lake/damaged, event_time_column: {column: ts, unit: ms}, data_latency: 30m,
     writer: {index: simple, compaction: none}}
 """
+LOOP = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"
+ENDLESS = POLICIES.replace("lake/orders", f"'{LOOP}'")
 TOOLS = ["debug", "explain", "freshness", "history", "ls", "plan"]
 CONFORMANCE = "@modelcontextprotocol/conformance@0.1.13"
 #: Those of its scenarios that need no tools of their own.
@@ -135,9 +137,14 @@ def test_what_is_not_there_is_an_error_of_the_tool_that_says_so(asked, project):
     assert "there is no code `ETC999`" in code
     assert "apply" in write
     assert ("\\x1b[31mred\\u202e" in hostile, "\x1b" in hostile) == (True, False)
-    (project / "policies" / "orders.yml").write_text("version: [\n")
-    ((is_error, text),) = asked(("plan", {}))[1]
-    assert (is_error, "policies/orders.yml:" in text) == (True, True)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(("text", "said"), [("version: [\n", "policies/orders.yml:"), (ENDLESS, "more than 5 seconds")])
+def test_a_broken_project_is_an_error_within_its_limits(asked, project, text, said):
+    (project / "policies" / "orders.yml").write_text(text)
+    ((is_error, answer),) = asked(("plan", {}))[1]
+    assert (is_error, said in answer) == (True, True)
 
 
 @pytest.mark.extended

@@ -1,5 +1,6 @@
 """`etc mcp` without its SDK: what its tools answer, that nothing is written, and that the missing package is one line."""
 
+import asyncio
 import sys
 
 from etc_policy.cli import mcp
@@ -16,8 +17,8 @@ def test_a_missing_sdk_is_one_line_with_the_command(etc, monkeypatch):
 def test_a_plan_is_answered_and_not_saved(project):
     make_table(project / "lake" / "orders")
     tools = mcp.Tools(Flags(project, target_dir=project / "target"))
-    assert "compact       2 of 2 log files" in tools.plan("orders_ro", explain=True)
-    assert "orders_ro  " in tools.freshness("orders_ro")
+    assert "compact       2 of 2 log files" in asyncio.run(tools.plan("orders_ro", explain=True))
+    assert "orders_ro  " in asyncio.run(tools.freshness("orders_ro"))
     assert not (project / "target").exists()
 
 
@@ -25,6 +26,6 @@ def test_an_answer_is_clean_and_has_its_bounds(project, monkeypatch):
     monkeypatch.setattr(mcp, "MOST", 40)
     tools = mcp.Tools(Flags(project, target_dir=project / "target"))
     monkeypatch.setattr(mcp, "list_policies", lambda *_: ["\x1b]0;s3://name:secret@bucket", "x" * 100])
-    text = tools.ls()
+    text = asyncio.run(tools.ls())
     assert text.startswith("\\x1b]0;s3://***@bucket\nxxx")
     assert text.splitlines()[-1].startswith("... cut after 40 of ")
