@@ -201,10 +201,8 @@ class Applier:
         """Send how each table's part of the run ended."""
         if self.lineage is None:
             return
-        refused = {error.where.object_name: error for error in self._refused if error.where}
         for table in self.tables:
-            known = refused.get(table.policy.name)
-            self.lineage.end(table.policy, table.result, [*table.errors, *([known] if known else [])], clock_ms())
+            self.lineage.end(table.policy, table.result, table.errors, clock_ms())
         self.lineage.close()
 
     def _which(self, tables: Sequence[TableApply], work: Callable[[TableApply], bool]) -> list[TableApply]:

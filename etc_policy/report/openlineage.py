@@ -147,7 +147,10 @@ def _client() -> Any:
     from openlineage.client import OpenLineageClient
 
     logging.getLogger("openlineage").addHandler(logging.NullHandler())  # what it logs is not for the terminal
+    before = set(os.environ)
     client = OpenLineageClient()
+    for name in set(os.environ) - before:
+        del os.environ[name]  # the client's own form of OPENLINEAGE_URL, which would outlast the run
     if client.transport.kind == "console" and (client.config.transport or {}).get("type") != "console":
         raise ValueError("its configuration names no transport that can be used")
     return client

@@ -1,10 +1,12 @@
 """Events of `etc apply` as OpenLineage's own client sends them, by HTTP and to a file, checked by its schemas."""
 
 import json
+import os
 import re
 import sys
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -12,11 +14,13 @@ import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
+from etc_policy.table.state import Instant
 from tests.command_blocks import REPOSITORY, Shell, command_blocks_of
 from tests.extras import installed_extra
 from tests.integration.prometheus_server import free_port
 from tests.unit.cli.conftest import etc  # noqa: F401 - a fixture
 from tests.unit.cli.test_apply import NOON, outside  # noqa: F401 - a fixture
+from tests.unit.plan.plan_cases import instant
 from tests.unit.plan.states import C
 from tests.unit.test_command_blocks import make_table
 
@@ -46,10 +50,13 @@ def apply(etc, client, outside, monkeypatch):  # noqa: F811
     """Runs `etc apply` with these variables."""
 
     def run(*arguments, **variables):
+        before = dict(os.environ)
         with monkeypatch.context() as patched:
             for name, value in variables.items():
                 patched.setenv(name, value)
-            return etc("apply", "--at", NOON, "--yes", *arguments)
+            answer = etc("apply", "--at", NOON, "--yes", *arguments)
+        assert dict(os.environ) == before
+        return answer
 
     return run
 
@@ -138,12 +145,17 @@ def test_each_table_has_a_run_with_its_completeness_and_its_checks(apply):
 @pytest.mark.extended
 def test_a_table_that_is_not_compacted_is_a_run_that_fails(apply, outside):  # noqa: F811
     outside.lost.add("payments_ro")
+    table, pending = outside.tables["orders_ro"], Instant(instant("11:59:00"), "clustering", "requested")
+    table.state = replace(table.state, instants=(*table.state.instants, pending))
     with server() as found:
         code, _, _ = apply(OPENLINEAGE_URL=found.url)
     last = {event["job"]["name"]: event for event in found.events if event["eventType"] == "FAIL"}
     assert code != 0
     lost = last["etc_apply.payments_ro"]
     assert lost["run"]["facets"]["errorMessage"]["message"] == "no such table"
+    refused = last["etc_apply.orders_ro"]
+    assert "clustering" in refused["run"]["facets"]["errorMessage"]["message"]
+    assert refused["outputs"] == []
     assert [list(faults(event)) for event in found.events] == [[]] * len(found.events)
     assert len(found.events) == 4
 
