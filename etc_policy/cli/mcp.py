@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from etc_policy.api.project import Project
+from etc_policy.cli.explain import meaning_of
 from etc_policy.cli.ls import list_policies
 from etc_policy.cli.options import (
     PROJECT_OPTIONS,
@@ -21,7 +22,6 @@ from etc_policy.cli.options import (
 )
 from etc_policy.errors import EtcError, UsageError
 from etc_policy.errors.codes import Code
-from etc_policy.errors.codes import explain as explain_code
 from etc_policy.errors.plain_text import clean, without_passwords
 from etc_policy.plan.explainer import explain_plan, list_plan
 from etc_policy.table.formats import MANY_TABLES
@@ -134,11 +134,8 @@ class Tools:
         return self._answer(answer)
 
     async def explain(self, code: str) -> str:
-        """What the code of an error or a refusal (`ETC` and three digits) means, and what to do."""
-        text = explain_code(code)
-        if text is None:
-            raise _tool_error(f"there is no code `{code[:60]}`; they look like {Code.USAGE}")
-        return text
+        """What the code of an error (`ETC` and three digits), or the word in brackets behind a refusal, means; what to do."""
+        return self._answer(lambda _: meaning_of(code))
 
     def _answer(self, make: Callable[[Project], str]) -> str:
         """What a verb gives, with the warnings and notes about it.
