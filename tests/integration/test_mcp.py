@@ -11,7 +11,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.extras import installed_extra
+from tests.environments import installed_extra
 from tests.integration.prometheus_server import free_port, require, wait_for
 from tests.unit.test_command_blocks import make_table
 

@@ -16,7 +16,7 @@ from referencing import Registry, Resource
 
 from etc_policy.table.state import Instant
 from tests.command_blocks import REPOSITORY, Shell, command_blocks_of
-from tests.extras import installed_extra
+from tests.environments import installed_extra
 from tests.integration.prometheus_server import free_port
 from tests.unit.cli.conftest import etc  # noqa: F401 - a fixture
 from tests.unit.cli.test_apply import NOON, outside  # noqa: F401 - a fixture

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tests.command_blocks import Shell, command_blocks_of
-from tests.extras import installed_extra
+from tests.environments import installed_extra
 from tests.integration.prometheus_server import free_port
 from tests.unit.cli.conftest import etc  # noqa: F401 - a fixture
 from tests.unit.cli.test_apply import NOON, outside  # noqa: F401 - a fixture
