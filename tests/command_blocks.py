@@ -36,6 +36,8 @@ RUN_BY: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "test_a_day_is_waited_for_compacted_and_reported": {"docs/how-to/airflow.md": (1,)},
     "test_a_day_is_checked_and_reported": {"docs/how-to/dagster.md": (1,)},
     "test_dbt_judges_a_source_and_waits_for_it": {"docs/how-to/dbt.md": (0, 1)},
+    "test_spans_are_sent_as_the_page_says": {"docs/how-to/tracing.md": (1,)},
+    "test_events_are_written_as_the_page_says": {"docs/how-to/openlineage.md": (1,)},
 }
 #: Blocks that no test runs, and why.
 NOT_RUN: Mapping[tuple[str, int], str] = {
@@ -58,6 +60,18 @@ NOT_RUN: Mapping[tuple[str, int], str] = {
         "docs/how-to/dagster.md",
         0,
     ): "needs an index of packages, as the block of object-stores.md; the test of the page installs the extra",
+    (
+        "docs/how-to/openlineage.md",
+        0,
+    ): "needs an index of packages, as the block of object-stores.md; the test of the page installs what the extra has",
+    (
+        "docs/how-to/tracing.md",
+        0,
+    ): "needs an index of packages, as the block of object-stores.md; the test of the page installs what the extra has",
+    (
+        "docs/how-to/assistants.md",
+        0,
+    ): "needs an index of packages, as the block of object-stores.md; test_mcp.py installs what the extra has",
     ("docs/tutorial.md", 0): "as README's first block; test_the_demo runs its `etc demo`",
     (
         "docs/upstream/README.md",

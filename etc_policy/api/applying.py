@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress, count
 from pathlib import Path
+from typing import Any
 
 from etc_policy.api.artifacts import require_writable
 from etc_policy.api.derived_plans import created_ms
@@ -18,13 +20,15 @@ from etc_policy.api.planning import plan_tables, refusal_errors, require_made_be
 from etc_policy.api.run_records import RUNS_FOLDER, record_apply
 from etc_policy.api.table_apply import TableApply, written_to
 from etc_policy.api.verifying import require_verifiable
-from etc_policy.errors import EtcError
+from etc_policy.errors import EtcError, Issue
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.model import Plan
 from etc_policy.policy.manifest import Policy
+from etc_policy.report.openlineage import Lineage, is_configured
 from etc_policy.report.results import RunResults
+from etc_policy.report.tracing import note, span, traced
 from etc_policy.run.results import TableResult
-from etc_policy.wiring import Environment
+from etc_policy.wiring import Environment, clock_ms
 
 #: How often a plan that was made just now, and that a writer has overtaken, is made anew.
 REPLANS = 3
@@ -40,22 +44,29 @@ def apply_and_record(
     saved: Plan | None,
     confirm: Callable[[Plan], bool],
     every_ms: int | None = None,
+    warn: Callable[[Issue], None] = lambda _: None,
 ) -> RunResults:
     """Carry out the saved plan, or a new one that is confirmed, and record the run; one that ends early is recorded too.
+
+    `warn` is called where OpenLineage or OpenTelemetry cannot be sent what happens.
 
     Raises:
         EngineError: the target folder cannot be written; nothing was touched.
 
     """
     require_writable(target_dir, RUNS_FOLDER)
-    applier = Applier(environment, now_ms, every_ms)
+    lineage = Lineage(warn) if is_configured(os.environ) else None
+    applier = Applier(environment, now_ms, every_ms, lineage)
     try:
-        applier.run(policies, saved, confirm)
+        with traced("etc apply", warn):
+            applier.run(policies, saved, confirm)
     except BaseException:
         if applier.results:  # what was done to the tables before is done
             for error in record_apply(target_dir, applier.report(), applier.plan, applier.git_sha):
                 environment.progress(f"{error.message}: {error.cause}")
         raise
+    finally:
+        applier.end_lineage()
     report = applier.report()
     return report.with_errors(unwritten=record_apply(target_dir, report, applier.plan, applier.git_sha))
 
@@ -71,6 +82,7 @@ class Applier:
     environment: Environment
     now_ms: int
     every_ms: int | None = None
+    lineage: Lineage | None = None
     git_sha: str | None = None
     plan: Plan | None = None
     tables: tuple[TableApply, ...] = ()
@@ -141,9 +153,10 @@ class Applier:
     def _plan(self, tables: Sequence[TableApply]) -> Plan:
         left_out = {table.policy.name: written_to(table.overtaken) for table in tables}
         policies = [table.declared for table in tables]
-        return plan_tables(
-            self.environment, policies, self.now_ms, read_stats=True, written_to=left_out, every_ms=self.every_ms
-        )
+        with span("plan"):
+            return plan_tables(
+                self.environment, policies, self.now_ms, read_stats=True, written_to=left_out, every_ms=self.every_ms
+            )
 
     def _plan_between_writes(self, confirm: Callable[[Plan], bool], table: TableApply) -> Plan | None:
         """The plan of one table, if it is confirmed; one question at a time."""
@@ -171,8 +184,26 @@ class Applier:
                 self.environment.progress(f"{_in_words(result)}; {next(number)} of {len(due)} tables done")
 
         plan_anew = partial(self._plan_between_writes, confirm) if confirm else None
-        work = partial(TableApply.run, plan=plan, report=report, plan_anew=plan_anew, last=last)
+        work = partial(self._run, plan=plan, report=report, plan_anew=plan_anew, last=last)
         return [by_name[one.policy] for one in planned], work
+
+    def _run(self, table: TableApply, **given: Any) -> bool:  # noqa: ANN401 - those of `TableApply.run`
+        if self.lineage is not None:
+            self.lineage.start(table.policy, clock_ms())
+        with span("apply", table.policy.name):
+            is_left = table.run(**given)
+            if (done := table.result) is not None:
+                note(status=done.status, threshold_ms=done.threshold_ms, instant=done.instant)
+            note(table.errors[-1].message if table.errors else None)
+            return is_left
+
+    def end_lineage(self) -> None:
+        """Send how each table's part of the run ended."""
+        if self.lineage is None:
+            return
+        for table in self.tables:
+            self.lineage.end(table.policy, table.result, table.errors, clock_ms())
+        self.lineage.close()
 
     def _which(self, tables: Sequence[TableApply], work: Callable[[TableApply], bool]) -> list[TableApply]:
         """The tables for which the work says yes, in their order; up to `jobs` of them are worked on at once."""

@@ -179,7 +179,7 @@ class Project(Workspace):
         every_ms = self._every_ms(reading, policies, every)
         plan = plan_tables(self.environment, policies, now_ms, read_stats=read_stats, every_ms=every_ms)
         text = plan.as_json(indent=2) + "\n"
-        unwritten = keep_copy(self.target_dir, "plan.json", text, self._warn)
+        unwritten = keep_copy(self.target_dir, "plan.json", text, self._warn) if self._keeps_files else ()
         if out is not None:
             write_named(Path(out), text, "--out")
         raise_all(refusal_errors(plan, policies) if check else (), (), plan, unwritten)
@@ -215,7 +215,9 @@ class Project(Workspace):
         selected, disabled = self._select(reading, select, exclude), self._disabled(reading, select, exclude)
         saved, policies = choose_policies(plan, reading.manifest.policies, selected, disabled)
         every_ms, now_ms = self._every_ms(reading, policies, every), moment_ms(at)
-        results = apply_and_record(self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms)
+        results = apply_and_record(
+            self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms, self._warn
+        )
         results = results.with_errors(self._notified(reading, policies, results.tables, results.verdicts))
         if check:
             results.raise_errors(verdicts=True)
@@ -303,7 +305,7 @@ class Project(Workspace):
         )
         report = FreshnessReport(observed_at=iso_time(now_ms), git=self.environment.git_state(), tables=tables)
         text = report.as_json(indent=2) + "\n"
-        unwritten = keep_copy(self.target_dir, "freshness.json", text, self._warn)
+        unwritten = keep_copy(self.target_dir, "freshness.json", text, self._warn) if self._keeps_files else ()
         unsent = self._sent(reading, findings) if findings else ()
         report = report.with_errors((*(errors if check else ()), *unsent), unwritten)
         report.raise_errors()

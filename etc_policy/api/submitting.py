@@ -129,7 +129,15 @@ def run_job(path: Path, progress: Callable[[str], None]) -> RunResults:
         environment = _environment(job, Path(folder), progress)
         try:
             now_ms = job.at_ms if job.at_ms is not None else clock_ms()
-            return apply_and_record(environment, now_ms, Path(job.target_dir), _policies(job), job.plan, lambda _: True)
+            return apply_and_record(
+                environment,
+                now_ms,
+                Path(job.target_dir),
+                _policies(job),
+                job.plan,
+                lambda _: True,
+                warn=lambda issue: progress(issue.message),
+            )
         finally:
             environment.close()
 

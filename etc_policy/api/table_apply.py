@@ -31,6 +31,7 @@ from etc_policy.plan.model import Plan, TablePlan
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.sync import NOT_DONE, verdict_of
+from etc_policy.report.tracing import note, span
 from etc_policy.run.fence import WRITER_WAIT_SECONDS
 from etc_policy.run.results import TableResult, timed
 from etc_policy.table.double_keys import exposed_in
@@ -89,7 +90,7 @@ class TableApply:
         """Finish what a killed run left on the table; false where that failed and the table should be left alone."""
         started = clock_ms()
         try:
-            with one_table(self.policy):
+            with one_table(self.policy), span("finish pending", self.policy.name):
                 finished = self.environment.runner().finish_pending(self.policy, self.policy.table)
                 if finished is not None:
                     self._add(finished)
@@ -213,7 +214,7 @@ class TableApply:
             return
         started_ms = clock_ms()
         try:
-            with one_table(self.policy):
+            with one_table(self.policy), span("sync", self.policy.name):
                 done = sync_table(self.environment, self.policy, self.now_ms, verdict_of(result))
         except EtcError as error:
             self.errors.append(error)
@@ -285,7 +286,7 @@ class TableApply:
         if done.status != "refused":
             end_refusals(self.policy, store, run_ms)
             try:
-                with one_table(self.policy):
+                with one_table(self.policy), span("verify", self.policy.name):
                     done = self._verified(done, table)
             except EtcError as error:
                 self.errors.append(error)
@@ -317,6 +318,8 @@ class TableApply:
                 self.environment, policy, evidence, level, lambda: self._evidence(done, table)[1]
             )
         self.errors += wrong_times_errors(policy, verification)
+        has_failed = verification.exit_code != ExitCode.DONE
+        note(verification.failures if has_failed else None, level=verification.level, status=verification.status)
         measured_ms = watermark_of(state, policy.data_latency_ms).value_ms
         return done.model_copy(update={"verification": verification, "watermark_measured_ms": measured_ms})
 

@@ -70,6 +70,7 @@ class Workspace:
         spark_confs: settings of Spark that win over the target's.
         spark_log: the file for what Spark and its Java print; without it they print where Python does.
         metadata_only: read no log files; event times that are not in the commits stay unknown.
+        keeps_files: false writes nothing to the target folder that a verb has only read: no copies of its reports, no cache.
         read_once: read the project's files once for all verbs, not anew for each.
         ends_java_on_interrupt: an interrupt ends Spark's Java process at once.
         jobs: so many tables are read at once, and compacted at once; without it as many as the target says, which compacts one
@@ -91,6 +92,7 @@ class Workspace:
         spark_confs: SparkConfs | None = None,
         spark_log: Path | None = None,
         metadata_only: bool = False,
+        keeps_files: bool = True,
         read_once: bool = False,
         ends_java_on_interrupt: bool = False,
         jobs: Jobs | None = None,
@@ -105,6 +107,7 @@ class Workspace:
         self._state = state or os.environ.get("ETC_STATE") or None
         self._spark_confs, self._spark_log = _free_confs(spark_confs or {}), spark_log
         self._metadata_only, self._read_once = metadata_only, read_once
+        self._keeps_files = keeps_files
         self._ends_java_on_interrupt = ends_java_on_interrupt
         self._jobs = jobs
         self._progress, self._warn, self._note = progress or _ignore, warn or _ignore, note or _ignore
@@ -133,7 +136,7 @@ class Workspace:
             self._spark_log,
             target=target,
             folders=folders,
-            cache_dir=self.target_dir / "cache",
+            cache_dir=self.target_dir / "cache" if self._keeps_files else None,
             catalog_dir=self.target_dir / "catalog",
             metadata_only=self._metadata_only,
             ends_java_on_interrupt=self._ends_java_on_interrupt,

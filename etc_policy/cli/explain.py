@@ -30,6 +30,17 @@ def command(code: str | None) -> None:
         for known in Code:
             print_text(f"{known}  {known.summary}")
         return
+    summary, _, paragraph = meaning_of(code).partition("\n\n")
+    say(f"{summary}\n\n{fold(paragraph, text_width())}")
+
+
+def meaning_of(code: str) -> str:
+    """What a code or the word of a refusal means, a summary first.
+
+    Raises:
+        UsageError: it is neither.
+
+    """
     text = explain(code)
     if text is None:
         from etc_policy.plan.rules import explain_refusal, refusal_words
@@ -42,5 +53,4 @@ def command(code: str | None) -> None:
             or "codes look like ETC102; `etc explain` lists them"
         )
         raise UsageError(Code.USAGE, f"there is no code `{code[:60]}`", hint=hint)
-    summary, _, paragraph = text.partition("\n\n")
-    say(f"{summary}\n\n{fold(paragraph, text_width())}")
+    return text

@@ -51,7 +51,7 @@ def command(flags: Flags) -> None:
         for policy in policies:
             print_text(policy.name)
     else:
-        for line in _table(manifest, policies):
+        for line in list_policies(manifest, policies):
             say(line)
 
 
@@ -69,7 +69,8 @@ def _fields(policy: Policy) -> dict[str, object]:
     }
 
 
-def _table(manifest: Manifest, policies: tuple[Policy, ...]) -> Iterator[str]:
+def list_policies(manifest: Manifest, policies: tuple[Policy, ...]) -> Iterator[str]:
+    """A line for each policy below one with the names of the columns; none without policies."""
     if not policies:
         return
     rows = [("policy", "table", "latency", "target", "granularity", "tags")]

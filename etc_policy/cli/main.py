@@ -56,6 +56,7 @@ COMMANDS = {
     "history": ("etc_policy.cli.history:command", "Show the compactions of a table and their checks"),
     "debug": ("etc_policy.cli.debug:command", "Check the machine, the project and the tables"),
     "cache": ("etc_policy.cli.cache:command", "What etc keeps in your home, and how to clear it"),
+    "mcp": ("etc_policy.cli.mcp:command", "Answer an assistant by MCP, read-only"),
     "completion": ("etc_policy.cli.completion:command", "Completion for bash, zsh and fish"),
     "schema": ("etc_policy.cli.schema:command", "JSON Schemas of policy files and of what etc writes"),
     "docs": ("etc_policy.cli.docs:command", "A site over all tables, from their own commits"),

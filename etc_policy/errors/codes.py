@@ -464,6 +464,11 @@ class Code(StrEnum):
     NOT_SUBMITTED = ("ETC356", _NOTHING_LOST, "spark-submit could not run the job",
         "spark-submit is missing, or it ended before the job could report; its own messages are above. Nothing was changed, "
         "or the next `etc apply` finishes it.")
+    NOT_OBSERVED = ("ETC357", _WARNING, "What a run did was not sent to OpenLineage or OpenTelemetry",
+        "Their own variables or files say where to send it; the package for it is missing, the configuration is not right, or "
+        "nobody answers. The run and its verification are as they would be without.")
+    NO_MCP = ("ETC358", _USAGE, "The Python SDK of MCP is not installed",
+        "Install the extra `mcp`.")
     NO_DEMO_DATA = ("ETC390", _NOTHING_LOST, "The demo's data is not installed",
         "Install the extra `local`.")
 

@@ -19,7 +19,7 @@ from etc_policy.report.results import (
     TableVerification,
     VerificationReport,
 )
-from etc_policy.report.sync import COMPLETE_UNTIL, THRESHOLD
+from etc_policy.report.sync import COMPLETE_UNTIL, THRESHOLD, complete_until
 from etc_policy.run.results import SyncResult, TableResult
 from etc_policy.table.formats import (
     MANY_TABLES,
@@ -39,7 +39,6 @@ from etc_policy.verify.freshness import FreshnessStatus, effective_limits_ms
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
-from etc_policy.verify.prover import proof_level, verdict_on_rows
 
 #: No span is as long: what is larger is a moment in epoch milliseconds.
 MOMENT_MS = 100_000_000_000
@@ -135,15 +134,13 @@ def _merged(table: TableResult) -> str:
 
 def _complete_until(table: TableResult) -> str:
     """How far RO is complete, and what proves it; empty where nothing does."""
-    verification, measured = table.verification, table.watermark_measured_ms
-    if verification is None or table.threshold_ms is None or verification.threshold_ms is None:
+    found = complete_until(table)
+    if found is None:
         return ""
-    if verdict_on_rows(verification) not in ("pass", "warn"):
-        return ""
-    until = table.threshold_ms if measured is None else min(measured, table.threshold_ms)
-    as_planned = table.status == "compacted" and measured == table.watermark_predicted_ms
+    until, level = found
+    as_planned = table.status == "compacted" and table.watermark_measured_ms == table.watermark_predicted_ms
     at = format_time(iso_ms(table.completed_at) // 1000 * 1000)
-    proof = keep_together(f"(proof: {proof_level(verification)}, {at})")
+    proof = keep_together(f"(proof: {level}, {at})")
     return f"{format_time(until)}{'  as planned' if as_planned else ''} {proof}"
 
 

@@ -16,7 +16,7 @@ from etc_policy.table.formats import iso_time
 from etc_policy.table.history import promise_of
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.verify.ports import VerificationStatus
-from etc_policy.verify.prover import verdict_on_rows
+from etc_policy.verify.prover import proof_level, verdict_on_rows
 
 PREFIX = "etc.event_time."
 THRESHOLD = f"{PREFIX}threshold"
@@ -106,6 +106,16 @@ def verdict_of(result: TableResult) -> Verdict | None:
         instant = result.resumed_instant
     status = verdict_on_rows(found)
     return Verdict(status, found.level, found.threshold_ms, instant, result.completed_at, found.coverage is not None)
+
+
+def complete_until(result: TableResult) -> tuple[int, VerifyLevel] | None:
+    """Up to when (epoch ms) RO is complete after an `etc apply`, and at which level that is proved; None where nothing is."""
+    found, measured = result.verification, result.watermark_measured_ms
+    if found is None or result.threshold_ms is None or found.threshold_ms is None:
+        return None
+    if verdict_on_rows(found) not in ("pass", "warn"):
+        return None
+    return result.threshold_ms if measured is None else min(measured, result.threshold_ms), proof_level(found)
 
 
 def ro_properties(

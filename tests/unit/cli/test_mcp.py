@@ -1,0 +1,31 @@
+"""`etc mcp` without its SDK: what its tools answer, that nothing is written, and that the missing package is one line."""
+
+import asyncio
+import sys
+
+from etc_policy.cli import mcp
+from etc_policy.cli.options import Flags
+from tests.unit.test_command_blocks import make_table
+
+
+def test_a_missing_sdk_is_one_line_with_the_command(etc, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mcp.server", None)
+    code, out, err = etc("mcp")
+    assert (code, out, err.count("error[ETC358]"), err.count('pip install "etc-policy[mcp]"')) == (64, "", 1, 1)
+
+
+def test_a_plan_is_answered_and_not_saved(project):
+    make_table(project / "lake" / "orders")
+    tools = mcp.Tools(Flags(project, target_dir=project / "target"))
+    assert "compact       2 of 2 log files" in asyncio.run(tools.plan("orders_ro", explain=True))
+    assert "orders_ro  " in asyncio.run(tools.freshness("orders_ro"))
+    assert not (project / "target").exists()
+
+
+def test_an_answer_is_clean_and_has_its_bounds(project, monkeypatch):
+    monkeypatch.setattr(mcp, "MOST", 40)
+    tools = mcp.Tools(Flags(project, target_dir=project / "target"))
+    monkeypatch.setattr(mcp, "list_policies", lambda *_: ["\x1b]0;s3://name:secret@bucket", "x" * 100])
+    text = asyncio.run(tools.ls())
+    assert text.startswith("\\x1b]0;s3://***@bucket\nxxx")
+    assert text.splitlines()[-1].startswith("... cut after 40 of ")
