@@ -8,18 +8,29 @@ from etc_policy.errors import OvertakenError, StalePlanError
 from etc_policy.plan.model import PendingWork, TablePlan
 from etc_policy.plan.refusals import BLOCKING_ACTIONS, FINISHED_SERVICES
 from etc_policy.plan.rules import Passes, passing
+from etc_policy.policy.hudi_options import PROVIDER, is_file_lock, is_in_process
 from etc_policy.policy.manifest import Policy
+from etc_policy.storage.open_storage import is_remote
 from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Refusals
-from etc_policy.table.formats import count_of, format_time
+from etc_policy.table.formats import count_of, format_duration, format_time
 from etc_policy.table.state import CUT_VERSIONS
 
 #: As many refusals in a row are no accident any more.
 REFUSALS_BEFORE_ADVICE = 3
 
 _WRITER = "a writer is in flight whenever etc looks: run `etc apply` in the writer's job, between two batches"
-_DECLARE = (
-    "or declare the lock file of its writers as `writer.lock`: then a run waits for the end of a write, and keeps the next one "
-    "out until it has committed, for `writer.hold` at most"
+_BETWEEN = (
+    "a run waits for the end of a write, and keeps the next one out until it has committed, for `writer.hold` at most"
+)
+_DECLARE = f"or declare the lock file of its writers as `writer.lock`: then {_BETWEEN}"
+_NO_FILE = (
+    "or give its writers, and `writer.lock`, the lock file of FileSystemBasedLockProvider, as a run cannot hold a lock of "
+    f"{{provider}}: with one {_BETWEEN}"
+)
+_NO_HOLD = f"or set `writer.hold`, which is 0s, to how long its writers may wait: then {_BETWEEN}"
+_LONGER = (
+    "or set `writer.lock_wait` ({lock_wait}) longer than the longest batch of its writers, and `writer.hold` ({hold}) longer "
+    "than the compaction: that is how long a run waits for the end of a write, and keeps the next one out"
 )
 _SERVICE = (
     "its clustering or compaction is pending whenever etc looks: let `etc apply` run in the same job, right after that "
@@ -32,6 +43,20 @@ def is_blocked_by_pending_work(table: TablePlan) -> bool:
     return table.action == "refused" and passing(table.reason_code) == Passes.OTHERS_END
 
 
+def ends_refusals(policy: Policy, table_version: int, base_path: str) -> str | None:
+    """The declaration that ends refusals by writers that never pause, as a hint to be added to others; None where none does."""
+    writer = policy.writer
+    if table_version not in CUT_VERSIONS or is_remote(base_path):
+        return None
+    if not writer.lock or is_in_process(writer.lock):
+        return _DECLARE
+    if not is_file_lock(writer.lock):
+        return _NO_FILE.format(provider=str(writer.lock.get(PROVIDER, "Hudi's default provider")).rpartition(".")[2])
+    if not writer.hold_ms:
+        return _NO_HOLD
+    return _LONGER.format(lock_wait=format_duration(writer.lock_wait_ms), hold=format_duration(writer.hold_ms))
+
+
 def with_remedy(policy: Policy, table: TablePlan, before: Refusals | None) -> TablePlan:
     """The plan; one that is refused once more after several refusals (`before`) says so, and what to do.
 
@@ -39,13 +64,18 @@ def with_remedy(policy: Policy, table: TablePlan, before: Refusals | None) -> Ta
     """
     if not is_blocked_by_pending_work(table):
         return table
-    if table.reason_code == "writer_in_flight" and not policy.writer.lock and table.table_version in CUT_VERSIONS:
-        table = table.model_copy(update={"hints": (*table.hints, _DECLARE)})
+    by_writers = table.reason_code == "writer_in_flight"
+    ends = ends_refusals(policy, table.table_version, table.base_path) if by_writers else None
     if before is None or before.count + 1 < REFUSALS_BEFORE_ADVICE:
-        return table
+        first, *others = (*table.hints, "")
+        return table.model_copy(update={"hints": tuple(filter(None, (_joined(first, ends), *others)))})
     now = Refusals(before.count + 1, before.since, before.pending)
-    hint = remedy(now, table.pending)
+    hint = _joined(remedy(now, table.pending), ends)
     return table.model_copy(update={"hints": (hint, *table.hints)})
+
+
+def _joined(*hints: str | None) -> str:
+    return "; ".join(filter(None, hints))
 
 
 def remedy(refusals: Refusals, pending: PendingWork | None = None) -> str:
@@ -93,11 +123,10 @@ def end_refusals(policy: Policy, store: ApplyStateStore, run_ms: int | None = No
     store.update(policy.table, ended)
 
 
-def count_stale(policy: Policy, store: ApplyStateStore, error: StalePlanError, now_ms: int) -> int:
+def count_stale(policy: Policy, store: ApplyStateStore, error: StalePlanError, now_ms: int, table_version: int) -> int:
     """Counts a plan that grew stale between its making and its commit: again and again, it is starved by writers."""
     refusals = count_refusal(policy, store, now_ms)
-    if isinstance(error, OvertakenError) and not policy.writer.lock:
-        error.hint = "; ".join(filter(None, (error.hint, _DECLARE)))
-    if refusals.count >= REFUSALS_BEFORE_ADVICE:
-        error.hint = "; ".join(filter(None, (error.hint, remedy(refusals))))
+    ends = ends_refusals(policy, table_version, policy.table) if isinstance(error, OvertakenError) else None
+    again = remedy(refusals) if refusals.count >= REFUSALS_BEFORE_ADVICE else None
+    error.hint = _joined(error.hint, again, ends) or None
     return refusals.count

@@ -27,7 +27,7 @@ from etc_policy.api.verifying import (
 from etc_policy.errors import EtcError, ExitCode, OvertakenError, StalePlanError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
-from etc_policy.plan.model import Plan, TablePlan
+from etc_policy.plan.model import UNREAD_VERSION, Plan, TablePlan
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.sync import NOT_DONE, verdict_of
@@ -259,7 +259,10 @@ class TableApply:
         set_place(error, self.policy)
         self.errors.append(error)
         store = self.environment.apply_states
-        refusals = count_stale(self.policy, store, error, clock_ms()) if isinstance(error, StalePlanError) else 0
+        refusals = 0
+        if isinstance(error, StalePlanError):
+            version = table.table_version if table else UNREAD_VERSION
+            refusals = count_stale(self.policy, store, error, clock_ms(), version)
         if self.beside is not None or (self.result is not None and self.result.status == "compacted"):
             return
         failed = TableResult(

@@ -995,7 +995,7 @@ class TestStarvation:
         )
         for _ in range(3):
             code, found = results_of(etc, "--select", "orders_ro")
-        first, second, _ = found["orders_ro"]["hints"]
+        first, second = found["orders_ro"]["hints"]
         assert (code, found["orders_ro"]["status"]) == (4, "refused")
         assert (
             f"the write that began at {began.requested} has been in flight all the time. If it has failed, end" in first
