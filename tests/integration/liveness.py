@@ -2,8 +2,9 @@
 
 Two stock writers of the soak write batch after batch, each begun as soon as the one before has ended, and nobody is killed; `etc
 apply` runs again and again. Printed are the share of runs that compact or have nothing due, how old the T is that the last
-compaction published, how the runs ended, the writers' duty and how long their batches took. At the end the writers rest, and the
-views are compared with their journals as in the soak: exit 1 and the table's folder on any difference.
+compaction published, how the runs ended, the writers' duty, how long their batches took, and how long etc held their lock: no
+writer waits for it longer at a time. At the end the writers rest, and the views are compared with their journals as in the soak:
+exit 1 and the table's folder on any difference.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from etc_policy.run.lock_holder import read_holder
 from tests.integration.kills import exit_when_told
 from tests.integration.soak import SPARK, TICK_SECONDS, Soak, outcome
 from tests.integration.soak_batches import Batches
@@ -37,8 +39,9 @@ class Liveness(Soak):
     deletes: tuple[str, ...] = ()
     ages: list[float] = field(default_factory=list)
     batch_seconds: list[float] = field(default_factory=list)
+    holds: list[float] = field(default_factory=list)
     busy: float = 0.0
-    rests: bool = False
+    held_since: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,6 +58,7 @@ class Liveness(Soak):
             self._tick_writers(paused=False)
             self._tick_applies(starting=time.monotonic() < ends)
             now = time.monotonic()
+            self._look_at_lock(now)
             if now > looked + LOOK_SECONDS:
                 self.busy += (now - looked) * sum(writer.under_way is not None for writer in self.writers)
                 newest = self.timeline.compactions[-1:]
@@ -64,6 +68,14 @@ class Liveness(Soak):
         self.minutes_played = (time.monotonic() - self.began) / 60
         self.runs = dict(self.outcomes)
         self.checkpoint(spark)
+
+    def _look_at_lock(self, now: float) -> None:
+        holder = read_holder(self.table.meta / "lock")
+        if holder is not None and holder.owner is not None:
+            self.held_since = self.held_since or now
+        elif self.held_since is not None:
+            self.holds.append(now - self.held_since)
+            self.held_since = None
 
     @property
     def _is_pause(self) -> bool:
@@ -94,11 +106,13 @@ class Liveness(Soak):
         runs = sum(self.runs.values())
         moved = sum(count for outcome, count in self.runs.items() if outcome.startswith("exit 0"))
         ages = f"p50 {median(self.ages):.0f} s, worst {max(self.ages):.0f} s" if self.ages else "never known"
-        duty = self.busy / max(1.0, self.minutes_played * 60 * len(self.writers))
+        seconds = max(1.0, self.minutes_played * 60)
+        duty = self.busy / (seconds * len(self.writers))
         return (
             f"{moved} of {runs} runs compacted or had nothing due; T is older than now by {ages} (data_latency "
             f"{self.setting.latency_seconds} s); writers wrote {duty:.0%} of the time, a batch took p50 "
-            f"{median(self.batch_seconds):.1f} s, worst {max(self.batch_seconds):.1f} s"
+            f"{median(self.batch_seconds):.1f} s, worst {max(self.batch_seconds):.1f} s; etc held their lock for "
+            f"{sum(self.holds) / seconds:.1%} of the time, {max(self.holds, default=0.0):.1f} s at a time at most"
         )
 
 
