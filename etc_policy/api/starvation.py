@@ -5,33 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from etc_policy.errors import OvertakenError, StalePlanError
+from etc_policy.plan.between_writes import ends_refusals
 from etc_policy.plan.model import PendingWork, TablePlan
 from etc_policy.plan.refusals import BLOCKING_ACTIONS, FINISHED_SERVICES
 from etc_policy.plan.rules import Passes, passing
-from etc_policy.policy.hudi_options import PROVIDER, is_file_lock, is_in_process
 from etc_policy.policy.manifest import Policy
-from etc_policy.storage.open_storage import is_remote
 from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Refusals
-from etc_policy.table.formats import count_of, format_duration, format_time
-from etc_policy.table.state import CUT_VERSIONS
+from etc_policy.table.formats import count_of, format_time
 
 #: As many refusals in a row are no accident any more.
 REFUSALS_BEFORE_ADVICE = 3
 
 _WRITER = "a writer is in flight whenever etc looks: run `etc apply` in the writer's job, between two batches"
-_BETWEEN = (
-    "a run waits for the end of a write, and keeps the next one out until it has committed, for `writer.hold` at most"
-)
-_DECLARE = f"or declare the lock file of its writers as `writer.lock`: then {_BETWEEN}"
-_NO_FILE = (
-    "or give its writers, and `writer.lock`, the lock file of FileSystemBasedLockProvider, as a run cannot hold a lock of "
-    f"{{provider}}: with one {_BETWEEN}"
-)
-_NO_HOLD = f"or set `writer.hold`, which is 0s, to how long its writers may wait: then {_BETWEEN}"
-_LONGER = (
-    "or set `writer.lock_wait` ({lock_wait}) longer than the longest batch of its writers, and `writer.hold` ({hold}) longer "
-    "than the compaction: that is how long a run waits for the end of a write, and keeps the next one out"
-)
 _SERVICE = (
     "its clustering or compaction is pending whenever etc looks: let `etc apply` run in the same job, right after that "
     "service, or let the service run less often than etc"
@@ -41,20 +26,6 @@ _SERVICE = (
 def is_blocked_by_pending_work(table: TablePlan) -> bool:
     """Whether a plan was refused because of something that was only pending."""
     return table.action == "refused" and passing(table.reason_code) == Passes.OTHERS_END
-
-
-def ends_refusals(policy: Policy, table_version: int, base_path: str) -> str | None:
-    """The declaration that ends refusals by writers that never pause, as a hint to be added to others; None where none does."""
-    writer = policy.writer
-    if table_version not in CUT_VERSIONS or is_remote(base_path):
-        return None
-    if not writer.lock or is_in_process(writer.lock):
-        return _DECLARE
-    if not is_file_lock(writer.lock):
-        return _NO_FILE.format(provider=str(writer.lock.get(PROVIDER, "Hudi's default provider")).rpartition(".")[2])
-    if not writer.hold_ms:
-        return _NO_HOLD
-    return _LONGER.format(lock_wait=format_duration(writer.lock_wait_ms), hold=format_duration(writer.hold_ms))
 
 
 def with_remedy(policy: Policy, table: TablePlan, before: Refusals | None) -> TablePlan:

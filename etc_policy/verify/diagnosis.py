@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
+from zoneinfo import ZoneInfo
 
 from etc_policy.errors.codes import Code
+from etc_policy.plan.between_writes import can_hold, ends_refusals
 from etc_policy.plan.bundles import right_releases
 from etc_policy.plan.plan_warnings import impossible_warning
 from etc_policy.plan.refusals import writers_elsewhere
@@ -18,11 +20,12 @@ from etc_policy.policy.hudi_options import EXPIRY, expiry_minutes, is_file_lock
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.policy.writers import TRACKED_SINCE
 from etc_policy.table.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
-from etc_policy.table.formats import count_of, format_bytes, format_time
+from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.table.history import THRESHOLD, Commit, TableHistory
 from etc_policy.table.state import WHOLE_SLICE_VERSIONS, LogFile, TableState, WriterOption
 from etc_policy.table.unknown_times import null_rows_in
 from etc_policy.table.watermark import completeness_of
+from etc_policy.table.writing import writing_of
 from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
 
 FindingStatus = Literal["ok", "warn", "error", "skipped"]
@@ -39,6 +42,8 @@ _LOOK_NO_KEY_UP = ("INSERT", "BULK_INSERT")
 _NAMED_FILES = 5
 #: `hoodie.compact.inline.max.delta.commits` where nobody sets it.
 _COMMITS_BEFORE_COMPACTION = 5
+#: So many writes show how writers write; and how long a run is taken to be where none has compacted the table yet.
+_ENOUGH_WRITES, _ASSUMED_RUN_MS = 3, 60_000
 
 
 class Finding(Frozen):
@@ -282,6 +287,30 @@ def _overlaps(history: TableHistory) -> Iterator[tuple[str, str]]:
     return ((a.requested, b.requested) for a, b in pairwise(writes) if b.requested < a.completed)
 
 
+def pauses(facts: TableFacts) -> Found:
+    """Whether the writers of the last day left runs that compact deletes the time that they need."""
+    state, policy = facts.state, facts.policy
+    in_flight = (one.requested for one in state.writes_in_flight if one.may_live)
+    seen = writing_of(facts.history.commits, in_flight, ZoneInfo(state.timezone), facts.clock_ms)
+    if seen.writes < _ENOUGH_WRITES:
+        return "skipped", f"{count_of(seen.writes, 'write')} in the last day: too few to judge", None
+    message = (
+        f"a write was in flight {seen.duty:.0%} of the last {format_duration(seen.seen_ms)}, the longest pause was "
+        f"{format_duration(seen.longest_pause_ms)}, the longest write took {format_duration(seen.longest_write_ms)}"
+    )
+    if not any(log_file.has_deletes for _, log_file in state.log_files):
+        return "ok", f"{message}; no log file holds deletes now, which such writers would hold back", None
+    run_ms = state.apply_state.run_ms
+    run = f"a run {'is assumed to take' if run_ms is None else 'takes'} {format_duration(run_ms or _ASSUMED_RUN_MS)}"
+    if seen.longest_pause_ms > (run_ms or _ASSUMED_RUN_MS):
+        return "ok", f"{message}, and {run}", None
+    place = policy, state.table_version, state.base_path
+    if can_hold(*place) and seen.longest_write_ms < policy.writer.lock_wait_ms:
+        return "ok", f"{message}: a run holds the writers' lock between two writes", None
+    hint = "; ".join(filter(None, ("run `etc apply` in the writer's job, between two batches", ends_refusals(*place))))
+    return "warn", f"{message}, and {run}: one that compacts deletes would be refused or overtaken", hint
+
+
 def duplicate_keys(facts: TableFacts) -> Found:
     """Whether a compaction has made, or can make, two rows of one key here, and whether writers may have kept some.
 
@@ -456,6 +485,7 @@ CHECKS: Mapping[str, TableCheck] = {
     "catalog": catalog_sync,
     "index": declared_index,
     "lock": declared_lock,
+    "pauses": pauses,
     "double keys": duplicate_keys,
     "unseen rows": unseen_rows,
     "lost indexes": dropped_indexes,

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.api.starvation import ends_refusals, with_remedy
+from etc_policy.api.starvation import with_remedy
+from etc_policy.plan.between_writes import ends_refusals
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.policy.hudi_options import FILE_PROVIDER, PROVIDER
 from etc_policy.policy.manifest import Writer

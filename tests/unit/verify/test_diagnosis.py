@@ -4,6 +4,7 @@ import pytest
 
 from etc_policy.policy.hudi_options import EXPIRY, FILE_PROVIDER, PROVIDER
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sync, Writer
+from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.history import Commit, GroupWrite, TableHistory
 from etc_policy.table.state import FileSlice, Instant, LogFile
 from etc_policy.table.zone_evidence import ZoneReading
@@ -41,7 +42,8 @@ def look(check, *arguments, **keywords):
 def test_everything_is_looked_at_once():
     found = diagnose_table(facts(commit("10:00:00", "10:00:01")))
     assert [finding.check for finding in found] == list(CHECKS)
-    assert {one.status for one in found if one.check not in ("version", "compactions", "catalog")} == {"ok"}
+    skipped = ("version", "compactions", "catalog", "pauses")
+    assert {one.status for one in found if one.check not in skipped} == {"ok"}
     assert all(len(finding.check) <= 13 for finding in found)
 
 
@@ -331,3 +333,40 @@ def test_how_rows_are_merged_is_said_in_the_words_of_the_matrix_of_bundles():
     message, hint = look("merges as", state=replace(STATE, merging="table version 9, a payload of ours"))[1:]
     assert message.endswith(": no release is known to be right")
     assert hint == "`etc explain ETC322` says what to do"
+
+
+FILE_LOCK = {PROVIDER: FILE_PROVIDER, EXPIRY: "5"}
+#: 50 s of each minute.
+BUSY = tuple(commit(f"11:5{minute}:00", f"11:5{minute}:50") for minute in range(10))
+
+
+@pytest.mark.parametrize(
+    ("commits", "run_ms", "writer", "status", "says"),
+    [
+        (BUSY[:2], None, {}, "skipped", "2 writes in the last day"),
+        (
+            BUSY,
+            9_000,
+            {},
+            "ok",
+            "in flight 83% of the last 10m, the longest pause was 10s, the longest write took 50s, and a run takes 9s",
+        ),
+        (BUSY, 10_000, {}, "warn", "and a run takes 10s: one that compacts deletes would be refused or overtaken"),
+        (BUSY, None, {}, "warn", "and a run is assumed to take 1m: one"),
+        (BUSY, None, {"lock": FILE_LOCK}, "ok", "a run holds the writers' lock between two writes"),
+        (BUSY, None, {"lock": FILE_LOCK, "lock_wait_ms": 50_000}, "warn", "would be refused or overtaken"),
+        (BUSY, None, {"lock": FILE_LOCK, "hold_ms": 0}, "warn", "would be refused or overtaken"),
+    ],
+)
+def test_writers_that_leave_no_pause_are_known_before_the_first_run(commits, run_ms, writer, status, says):
+    file_slice = STATE.slices[0]
+    deletes = replace(file_slice, log_files=tuple(one._replace(has_deletes=True) for one in file_slice.log_files))
+    state = replace(STATE, slices=(deletes,), apply_state=ApplyState(run_ms=run_ms))
+    found, message, hint = look("pauses", *commits, state=state, **writer)
+    assert (found, says in message) == (status, True), message
+    assert (hint is not None and "`etc apply` in the writer's job" in hint) == (status == "warn")
+
+
+def test_without_deletes_no_write_is_waited_for():
+    status, message, _ = look("pauses", *BUSY)
+    assert (status, "no log file holds deletes" in message) == ("ok", True)
