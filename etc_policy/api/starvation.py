@@ -94,6 +94,11 @@ def end_refusals(policy: Policy, store: ApplyStateStore, run_ms: int | None = No
     store.update(policy.table, ended)
 
 
+def count_run(policy: Policy, store: ApplyStateStore, now_ms: int, *, moved: bool) -> None:
+    """Counts a run of a policy's table that has ended; `moved` says that it brought RO further, or had nothing to do."""
+    store.update(policy.table, lambda kept: replace(kept, runs=kept.runs.with_run(moved=moved, now_ms=now_ms)))
+
+
 def count_stale(policy: Policy, store: ApplyStateStore, error: StalePlanError, now_ms: int, table_version: int) -> int:
     """Counts a plan that grew stale between its making and its commit: again and again, it is starved by writers."""
     refusals = count_refusal(policy, store, now_ms)

@@ -14,7 +14,7 @@ from etc_policy.api.partition_events import send_partition_events
 from etc_policy.api.partition_proofs import prove_partitions
 from etc_policy.api.planning import require_same_table
 from etc_policy.api.proofs import begin_proof, claim_for, level_to_prove, note_verdict
-from etc_policy.api.starvation import count_refusal, count_stale, end_refusals, is_blocked_by_pending_work
+from etc_policy.api.starvation import count_refusal, count_run, count_stale, end_refusals, is_blocked_by_pending_work
 from etc_policy.api.syncing import failed_sync, sync_table
 from etc_policy.api.verifying import (
     broken_verification,
@@ -44,6 +44,8 @@ from etc_policy.wiring import Environment, clock_ms, resolve_table
 #: How often file slices may be overtaken before they are left out.
 OVERTAKEN_AT_MOST = 2
 _POLL_SECONDS = 0.25
+#: How a run ends that brought RO further, or had nothing to do.
+_MOVED = ("compacted", "resumed", "already_applied", "nothing_due")
 _SUMMED = ("file_slices", "log_files", "bytes_read", "bytes_written", "bytes_written_estimate", "run_seconds")
 
 
@@ -72,6 +74,7 @@ class TableApply:
     _goes_back: bool = False
     _stale: bool = False
     _tried_between: bool = False
+    _is_held_up: bool = False
 
     def __post_init__(self) -> None:
         self.policy = self.declared
@@ -177,6 +180,7 @@ class TableApply:
 
     def _note(self, done: TableResult, table: TablePlan) -> None:
         """Record what came of the table's plan; a run that was finished just now, and verified, left nothing to do."""
+        self._is_held_up = is_held_up(table)
         if done.status == "nothing_due" and self.result is not None:
             end_refusals(self.policy, self.environment.apply_states)
             return
@@ -189,6 +193,9 @@ class TableApply:
 
     def conclude(self) -> None:
         """All that follows on the compaction; an error of one step leaves out no other."""
+        if self.result is not None:
+            moved = self.result.status in _MOVED and not self._is_held_up
+            count_run(self.policy, self.environment.apply_states, clock_ms(), moved=moved)
         self.judge_beside()
         self.prove_partitions()
         self.sync()

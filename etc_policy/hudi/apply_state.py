@@ -14,7 +14,7 @@ from etc_policy.hudi.layout import ETC_FOLDER
 from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.policy.quantities import MAX_MS
 from etc_policy.storage.shared_file import change_shared, read_shared
-from etc_policy.table.apply_state import ApplyState, Misrecorded, Proof, Proofs, Refusals, Unproven
+from etc_policy.table.apply_state import ApplyState, Misrecorded, Proof, Proofs, Refusals, Runs, Unproven
 
 _FILE = f"{ETC_FOLDER}/memory.json"
 
@@ -77,6 +77,7 @@ def _content_of(state: ApplyState) -> dict[str, Any]:
         "misrecorded": [one._asdict() for one in state.misrecorded],
         "proofs": {"subject": proofs.subject, "of": [one.model_dump() for one in proofs.of]} if proofs else None,
         "refusals": asdict(state.refusals) if state.refusals else None,
+        "runs": state.runs.model_dump(mode="json"),
         "compared": dict(state.compared),
     }
 
@@ -91,6 +92,7 @@ def _state_of(content: Mapping[str, Any]) -> ApplyState:
         misrecorded=tuple(filter(None, map(_misrecorded, misrecorded if isinstance(misrecorded, list) else ()))),
         proofs=_proofs(content.get("proofs")),
         refusals=_refusals(content.get("refusals")),
+        runs=_runs(content.get("runs")),
         compared=_compared(content.get("compared")),
     )
 
@@ -98,6 +100,12 @@ def _state_of(content: Mapping[str, Any]) -> ApplyState:
 def _compared(pairs: object) -> dict[str, str]:
     found = pairs.items() if isinstance(pairs, dict) else ()
     return {partition: key for partition, key in found if isinstance(key, str)}
+
+
+def _runs(pairs: object) -> Runs:
+    with suppress(ValidationError):
+        return Runs.model_validate(pairs)
+    return Runs()
 
 
 def _run_ms(value: object) -> int | None:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
+from operator import attrgetter
 from zoneinfo import ZoneInfo
 
 from etc_policy.plan.refusals import no_commit
 from etc_policy.plan.rules import why_unknown
+from etc_policy.plan.skipped_slices import NAMED_SLICES
 from etc_policy.policy.manifest import Policy
-from etc_policy.report.results import TableFreshness
+from etc_policy.report.results import HeldBack, TableFreshness
 from etc_policy.table.apply_state import Proof, proof_of, proven_until
 from etc_policy.table.formats import format_time
 from etc_policy.table.history import TableHistory, promise_of, promises_in, with_times_of
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.partitions import partitions_freshness
-from etc_policy.table.state import TableState
+from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.table.unknown_times import why_unknown_times
-from etc_policy.table.watermark import completeness_of
+from etc_policy.table.watermark import completeness_of, event_time_bound
 from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
 from etc_policy.verify.late_data import late_data
 from etc_policy.verify.latency import judge_latency
@@ -102,8 +104,39 @@ def _judge(
         held_back_by=mark.held_back_by,
         last_commit_age_seconds=_last_commit_age(state, now_ms),
         left_out_file_slices=(last.left_out or None) if last else None,
+        **_progress(state, now_ms),
     )
+    held = sorted(_held_back(policy, state, last, now_ms), key=attrgetter("earliest_event_ms", "partition", "file_id"))
+    found = found.model_copy(update={"held_back": tuple(held[:NAMED_SLICES]), "held_back_file_slices": len(held)})
     return found.model_copy(update={**_not_compacted(policy, state), **_of_history(policy, state, history, now_ms)})
+
+
+def _progress(state: TableState, now_ms: int) -> dict[str, int | None]:
+    """What is kept of earlier runs."""
+    kept = state.apply_state.runs
+    runs, without = kept.of_day(now_ms)
+    return {
+        "runs_without_progress": kept.in_a_row,
+        "no_progress_since_ms": kept.since_ms,
+        "runs_of_day": runs,
+        "runs_of_day_without_progress": without,
+    }
+
+
+def _held_back(policy: Policy, state: TableState, last: CompactionRecord | None, now_ms: int) -> Iterator[HeldBack]:
+    """The file slices that the last compaction has seen and left, of which something is due now."""
+    if last is None or not last.left_out:
+        return
+    zone, due_ms = ZoneInfo(state.timezone), now_ms - policy.data_latency_ms
+    for one in state.slices:
+        seen = (f for f in one.log_files if f.completed <= last.saw_until)
+        bounds = ((event_time_bound(f, policy.data_latency_ms, zone).ms, f.completed) for f in seen)
+        due = [found for found in bounds if found[0] <= due_ms]
+        if due:
+            since_ms = instant_to_ms(min(completed for _, completed in due), zone)
+            yield HeldBack(
+                partition=one.partition, file_id=one.file_id, earliest_event_ms=min(due)[0], waits_since_ms=since_ms
+            )
 
 
 def _writes(state: TableState) -> list[str]:

@@ -131,6 +131,18 @@ RUN_SYNC = Gauge(
 )
 RUN_LATE_ROWS = Gauge("etc_last_run_late_rows", "Rows at or below the threshold that came after the plan was made.")
 
+RUNS_IN_A_ROW = Gauge(
+    "etc_runs_without_progress",
+    "The last runs of etc apply in a row that brought RO no further, though something was due.",
+)
+RUNS_OF_DAY = Gauge("etc_runs_of_day", "Runs of etc apply that ended in the last 24 hours.")
+RUNS_STARVED = Gauge(
+    "etc_runs_of_day_without_progress", "Of the runs of the last 24 hours those that brought RO no further."
+)
+HELD_BACK = Gauge(
+    "etc_held_back_file_slices", "File slices that the last compaction left out and that hold RO back now."
+)
+
 #: In the order of their definitions.
 GAUGES = tuple(one for one in vars().values() if isinstance(one, Gauge))
 
@@ -163,6 +175,11 @@ def _freshness_samples(observation: TableObservation) -> Iterator[MetricSample]:
     yield from _known(LOG_BYTES, found.remaining_log_bytes)
     yield from _known(FILE_SLICES, found.remaining_file_slices)
     yield from _known(UNKNOWN_FILES, found.unknown_log_files)
+    if found.remaining_log_files is not None:
+        yield MetricSample(HELD_BACK, found.held_back_file_slices)
+        yield MetricSample(RUNS_IN_A_ROW, found.runs_without_progress)
+        yield MetricSample(RUNS_OF_DAY, found.runs_of_day)
+        yield MetricSample(RUNS_STARVED, found.runs_of_day_without_progress)
     if found.last_commit_age_seconds is not None:
         yield MetricSample(LAST_COMMIT, observation.observed_at_ms / _THOUSAND - found.last_commit_age_seconds)
 

@@ -35,11 +35,14 @@ from etc_policy.table.formats import (
     rows_of,
 )
 from etc_policy.table.partitions import PartitionFreshness, PartitionsFreshness
+from etc_policy.table.state import path_below
 from etc_policy.verify.freshness import FreshnessStatus, effective_limits_ms
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
 
+#: So many file slices that hold RO back are named.
+_NAMED = 3
 #: No span is as long: what is larger is a moment in epoch milliseconds.
 MOMENT_MS = 100_000_000_000
 
@@ -283,6 +286,7 @@ def _freshness(table: TableFreshness) -> Iterator[Line]:
     if table.left_out_file_slices:
         slices = count_of(table.left_out_file_slices, "file slice")
         yield "left out", f"{slices} by the last run, though they were due"
+    yield from _held_back(table)
     if table.held_back_by and table.watermark_ms is not None:
         yield "next event", next_event(table.watermark_ms + 1, table.held_back_by, table.watermark_assumed)
     yield from partition_lines(table.partitions)
@@ -292,6 +296,24 @@ def _freshness(table: TableFreshness) -> Iterator[Line]:
         yield "data latency", _latency(table.data_latency)
     if table.last_commit_age_seconds is not None and table.last_commit_age_seconds >= 0:
         yield "last commit", f"{format_duration(int(table.last_commit_age_seconds * 1000))} ago"
+
+
+def _held_back(table: TableFreshness) -> Iterator[Line]:
+    """What earlier runs have left, and that they got RO no further."""
+    for one in table.held_back[:_NAMED]:
+        place, since = path_below(one.partition, one.file_id), format_time(one.waits_since_ms)
+        yield "held back by", f"{place} from {format_time(one.earliest_event_ms)} on, committed {since}"
+    if table.runs_of_day_without_progress or table.runs_without_progress:
+        yield "progress", _progress(table)
+
+
+def _progress(table: TableFreshness) -> str:
+    """`none in 3 runs, since ...; 9 of 18 runs of the last day brought RO no further`."""
+    count, since_ms = table.runs_without_progress, table.no_progress_since_ms
+    since = "" if since_ms is None else f", since {format_time(since_ms // 1000 * 1000)}"
+    row = f"none in the last {'run' if count == 1 else f'{count:,} runs'}{since}; " if count else ""
+    of_day = f"{table.runs_of_day_without_progress:,} of {count_of(table.runs_of_day, 'run')}"
+    return f"{row}{of_day} of the last day brought RO no further"
 
 
 def _proved(table: TableFreshness) -> str:

@@ -165,6 +165,15 @@ class VerificationReport(Report):
         return tuple((one.policy, one.verification) for one in self.tables)
 
 
+class HeldBack(Frozen):
+    """A file slice that holds RO back at its earliest event (an assumed one where it is not known), and since when that waits."""
+
+    partition: str
+    file_id: str
+    earliest_event_ms: int
+    waits_since_ms: int
+
+
 class TableFreshness(Frozen):
     """How far one table's RO view is complete, from its metadata alone.
 
@@ -174,7 +183,10 @@ class TableFreshness(Frozen):
     `late_data` is what came in below the threshold of the last compaction by etc after its plan was made, `data_latency`
     the judgement over the policy's; both are None where the table's past was not read. `complete_until_proof` is what proves
     `complete_until_ms`, `proofs` are all verifications of the last compaction that passed and are kept. `partitions` is None
-    where nobody asked for them, or where it is not known how far the table is complete.
+    where nobody asked for them, or where it is not known how far the table is complete. `runs_without_progress` counts the last
+    runs of `etc apply` in a row that brought RO no further though something was due, the first at `no_progress_since_ms`;
+    `runs_of_day` and `runs_of_day_without_progress` count those of the last 24 hours. `held_back` names file slices that the last
+    compaction left out and that hold RO back now, `held_back_file_slices` counts them.
     """
 
     policy: str
@@ -198,6 +210,12 @@ class TableFreshness(Frozen):
     unknown_log_files: int | None = None
     unknown_because: str | None = None
     left_out_file_slices: int | None = None
+    held_back_file_slices: int = 0
+    held_back: tuple[HeldBack, ...] = ()
+    runs_without_progress: int = 0
+    no_progress_since_ms: int | None = None
+    runs_of_day: int = 0
+    runs_of_day_without_progress: int = 0
     late_data: LateData | None = None
     data_latency: LatencyVerdict | None = None
     partitions: PartitionsFreshness | None = None

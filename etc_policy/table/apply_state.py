@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple, Protocol
 from etc_policy.policy.manifest import Frozen, Level, VerifyLevel
 from etc_policy.table.formats import format_time
 
+_HOUR_MS, _HOURS = 3_600_000, 24
+
 
 class Proof(Frozen):
     """A verification that passed at `proved_at_ms`: RO was complete up to `until_ms` as far as the level can show."""
@@ -71,6 +73,34 @@ class Refusals:
     pending: str = ""
 
 
+class Runs(Frozen):
+    """Whether runs of `etc apply` brought RO further: how many in a row did not, since when, and by hours of the last day.
+
+    An hour is counted from 1970 on, with how many runs ended in it and how many of these brought RO no further.
+    """
+
+    in_a_row: int = 0
+    since_ms: int | None = None
+    hours: tuple[tuple[int, int, int], ...] = ()
+
+    def with_run(self, *, moved: bool, now_ms: int) -> Runs:
+        """With one more that ended now; `moved` says that it brought RO further, or had nothing to do."""
+        this = now_ms // _HOUR_MS
+        by_hour = {hour: (runs, without) for hour, runs, without in self.hours if this - _HOURS < hour <= this}
+        runs, without = by_hour.get(this, (0, 0))
+        by_hour[this] = runs + 1, without + (not moved)
+        hours = tuple((hour, *counts) for hour, counts in sorted(by_hour.items()))
+        if moved:
+            return Runs(hours=hours)
+        return Runs(in_a_row=self.in_a_row + 1, since_ms=self.since_ms if self.in_a_row else now_ms, hours=hours)
+
+    def of_day(self, now_ms: int) -> tuple[int, int]:
+        """How many ended in the last 24 hours, this one among them, and how many of these brought RO no further."""
+        this = now_ms // _HOUR_MS
+        found = [(runs, without) for hour, runs, without in self.hours if this - _HOURS < hour <= this]
+        return sum(runs for runs, _ in found), sum(without for _, without in found)
+
+
 @dataclass(frozen=True, slots=True)
 class Unproven:
     """A compaction that was done and did not pass its verification: which one, why in words, and how that ended."""
@@ -95,8 +125,8 @@ class ApplyState:
     `run_ms` is how long the last run that compacted the table took, from its begin to the commit. `verified` says which
     compaction was verified last, and how: any text that is equal for equal proofs. `unproven` is the compaction that did not
     pass its verification; where there is one, nothing is verified. `misrecorded` are the log files that were found to hold
-    earlier events than their commits recorded. `refusals` are those in a row so far. `compared` has by partition what its rows
-    were when both views were compared (`rows_key`).
+    earlier events than their commits recorded. `refusals` are those in a row so far, `runs` all
+    of the last day. `compared` has by partition what its rows were when both views were compared (`rows_key`).
     """
 
     run_ms: int | None = None
@@ -105,6 +135,7 @@ class ApplyState:
     misrecorded: tuple[Misrecorded, ...] = ()
     proofs: Proofs | None = None
     refusals: Refusals | None = None
+    runs: Runs = field(default_factory=Runs)
     compared: Mapping[str, str] = field(default_factory=dict)
 
     def proofs_of(self, subject: str) -> tuple[Proof, ...]:

@@ -1005,10 +1005,13 @@ class TestStarvation:
     def test_a_run_that_is_not_refused_ends_the_row(self, etc, clustered):
         for _ in range(3):
             results_of(etc, "--select", "orders_ro")
+        assert clustered.apply_states["/t"].runs.in_a_row == 3
         clustered.tables["orders_ro"].state = STATE
         code, found = results_of(etc, "--select", "orders_ro")
         assert (code, found["orders_ro"]["refusals_in_a_row"]) == (0, 0)
-        assert clustered.apply_states["/t"].refusals is None
+        kept = clustered.apply_states["/t"]
+        assert (kept.refusals, kept.runs.in_a_row) == (None, 0)
+        assert [sum(counts) for counts in list(zip(*kept.runs.hours, strict=True))[1:]] == [4, 3]
 
     def test_a_plan_tells_of_it_and_counts_nothing(self, etc, clustered):
         for _ in range(3):

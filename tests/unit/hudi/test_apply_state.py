@@ -16,7 +16,7 @@ from etc_policy.storage import shared_file
 from etc_policy.storage.local import LocalStorage
 from etc_policy.storage.open_storage import use_storage_settings
 from etc_policy.storage.safe_files import folder_of
-from etc_policy.table.apply_state import ApplyState, Misrecorded, Proof, Proofs, Refusals, Unproven
+from etc_policy.table.apply_state import ApplyState, Misrecorded, Proof, Proofs, Refusals, Runs, Unproven
 from tests.fakes import MemoryApplyStates
 from tests.nightly import nightly
 
@@ -26,6 +26,7 @@ WHOLE = ApplyState(
     misrecorded=(Misrecorded("p/.f.log.1", 9, 2, 1),),
     proofs=Proofs("c 1 digest", (Proof(level="logs", until_ms=1, proved_at_ms=2),)),
     refusals=Refusals(2, "then", "20260101120000000"),
+    runs=Runs(in_a_row=2, since_ms=7_200_000, hours=((2, 5, 3),)),
 )
 
 
@@ -48,6 +49,27 @@ def test_what_was_kept_is_read(base, store):
     assert (proven, proven.verified, proven.refusals) == (store.read(base), "c 1", None)
     assert proven.proofs_of("c 1 digest") == WHOLE.proofs.of
     assert proven.proofs_of("c 2 digest") == ()
+
+
+HOUR = 3_600_000
+
+
+def test_runs_of_the_last_day_are_counted_by_hours():
+    runs = Runs()
+    for hour in range(30):
+        for _ in range(2):
+            runs = runs.with_run(moved=hour % 3 > 0, now_ms=hour * HOUR + 5)
+    assert runs.of_day(29 * HOUR + 9) == (48, 16)
+    assert runs.of_day(40 * HOUR) == (26, 8)
+    assert runs.of_day(90 * HOUR) == (0, 0)
+    assert len(runs.hours) == 24
+
+
+def test_a_run_that_moves_ends_the_row_and_a_clock_that_jumped_back_forgets_what_is_to_come():
+    runs = Runs().with_run(moved=False, now_ms=HOUR).with_run(moved=False, now_ms=2 * HOUR)
+    assert (runs.in_a_row, runs.since_ms) == (2, HOUR)
+    moved = runs.with_run(moved=True, now_ms=0)
+    assert (moved.in_a_row, moved.since_ms, moved.hours) == (0, None, ((0, 1, 0),))
 
 
 def test_what_another_process_has_written_since_it_was_read_stays(base):

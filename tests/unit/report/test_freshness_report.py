@@ -6,7 +6,7 @@ from etc_policy.policy.manifest import EventTime, Freshness, Policy
 from etc_policy.report.freshness import table_freshness, unreadable
 from etc_policy.report.report import list_freshness, render_freshness
 from etc_policy.report.results import FreshnessReport
-from etc_policy.table.apply_state import Proof
+from etc_policy.table.apply_state import ApplyState, Proof, Runs
 from etc_policy.table.history import GroupWrite
 from etc_policy.table.state import CompactionRecord
 from tests.past import history_of
@@ -41,6 +41,37 @@ def test_the_numbers():
     assert found.unknown_log_files == 1
     assert found.last_commit_age_seconds == 595.0
     assert (found.threshold_ms, found.reason, found.watermark_assumed) == (None, None, False)
+
+
+def test_slices_that_the_last_compaction_left_out_are_named_with_since_when():
+    """L1 was there for its plan; L3 came after it, and a slice without what is due holds nothing back."""
+    last = CompactionRecord(
+        instant("11:46:00"), instant("11:46:05"), epoch_ms("11:24:00"), "orders_ro", "x", left_out=1
+    )
+    state = replace(state_of("/t", TABLE), last_compaction=last)
+    found = table_freshness(POLICY, state, NOW, NOW)
+    assert [(one.partition, one.file_id) for one in found.held_back] == [("p", "f1")]
+    (one,) = found.held_back
+    assert (one.earliest_event_ms, one.waits_since_ms) == (epoch_ms("11:25:00"), epoch_ms("11:40:05"))
+    text = render_freshness(FreshnessReport(observed_at="", tables=(found,)))
+    words = "held back by p/f1 from 2026-01-01 11:25:00 UTC on, committed 2026-01-01 11:40:05 UTC"
+    assert words in " ".join(text.split())
+    before = table_freshness(POLICY, state, epoch_ms("11:34:00"), NOW)
+    assert before.held_back_file_slices == 0
+    whole = replace(state, last_compaction=replace(last, left_out=0))
+    assert table_freshness(POLICY, whole, NOW, NOW).held_back == ()
+
+
+def test_runs_that_brought_ro_no_further_are_counted():
+    runs = Runs().with_run(moved=True, now_ms=NOW - 7_200_000)
+    for minute in (3, 2, 1):
+        runs = runs.with_run(moved=False, now_ms=NOW - minute * 60_000)
+    state = replace(state_of("/t", TABLE), apply_state=ApplyState(runs=runs))
+    text = render_freshness(FreshnessReport(observed_at="", tables=(table_freshness(POLICY, state, NOW, NOW),)))
+    words = "none in the last 3 runs, since 2026-01-01 11:57:00 UTC; 3 of 4 runs of the last day brought RO no further"
+    assert words in " ".join(text.split())
+    found = table_freshness(POLICY, state_of("/t", TABLE), NOW, NOW)
+    assert "progress" not in render_freshness(FreshnessReport(observed_at="", tables=(found,)))
 
 
 class TestATimeBeforeTheFirstCommit:
