@@ -18,7 +18,7 @@ from etc_policy.api.derived_plans import created_ms
 from etc_policy.api.one_table import side_by_side
 from etc_policy.api.planning import plan_tables, refusal_errors, require_made_before_now
 from etc_policy.api.run_records import RUNS_FOLDER, record_apply
-from etc_policy.api.table_apply import TableApply, written_to
+from etc_policy.api.table_apply import TableApply
 from etc_policy.api.verifying import require_verifiable
 from etc_policy.errors import EtcError, Issue
 from etc_policy.plan.commit_metadata import git_state_of
@@ -97,7 +97,8 @@ class Applier:
         """Finish what is pending, then carry out the saved plan, or a new one if `confirm` says yes to it.
 
         A new plan that a writer overtakes before it is committed is made anew, and confirmed anew, a few times; file
-        slices that are overtaken again and again are left out of it.
+        slices that are overtaken again and again are left out of it. Those that the last run had to leave out are planned
+        once all else is compacted.
 
         Raises:
             PolicyError: the suite of a policy cannot be read; nothing was touched.
@@ -130,7 +131,7 @@ class Applier:
                 self.plan = self.plan.renewed(newest)
                 if not self._agreed(confirm, newest):
                     break
-            self._refused = refusal_errors(self.plan, [table.policy for table in ready])
+            self._refused = refusal_errors(self.plan, [table.policy for table in ready if table.quiet is None])
         for table in ready:  # by this thread alone: the catalog may need a session of its own
             table.conclude()
         return self.plan
@@ -151,7 +152,16 @@ class Applier:
         return int((time.monotonic() - self._began - self._asked_seconds) * 1000)
 
     def _plan(self, tables: Sequence[TableApply]) -> Plan:
-        left_out = {table.policy.name: written_to(table.overtaken) for table in tables}
+        """The plan of the tables; where nothing is due but what the last run had to leave out, it is planned at once."""
+        plan = self._plan_once(tables)
+        compacts = {one.policy for one in plan.tables if one.action == "compact"}
+        idle = [table for table in tables if table.busy and table.policy.name not in compacts]
+        for table in idle:
+            table.busy = frozenset()
+        return plan.renewed(self._plan_once(idle)) if idle else plan
+
+    def _plan_once(self, tables: Sequence[TableApply]) -> Plan:
+        left_out = {table.policy.name: table.leaves_out for table in tables}
         policies = [table.declared for table in tables]
         with span("plan"):
             return plan_tables(

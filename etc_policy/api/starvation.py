@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from etc_policy.errors import OvertakenError, StalePlanError
@@ -12,9 +13,12 @@ from etc_policy.plan.rules import Passes, passing
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Refusals
 from etc_policy.table.formats import count_of, format_time
+from etc_policy.table.state import GroupKey
 
 #: As many refusals in a row are no accident any more.
 REFUSALS_BEFORE_ADVICE = 3
+#: Where more file groups are busy than this, the others are not what a run should begin with.
+BUSY_AT_MOST = 100
 
 _WRITER = "a writer is in flight whenever etc looks: run `etc apply` in the writer's job, between two batches"
 _SERVICE = (
@@ -94,9 +98,19 @@ def end_refusals(policy: Policy, store: ApplyStateStore, run_ms: int | None = No
     store.update(policy.table, ended)
 
 
-def count_run(policy: Policy, store: ApplyStateStore, now_ms: int, *, moved: bool) -> None:
-    """Counts a run of a policy's table that has ended; `moved` says that it brought RO further, or had nothing to do."""
-    store.update(policy.table, lambda kept: replace(kept, runs=kept.runs.with_run(moved=moved, now_ms=now_ms)))
+def count_run(
+    policy: Policy, store: ApplyStateStore, now_ms: int, *, moved: bool, busy: Collection[GroupKey] = ()
+) -> None:
+    """Counts a run of a policy's table that has ended; `moved` says that it brought RO further, or had nothing to do.
+
+    `busy` are the file groups that it left out, as writers had added to them meanwhile: the next run begins with the others.
+    """
+    groups = tuple(sorted(busy)) if len(busy) <= BUSY_AT_MOST else ()
+
+    def ended(kept: ApplyState) -> ApplyState:
+        return replace(kept, runs=kept.runs.with_run(moved=moved, now_ms=now_ms), busy=groups)
+
+    store.update(policy.table, ended)
 
 
 def count_stale(policy: Policy, store: ApplyStateStore, error: StalePlanError, now_ms: int, table_version: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from etc_policy.api.derived_plans import require_derived
@@ -56,7 +56,8 @@ class TableApply:
     `policy` is the declared one, with its table as a base path once `locate` has found it. `made_ms` is when a saved plan was
     made: what it says of the table must follow from the table. `overtaken` are the file slices of each try that writers were
     faster with, and `beside` the compaction whose commit writes began beside, or may have. `elapsed_ms` says how long the
-    whole run has taken so far.
+    whole run has taken so far. `busy` are the file groups that the last run had to leave out: where something else is due, a plan
+    without them is carried out first (`quiet` is what came of it), and then another one with them.
     """
 
     environment: Environment
@@ -70,11 +71,15 @@ class TableApply:
     overtaken: list[frozenset[GroupKey]] = field(default_factory=list)
     beside: TableResult | None = None
     newer: Plan | None = None
+    busy: frozenset[GroupKey] = frozenset()
+    quiet: TableResult | None = None
     policy: Policy = field(init=False)
     _goes_back: bool = False
     _stale: bool = False
     _tried_between: bool = False
     _is_held_up: bool = False
+    _learned: frozenset[GroupKey] = frozenset()
+    _leaves_busy: bool = False
 
     def __post_init__(self) -> None:
         self.policy = self.declared
@@ -84,6 +89,7 @@ class TableApply:
         try:
             with one_table(self.policy):
                 self.policy = resolve_table(self.environment, self.declared)
+                self.busy = self._learned = frozenset(self.environment.apply_states.read(self.policy.table).busy)
         except EtcError as error:
             self.fail(error, clock_ms())
             return False
@@ -129,13 +135,22 @@ class TableApply:
                 if done.writes_beside and not last:
                     await_writes(self.environment, policy, done)
                     return True
+                if self.busy and self.quiet is None and done.status == "compacted" and not last:
+                    self.quiet, self.busy = self.result, frozenset()
+                    self.environment.progress(f"{policy.name}: planning again, with what writers kept adding to")
+                    return True
         except StalePlanError as error:
             if isinstance(error, OvertakenError):
                 self.overtaken.append(error.groups)
+                self._leaves_busy = True
+            self.busy = frozenset()  # what is quiet has its moment like all else now
             if not last:
                 self.environment.progress(f"{error.message}; planning again")
                 return True
-            self.fail(error, started, table)
+            if self.quiet is None:
+                self.fail(error, started, table)
+            else:
+                self.environment.progress(f"{error.message}; left for the next run")
         except EtcError as error:
             self.fail(error, started, table)
         if self.result is not None:
@@ -165,7 +180,7 @@ class TableApply:
         self, table: TablePlan, plan_anew: Callable[[TableApply], Plan | None] | None
     ) -> tuple[TableResult, TablePlan] | None:
         """What came of a plan that was made and carried out between two writes; None where that was tried, or cannot be."""
-        if self._tried_between or plan_anew is None or table.table_version not in CUT_VERSIONS:
+        if self._tried_between or self.busy or plan_anew is None or table.table_version not in CUT_VERSIONS:
             return None
         self._tried_between = True
 
@@ -181,21 +196,33 @@ class TableApply:
     def _note(self, done: TableResult, table: TablePlan) -> None:
         """Record what came of the table's plan; a run that was finished just now, and verified, left nothing to do."""
         self._is_held_up = is_held_up(table)
+        self._leaves_busy = done.status == "refused" or any(
+            one.reason == "due_but_written_to" for one in table.left_out
+        )
         if done.status == "nothing_due" and self.result is not None:
             end_refusals(self.policy, self.environment.apply_states)
             return
-        if self.beside is None or done.status == "compacted":  # else what was compacted before is the result
+        if (
+            self.beside is None and self.quiet is None
+        ) or done.status == "compacted":  # else what was compacted before is the result
             self._add(done, table)
         if self.result is not None:
             self.result = self.result.model_copy(update={"next_due_ms": table.next_due_ms})
         published_ms = table.pace.published_ms if table.pace else None
         self._goes_back = published_ms is not None and table.threshold_ms < published_ms
 
+    @property
+    def leaves_out(self) -> WrittenTo:
+        """What the next plan leaves out, as writers keep adding to it."""
+        found = written_to(self.overtaken)
+        return replace(found, groups=found.groups | self.busy)
+
     def conclude(self) -> None:
         """All that follows on the compaction; an error of one step leaves out no other."""
         if self.result is not None:
             moved = self.result.status in _MOVED and not self._is_held_up
-            count_run(self.policy, self.environment.apply_states, clock_ms(), moved=moved)
+            busy = self._learned.union(*self.overtaken) if self._leaves_busy else frozenset()
+            count_run(self.policy, self.environment.apply_states, clock_ms(), moved=moved, busy=busy)
         self.judge_beside()
         self.prove_partitions()
         self.sync()
@@ -288,8 +315,8 @@ class TableApply:
     def _add(self, done: TableResult, table: TablePlan | None = None) -> None:
         """Record what was done, then verify: an error of the verification never makes a done compaction undone."""
         run_ms = self.elapsed_ms() if done.status in ("compacted", "resumed") else None
-        if self.beside is not None:
-            done = joined(self.beside, done)
+        if (earlier := self.beside or self.quiet) is not None:
+            done = joined(earlier, done)
         if done.may_have_writes_beside:
             self.beside = done
         store, began_ms = self.environment.apply_states, clock_ms()

@@ -78,6 +78,7 @@ def _content_of(state: ApplyState) -> dict[str, Any]:
         "proofs": {"subject": proofs.subject, "of": [one.model_dump() for one in proofs.of]} if proofs else None,
         "refusals": asdict(state.refusals) if state.refusals else None,
         "runs": state.runs.model_dump(mode="json"),
+        "busy": [list(group) for group in state.busy],
         "compared": dict(state.compared),
     }
 
@@ -93,6 +94,7 @@ def _state_of(content: Mapping[str, Any]) -> ApplyState:
         proofs=_proofs(content.get("proofs")),
         refusals=_refusals(content.get("refusals")),
         runs=_runs(content.get("runs")),
+        busy=_busy(content.get("busy")),
         compared=_compared(content.get("compared")),
     )
 
@@ -100,6 +102,11 @@ def _state_of(content: Mapping[str, Any]) -> ApplyState:
 def _compared(pairs: object) -> dict[str, str]:
     found = pairs.items() if isinstance(pairs, dict) else ()
     return {partition: key for partition, key in found if isinstance(key, str)}
+
+
+def _busy(groups: object) -> tuple[tuple[str, str], ...]:
+    found = (one for one in groups if isinstance(one, list)) if isinstance(groups, list) else ()
+    return tuple((one[0], one[1]) for one in found if [type(part) for part in one] == [str, str])
 
 
 def _runs(pairs: object) -> Runs:

@@ -126,7 +126,8 @@ class ApplyState:
     compaction was verified last, and how: any text that is equal for equal proofs. `unproven` is the compaction that did not
     pass its verification; where there is one, nothing is verified. `misrecorded` are the log files that were found to hold
     earlier events than their commits recorded. `refusals` are those in a row so far, `runs` all
-    of the last day. `compared` has by partition what its rows were when both views were compared (`rows_key`).
+    of the last day. `busy` are the file groups that the last run left out, as writers had added to them while it compacted their
+    deletes. `compared` has by partition what its rows were when both views were compared (`rows_key`).
     """
 
     run_ms: int | None = None
@@ -136,6 +137,7 @@ class ApplyState:
     proofs: Proofs | None = None
     refusals: Refusals | None = None
     runs: Runs = field(default_factory=Runs)
+    busy: tuple[tuple[str, str], ...] = ()
     compared: Mapping[str, str] = field(default_factory=dict)
 
     def proofs_of(self, subject: str) -> tuple[Proof, ...]:

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.model import TablePlan
+from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import FileSlice, TableState
 from tests.property.expected_cut import (
@@ -53,6 +54,8 @@ def check(data: bytes, *, readers_only: bool = False) -> str:
     if not readers_only:
         check_beside_living_writers(data)
         check_what_a_policy_leaves_out(data, plan)
+        if plan.action == "compact":
+            check_busy_slices(data, plan)
     return plan.action
 
 
@@ -108,14 +111,36 @@ def check_beside_living_writers(data: bytes) -> None:
         "a slice that has no cut"
     )
     check_operations(state, plan)
-    left = [
-        log
-        for one in due_slices(state, history.threshold)
-        if (one.partition, one.file_id) not in chosen
-        for log in one.log_files
-    ]
+    _check_what_writers_leave(history, state, plan)
+
+
+def check_busy_slices(data: bytes, whole: TablePlan) -> None:
+    """Without a slice that writers kept adding to: all else that is due is compacted, and T is before what the slice holds."""
+    history, busy = History(data), whole.operations[data[0] % len(whole.operations)].group
+    state, due = history.state(), {operation.group for operation in whole.operations}
+    now, clock = history.threshold + LATENCY_MS, history.clock - history.offset_ms
+    without = WrittenTo(frozenset({busy}))
+    plan = build_table_plan(history.policy(), state, now_ms=now, clock_ms=clock, written_to=without)
+    if due == {busy}:
+        assert plan.action == "refused", "there is nothing else to be compacted"
+        return
+    logs = [log for one in state.slices if one.group == busy for log in one.log_files]
+    unknown = any(log.min_event_time_ms is None and not log.unknown_is_deletes for log in logs)
+    if plan.action != "compact":
+        assert unknown or history.options, f"refused: {plan.reason}"
+        return
+    assert {operation.group for operation in plan.operations} == due - {busy}, "not all others are compacted"
+    check_operations(state, plan)
+    _check_what_writers_leave(history, state, plan)
+
+
+def _check_what_writers_leave(history: History, state: TableState, plan: TablePlan) -> None:
+    """No row of unknown event time is left out, T is before all that is, and readers find what it promises."""
+    chosen = {operation.group for operation in plan.operations}
     bounds = [history.threshold]
-    for log in left:
+    for log in (
+        log for one in due_slices(state, history.threshold) if one.group not in chosen for log in one.log_files
+    ):
         assert log.min_event_time_ms is not None or log.unknown_is_deletes, "a row of unknown event time is left out"
         happened = instant_to_ms(log.completed, ZoneInfo(history.zone)) - LATENCY_MS  # of a delete by key
         bounds.append((happened if log.min_event_time_ms is None else log.min_event_time_ms) - 1)

@@ -149,6 +149,12 @@ MUTATIONS: dict[str, Broken] = {
     "C before a writer in flight": replaced(builder, "closed_before", lambda slices, *_: slices),
     "deletes by key may lie behind a writer": replaced(builder, "_EXCUSING", ()),
     "nothing else unknown may": replaced(builder, "_unknown_left_out", lambda _: None),
+    "slices that writers kept adding to are left out": replaced(
+        skipped_slices.WrittenTo, "__contains__", lambda *_: False
+    ),
+    "T is before what they hold": replaced(
+        planning_context.PlanningContext, "leaves_out", lambda context, one: one.group in context.left_out
+    ),
     "T without what is left out": replaced(builder, "_complete_without", lambda context: context.threshold_ms),
     "the oldest events first within a budget": replaced(builder, "within_budget", newest_first),
     "no more than the budget": replaced(builder, "within_budget", lambda slices, *_: (slices, None)),

@@ -828,9 +828,12 @@ class TestDeletesThatWritersKeepAddingTo:
         )
         table.state = with_slice(with_slice(STATE, "f1", log_files=deleting), "f2", log_files=due)
         numbers, runner = itertools.count(), outside._runner
+        table.busy_again = True
 
         def add():
             number = next(numbers)
+            if not table.busy_again:
+                return
             at, done = instant(f"11:59:{number:02}"), instant(f"11:59:{number:02}.500")
             log_file = LogFile(f"L{number + 10}", 1, at, done, None, True, 1, unknown_is_deletes=True)
             grown = (*slice_of(table.state, "f1").log_files, log_file)
@@ -846,6 +849,48 @@ class TestDeletesThatWritersKeepAddingTo:
 
         monkeypatch.setattr(outside, "_runner", beside)
         return table
+
+    def steps(self, table):
+        return [call for call in table.calls if call in ("publish", "withdraw", "commit")]
+
+    @pytest.fixture
+    def learned(self, etc, outside, table):
+        """The next run, once one has left them out: something is due in both file groups again."""
+        run(etc, "--yes", "--select", "orders_ro")
+        assert outside.apply_states["/t"].busy == (("p", "f1"),)
+        at, done = instant("11:59:40"), instant("11:59:40.500")
+        new = LogFile("L30", 1, at, done, slice_of(table.state, "f1").log_files[0].min_event_time_ms, recorded_bytes=1)
+        changed = with_slice(table.state, "f2", log_files=(*slice_of(table.state, "f2").log_files, new))
+        table.state = replace(changed, instants=(*changed.instants, Instant(at, "deltacommit", "completed", done)))
+        table.calls.clear()
+        table.commits.clear()
+        return table
+
+    def test_the_next_run_begins_with_the_others(self, etc, outside, learned):
+        """Nothing of theirs is thrown away with what a writer overtakes, and to leave that for later is no failure."""
+        code, found, err = run(etc, "--yes", "--select", "orders_ro")
+        assert (code, found) == (0, {"orders_ro": ("compacted", "pass")}), err
+        assert self.steps(learned) == ["publish", "commit", *("publish", "withdraw") * 2]
+        kept = outside.apply_states["/t"]
+        assert (kept.busy, kept.runs.in_a_row) == ((("p", "f1"),), 2)
+
+    def test_where_nobody_writes_then_they_are_compacted_too(self, etc, outside, learned, monkeypatch):
+        learned.busy_again = False
+        code, out, err = etc("apply", "--at", NOON, "--yes", "--output", "json", "--select", "orders_ro")
+        (result,) = json.loads(out)["tables"]
+        assert (code, result["status"], result["file_slices"]) == (0, "compacted", 2), err
+        assert self.steps(learned) == ["publish", "commit", "publish", "commit"]
+        assert result["threshold_ms"] == PLAN.threshold_ms
+        kept = outside.apply_states["/t"]
+        assert (kept.busy, kept.runs.in_a_row) == ((), 0)
+
+    def test_alone_they_are_planned_at_once(self, etc, outside, table):
+        run(etc, "--yes", "--select", "orders_ro")
+        table.calls.clear()
+        table.busy_again = False
+        code, found, err = run(etc, "--yes", "--select", "orders_ro")
+        assert (code, found) == (0, {"orders_ro": ("compacted", "pass")}), err
+        assert self.steps(table) == ["publish", "commit"]
 
     def test_they_are_left_out_and_the_rest_goes_on(self, etc, table):
         _, out, _err = etc("apply", "--at", NOON, "--yes", "--output", "json", "--select", "orders_ro")

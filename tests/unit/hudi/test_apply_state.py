@@ -27,6 +27,7 @@ WHOLE = ApplyState(
     proofs=Proofs("c 1 digest", (Proof(level="logs", until_ms=1, proved_at_ms=2),)),
     refusals=Refusals(2, "then", "20260101120000000"),
     runs=Runs(in_a_row=2, since_ms=7_200_000, hours=((2, 5, 3),)),
+    busy=(("p", "f1"), ("p", "f2")),
 )
 
 
