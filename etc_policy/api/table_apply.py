@@ -135,7 +135,7 @@ class TableApply:
                 if done.writes_beside and not last:
                     await_writes(self.environment, policy, done)
                     return True
-                if self.busy and self.quiet is None and done.status == "compacted" and not last:
+                if self.busy and self._leaves_busy and done.status == "compacted" and not last:
                     self.quiet, self.busy = self.result, frozenset()
                     self.environment.progress(f"{policy.name}: planning again, with what writers kept adding to")
                     return True
@@ -202,9 +202,8 @@ class TableApply:
         if done.status == "nothing_due" and self.result is not None:
             end_refusals(self.policy, self.environment.apply_states)
             return
-        if (
-            self.beside is None and self.quiet is None
-        ) or done.status == "compacted":  # else what was compacted before is the result
+        is_first = self.beside is None and self.quiet is None
+        if is_first or done.status == "compacted":  # else what was compacted before is the result
             self._add(done, table)
         if self.result is not None:
             self.result = self.result.model_copy(update={"next_due_ms": table.next_due_ms})

@@ -125,9 +125,9 @@ class ApplyState:
     `run_ms` is how long the last run that compacted the table took, from its begin to the commit. `verified` says which
     compaction was verified last, and how: any text that is equal for equal proofs. `unproven` is the compaction that did not
     pass its verification; where there is one, nothing is verified. `misrecorded` are the log files that were found to hold
-    earlier events than their commits recorded. `refusals` are those in a row so far, `runs` all
-    of the last day. `busy` are the file groups that the last run left out, as writers had added to them while it compacted their
-    deletes. `compared` has by partition what its rows were when both views were compared (`rows_key`).
+    earlier events than their commits recorded. `refusals` are those in a row so far, `runs` all of the last day. `busy` are the
+    file groups that the last run left out, as writers had added to them while it compacted their deletes. `compared` has by
+    partition what its rows were when both views were compared (`rows_key`).
     """
 
     run_ms: int | None = None

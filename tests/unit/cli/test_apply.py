@@ -884,6 +884,12 @@ class TestDeletesThatWritersKeepAddingTo:
         kept = outside.apply_states["/t"]
         assert (kept.busy, kept.runs.in_a_row) == ((), 0)
 
+    def test_where_nothing_of_theirs_is_due_nothing_is_planned_again(self, etc, outside, learned):
+        learned.state = with_slice(learned.state, "f1", log_files=())
+        _, found, err = run(etc, "--yes", "--select", "orders_ro")
+        assert (found["orders_ro"][0], self.steps(learned)) == ("compacted", ["publish", "commit"])
+        assert "planning again" not in err
+
     def test_alone_they_are_planned_at_once(self, etc, outside, table):
         run(etc, "--yes", "--select", "orders_ro")
         table.calls.clear()
