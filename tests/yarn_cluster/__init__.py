@@ -90,11 +90,10 @@ class YarnCluster:
         wait_for(lambda: len(self.running_nodes()) == before + number)
 
     def running_nodes(self) -> list[dict[str, Any]]:
-        nodes = self._ask("nodes")["nodes"]
-        return [one for one in (nodes or {}).get("node", []) if one["state"] == "RUNNING"]
+        return [one for one in self._ask("nodes")["nodes"] or () if one["state"] == "RUNNING"]
 
     def applications(self) -> list[dict[str, Any]]:
-        return (self._ask("apps")["apps"] or {}).get("app", [])
+        return list(self._ask("apps")["apps"] or ())
 
     def kill_application(self, name: str) -> None:
         """As `yarn application -kill` does."""
