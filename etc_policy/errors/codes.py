@@ -362,7 +362,7 @@ class Code(StrEnum):
         "Install the extra `spark` (on a cluster), or `local` (with a Java).")
     SPARK_DID_NOT_START = ("ETC303", _NOTHING_LOST, "Spark did not start",
         "Spark's first messages are shown below the error, all of them are in target/spark.log. `etc debug --spark` checks "
-        "the parts one by one. Where it is jars that could not be fetched, docs/how-to/install.md says what Spark reads: its own "
+        "the parts one by one. Where it is jars that could not be fetched, docs/how-to/jars.md says what Spark reads: its own "
         "settings, and neither those of Maven nor the proxies that Python takes.")
     HUDI_FAILED = ("ETC304", _NOTHING_LOST, "Hudi could not carry out a step",
         "Its causes are below the message, the root first: mend what that names. Where records could not be\n"

@@ -44,7 +44,8 @@ policies:
 
 
 def yaml_blocks(page):
-    return re.findall(r"^```yaml\n(.*?)^```$", (REPOSITORY / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    found = re.findall(r"^( *)```yaml\n(.*?)^ *```$", (REPOSITORY / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return ["".join(line.removeprefix(indent) for line in body.splitlines(keepends=True)) for indent, body in found]
 
 
 def make_table(folder, event_ms=EVENT_MS, *, due=True, column="ts"):
@@ -165,18 +166,31 @@ def test_a_daily_job_starts_when_its_partition_is_complete(project, blocks):
 
 
 def test_a_table_is_looked_at_before_it_is_adopted(tmp_path, blocks):
-    make_table(tmp_path / "lake" / "orders")
+    """With the page's own files, and a folder in the place of its bucket."""
+    make_table(tmp_path / "lake" / "orders", column="placed_at")
     start, look, compile_ = blocks
+    policy, project = yaml_blocks("docs/how-to/existing-table.md")
     shell = Shell(tmp_path)
     shell.succeeds(start)
     assert shell.folder == tmp_path / "compaction"
-    policy = shell.folder / "policies" / "orders.yml"
-    text = policy.read_text().replace("\"{{ var('lake') }}/orders\"", str(tmp_path / "lake" / "orders"))
-    policy.write_text(text.replace("event_time_column: placed_at", "event_time_column: {column: ts, unit: ms}"))
+    column = "event_time_column: placed_at "
+    assert column in policy
+    policy = policy.replace(column, "event_time_column: {column: placed_at, unit: ms} ")
+    (shell.folder / "policies" / "orders.yml").write_text(policy)
+    (shell.folder / "etc_project.yml").write_text(project.replace("s3a://lake", str(tmp_path / "lake")))
     before = (tmp_path / "lake" / "orders" / ".hoodie" / "hoodie.properties").read_bytes()
     assert "1 to compact" in shell.succeeds(look)
-    assert "hoodie.payload.event.time.field=ts" in shell.succeeds(compile_)
-    assert len(list((shell.folder / "target" / "writers").iterdir())) == 6
+    shell.succeeds(compile_)
+    made = shell.folder / "target" / "writers"
+    options = json.loads((made / "orders_ro.options.json").read_text())
+    assert options["hoodie.payload.event.time.field"] == "placed_at"
+    (shown,) = re.findall(
+        r"^   ```json\n(.*?)^   ```$",
+        (REPOSITORY / "docs/how-to/existing-table.md").read_text("utf-8"),
+        re.DOTALL | re.MULTILINE,
+    )
+    assert json.loads(shown).items() <= {**options, "hoodie.write.table.version": "8"}.items()
+    assert len(list(made.iterdir())) == 6
     assert (tmp_path / "lake" / "orders" / ".hoodie" / "hoodie.properties").read_bytes() == before
 
 
