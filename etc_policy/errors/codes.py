@@ -46,7 +46,7 @@ _REPLAN = Ends(
     "A retry with the same plan does not help.",
     _PASSES,
 )
-_RETRY_IF_PASSING = Ends(None, "Exit code 4 where it passes by itself, else 3.")
+_RETRY_IF_PASSING = Ends(None, "Exit code 4 where it passes by itself, else 3.", "as the reason says")
 _FAILED_OR_ENGINE = Ends(None, "Exit code 1, or 3 where a check could not be carried out.", "table's owner")
 _FAILED = Ends(1, "Exit code 1.", "table's owner")
 _RETRY_IF_HELPING = Ends(None, "Exit code 4 where a retry may help, else 3.")
