@@ -24,7 +24,8 @@ hint: if no job of yours is running it, `etc finish --select orders_ro` does
 ```
 
 1. Do what the hint says.
-2. If that is not enough, look up the word in brackets, or else the code, in [the table below](#all-reasons) or by
+2. If that is not enough, look up the word in brackets, or else the code, in [the table below](#all-reasons) or by `etc explain`.
+   The plan itself, on stdout, does not have the word:
 
    ```sh
    etc explain pending_service
@@ -36,7 +37,8 @@ hint: if no job of yours is running it, `etc finish --select orders_ro` does
    etc debug --select orders_ro
    ```
 
-The exit code says whether to try again. 4: run the same command again later. 3: somebody must act first. 1: correct the policy.
+The [exit code](../reference/commands.md#exit-codes) says whether to try again. 4: run the same command again later. 3: somebody
+must act first. 1: correct the policy. Over several tables it is the gravest: 3, then 1, then 4.
 From the third refusal in a row the hint names the process to end, or what to declare.
 
 **Check**: `etc plan --select orders_ro` ends with exit code 0 and `0 refused`. Until then `etc freshness` shows how far RO lags.

@@ -46,7 +46,7 @@ _REPLAN = Ends(
     "A retry with the same plan does not help.",
     _PASSES,
 )
-_RETRY_IF_PASSING = Ends(None, "Exit code 4 where it passes by itself, else 3.")
+_RETRY_IF_PASSING = Ends(None, "Exit code 4 where it passes by itself, else 3.", "as the reason says")
 _FAILED_OR_ENGINE = Ends(None, "Exit code 1, or 3 where a check could not be carried out.", "table's owner")
 _FAILED = Ends(1, "Exit code 1.", "table's owner")
 _RETRY_IF_HELPING = Ends(None, "Exit code 4 where a retry may help, else 3.")
@@ -362,7 +362,7 @@ class Code(StrEnum):
         "Install the extra `spark` (on a cluster), or `local` (with a Java).")
     SPARK_DID_NOT_START = ("ETC303", _NOTHING_LOST, "Spark did not start",
         "Spark's first messages are shown below the error, all of them are in target/spark.log. `etc debug --spark` checks "
-        "the parts one by one. Where it is jars that could not be fetched, docs/how-to/install.md says what Spark reads: its own "
+        "the parts one by one. Where it is jars that could not be fetched, docs/how-to/jars.md says what Spark reads: its own "
         "settings, and neither those of Maven nor the proxies that Python takes.")
     HUDI_FAILED = ("ETC304", _NOTHING_LOST, "Hudi could not carry out a step",
         "Its causes are below the message, the root first: mend what that names. Where records could not be\n"

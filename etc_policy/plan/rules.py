@@ -161,8 +161,9 @@ RULES: tuple[Rule, ...] = (
         "pending_service",
         _of_table(refusals.pending_service),
         passes=Passes.OTHERS_END,
-        means="A compaction, clustering, rollback or other service is pending. It passes when its own job completes it. If "
-        "no job does, run `etc finish --select NAME`; a writer carries out rollbacks and restores.",
+        means="A compaction, clustering, rollback or other service is pending. If a job is running it, it passes when that job "
+        "completes it. If none is, run `etc finish --select NAME` first, which starts Spark: it completes compactions, log "
+        "compactions and clusterings. A writer carries out rollbacks and restores.",
         mended_by=_WRITERS,
     ),
     Rule(
@@ -188,8 +189,9 @@ RULES: tuple[Rule, ...] = (
         _of_table(refusals.writer_in_flight),
         passes=Passes.OTHERS_END,
         means="A write is in flight that the compaction would have to wait for, or writers keep adding to every file slice "
-        "whose deletes are due. It passes when they commit or pause. If a write has failed, end or restart its process. If "
-        "your writers never pause, see docs/concepts/other-processes.md.",
+        "whose deletes are due. It passes when they commit or pause. If a write has failed, end or restart its process. A "
+        "table of version 6 is planned between two batches only (docs/how-to/writers.md). If your writers never pause, see "
+        "docs/concepts/other-processes.md.",
         mended_by=_WRITERS,
     ),
     Rule(

@@ -277,7 +277,7 @@ def test_a_table_of_every_kind_is_adopted_by_the_page(
     assert "Plan " in types(look)
     types(compile_)
     assert "verified      PASS" in types(first)
-    orders.check(threshold_of(project / "first.plan.json"))
+    orders.check(threshold_of(project / "target" / "plan.json"))
     assert (orders.base / ".hoodie" / "hoodie.properties").read_text().split("\n", 2)[2] == properties
 
     orders.adopt(project / "target" / "writers")

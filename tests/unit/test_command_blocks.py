@@ -6,6 +6,7 @@ A new block belongs to a test in `RUN_BY`, or with a reason to `NOT_RUN` (tests/
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -17,6 +18,8 @@ import urllib.request
 import pytest
 import yaml
 
+from etc_policy.api.partition_events import send_partition_events
+from etc_policy.api.project import Project
 from tests.command_blocks import (
     NOT_RUN,
     REPOSITORY,
@@ -30,7 +33,7 @@ from tests.unit.cli.test_repair import hurt, written
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 
 #: 2026-01-01 08:30 UTC, when the small tables' events were.
-EVENT_MS = 1_767_256_200_000
+EVENT_MS, DAY_MS = 1_767_256_200_000, 86_400_000
 #: 2013-01-01 18:00 UTC, in the two days of the demo's flights.
 FLIGHT_MS = 1_357_063_200_000
 POLICY = """version: 1
@@ -43,8 +46,10 @@ policies:
 """
 
 
-def yaml_blocks(page):
-    return re.findall(r"^```yaml\n(.*?)^```$", (REPOSITORY / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+def blocks_of(page, language):
+    text = (REPOSITORY / page).read_text("utf-8")
+    found = re.findall(rf"^( *)```{language}\n(.*?)^ *```$", text, re.DOTALL | re.MULTILINE)
+    return ["".join(line.removeprefix(indent) for line in body.splitlines(keepends=True)) for indent, body in found]
 
 
 def make_table(folder, event_ms=EVENT_MS, *, due=True, column="ts"):
@@ -130,7 +135,7 @@ def test_a_reviewed_plan_and_a_job_that_waits(project, blocks):
 @pytest.mark.extended
 def test_a_daily_job_starts_when_its_partition_is_complete(project, blocks):
     """The page's own policy; a run that is not etc's compacts the day while the job waits."""
-    page = yaml_blocks("docs/how-to/partitions.md")[0]
+    page = blocks_of("docs/how-to/partitions.md", "yaml")[0]
     (project / "policies" / "orders.yml").write_text(page)
     table, day = TableFolder(project / "lake" / "orders"), "dt=2026-01-01"
     schema = {"type": "record", "name": "r", "fields": [{"name": "placed_at", "type": "long"}]}
@@ -165,19 +170,54 @@ def test_a_daily_job_starts_when_its_partition_is_complete(project, blocks):
 
 
 def test_a_table_is_looked_at_before_it_is_adopted(tmp_path, blocks):
-    make_table(tmp_path / "lake" / "orders")
+    """With the page's own files, and a folder in the place of its bucket."""
+    make_table(tmp_path / "lake" / "orders", column="placed_at")
     start, look, compile_ = blocks
+    policy, project = blocks_of("docs/how-to/existing-table.md", "yaml")
     shell = Shell(tmp_path)
     shell.succeeds(start)
     assert shell.folder == tmp_path / "compaction"
-    policy = shell.folder / "policies" / "orders.yml"
-    text = policy.read_text().replace("\"{{ var('lake') }}/orders\"", str(tmp_path / "lake" / "orders"))
-    policy.write_text(text.replace("event_time_column: placed_at", "event_time_column: {column: ts, unit: ms}"))
+    column = "event_time_column: placed_at "
+    assert column in policy
+    policy = policy.replace(column, "event_time_column: {column: placed_at, unit: ms} ")
+    (shell.folder / "policies" / "orders.yml").write_text(policy)
+    (shell.folder / "etc_project.yml").write_text(project.replace("s3a://lake", str(tmp_path / "lake")))
     before = (tmp_path / "lake" / "orders" / ".hoodie" / "hoodie.properties").read_bytes()
     assert "1 to compact" in shell.succeeds(look)
-    assert "hoodie.payload.event.time.field=ts" in shell.succeeds(compile_)
-    assert len(list((shell.folder / "target" / "writers").iterdir())) == 6
+    shell.succeeds(compile_)
+    made = shell.folder / "target" / "writers"
+    options = json.loads((made / "orders_ro.options.json").read_text())
+    assert options["hoodie.payload.event.time.field"] == "placed_at"
+    (shown,) = blocks_of("docs/how-to/existing-table.md", "json")
+    assert json.loads(shown).items() <= {**options, "hoodie.write.table.version": "8"}.items()
+    assert len(list(made.iterdir())) == 6
     assert (tmp_path / "lake" / "orders" / ".hoodie" / "hoodie.properties").read_bytes() == before
+
+
+def test_a_report_is_started_by_an_event(project, blocks):
+    """The page's own actions, but for those that need a server, and its own program; the report is the reader's."""
+    day, page, zone = "dt=2026-01-01", "docs/how-to/partition-events.md", 'partition_time: {from: "dt=%Y-%m-%d"}'
+    (done,), (program,) = blocks_of(page, "yaml"), blocks_of(page, "bash")
+    done = re.sub(r" +(partition_property|http|url|secret_headers):.*\n", "", done)
+    (project / "policies" / "orders.yml").write_text(f"{POLICY}    {zone}\n{done}")
+    for name, text in (("on_partition.sh", program), ("daily_report", '#!/bin/sh\necho "$1" >> reports\n')):
+        (project / name).write_text(text)
+        (project / name).chmod(0o755)
+    table = TableFolder(project / "lake" / "orders")
+    written(table.commit(at("09:00:00"), at("09:00:05"), base("f", partition=day)), at("09:00:05"))
+    for _ in range(2):
+        with Project(project) as opened:
+            (policy,) = opened.policies()
+            send_partition_events(opened.environment, policy, EVENT_MS + 2 * DAY_MS)
+    Shell(project).succeeds(blocks[0])
+    unsent = re.findall(r"^etc_partition_events_unsent{.*} (.*)$", (project / "etc.prom").read_text(), re.MULTILINE)
+    assert unsent == ["0.0", "0.0"]
+    assert (table.base / day / "_SUCCESS").exists()
+    assert len(os.listdir(project / "seen")) == 2, "the event tried by hand, and that of the day once"
+    end = time.monotonic() + 30
+    while (project / "reports").read_text() != "2026-01-01\n" * 2:
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def test_a_refused_table_is_explained(project, blocks):
@@ -195,7 +235,7 @@ def test_a_refused_table_is_explained(project, blocks):
 def test_the_writers_lock_is_declared(project, blocks):
     make_table(project / "lake" / "orders")
     with (project / "policies" / "orders.yml").open("a") as policy:
-        policy.write(yaml_blocks("docs/how-to/locks.md")[0])
+        policy.write(blocks_of("docs/how-to/locks.md", "yaml")[0])
     look, compile_ = blocks
     shell = Shell(project)
     assert "declared (FileSystemBasedLockProvider)" in shell.succeeds(look)
@@ -221,7 +261,7 @@ def test_a_lake_becomes_a_project(tmp_path, blocks):
 @pytest.mark.extended
 def test_a_part_of_many_tables(tmp_path, blocks):
     """The page's own project; its production lies in the test's folder."""
-    defaults, template, extending, loop, targets = yaml_blocks("docs/how-to/many-tables.md")
+    defaults, template, extending, loop, targets = blocks_of("docs/how-to/many-tables.md", "yaml")
     files = {
         "etc_project.yml": defaults + targets.replace("/mnt/lake", str(tmp_path / "mnt")),
         "templates/hourly.yml": template,
