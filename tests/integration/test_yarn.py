@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from string import Template
 
 import pytest
 
@@ -29,7 +30,7 @@ policies:
     verify: {level: data}
 """
 #: The jars of Spark are on every node already; Python is where the driver runs.
-TARGETS = """
+TARGETS = Template("""
 name: warehouse
 profiles:
   warehouse:
@@ -38,23 +39,23 @@ profiles:
       prod:
         spark:
           master: yarn
-          deploy_mode: MODE
-          timeout: TIMEOUT
+          deploy_mode: $mode
+          timeout: $timeout
           confs:
-            spark.yarn.queue: QUEUE
-            spark.yarn.jars: "local:JARS/*"
+            spark.yarn.queue: $queue
+            spark.yarn.jars: "local:$jars/*"
             spark.yarn.am.memory: 512m
-            spark.yarn.appMasterEnv.PYSPARK_PYTHON: PYTHON
+            spark.yarn.appMasterEnv.PYSPARK_PYTHON: $python
             spark.executor.memory: 700m
             spark.executor.instances: "2"
             spark.executor.cores: "1"
             spark.driver.memory: 1g
-            spark.pyspark.python: PYTHON
+            spark.pyspark.python: $python
             spark.eventLog.enabled: "true"
-            spark.eventLog.dir: "file://EVENTS"
+            spark.eventLog.dir: "file://$events"
             spark.task.maxFailures: "8"
-            LOOPBACK
-"""
+            $loopback
+""")
 _LOOPBACK = "spark.driver.host: 127.0.0.1\n            spark.driver.bindAddress: 127.0.0.1"
 
 
@@ -78,18 +79,15 @@ class Warehouse:
             (self.folder / folder).mkdir(exist_ok=True)
         policy = POLICY.replace("TABLE", self.location).replace("LATENCY", str(latency))
         (self.folder / "policies" / "t.yml").write_text(policy)
-        values = {
-            "MODE": mode,
-            "QUEUE": queue,
-            "TIMEOUT": timeout,
-            "JARS": str(SPARK_HOME / "jars"),
-            "PYTHON": sys.executable,
-            "EVENTS": str(self.folder / "events"),
-            "LOOPBACK": _LOOPBACK if mode == "client" else "",
-        }
-        text = TARGETS
-        for name, value in values.items():
-            text = text.replace(name, value)
+        text = TARGETS.substitute(
+            mode=mode,
+            queue=queue,
+            timeout=timeout,
+            jars=SPARK_HOME / "jars",
+            python=sys.executable,
+            events=self.folder / "events",
+            loopback=_LOOPBACK if mode == "client" else "",
+        )
         (self.folder / "etc_project.yml").write_text(text)
 
     def start(self, *arguments: str) -> subprocess.Popen:

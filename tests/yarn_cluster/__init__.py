@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -140,13 +141,13 @@ class YarnCluster:
 
     def _start(self, daemon: str, conf: Path, name: str) -> subprocess.Popen:
         use_java()
-        java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+        home = Path(os.environ.get("JAVA_HOME") or Path(shutil.which("java")).resolve().parents[1])
         own = chain.from_iterable((SPARK_HOME / "jars").glob(pattern) for pattern in PYSPARK_PATTERNS)
         path = ":".join([str(conf), *map(str, sorted(own)), f"{jars_of('yarn', POM)}/*"])
         options = ["-Xmx300m", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.lang=ALL-UNNAMED"]
         with (self.folder / f"{name}.log").open("w") as log:
-            command = [str(java), *options, "-cp", path, daemon]
-            environment = {**os.environ, "HADOOP_USER_NAME": "root"}
+            command = [str(home / "bin" / "java"), *options, "-cp", path, daemon]
+            environment = {**os.environ, "HADOOP_USER_NAME": "root", "JAVA_HOME": str(home)}  # of containers too
             return subprocess.Popen(
                 command, stdout=log, stderr=log, cwd=self.folder, env=environment, start_new_session=True
             )

@@ -39,6 +39,7 @@ _FLAGS = (
     "spark",
     "metadata_only",
     "read_once",
+    "keeps_files",
     "ends_java_on_interrupt",
 )
 #: What no argument of that name takes.
@@ -49,8 +50,9 @@ WRONG = {
     **dict.fromkeys(("project_dir", "target_dir", "state", "spark_log", "out"), (3, "", b"a")),
     **dict.fromkeys(_FLAGS, ("no", 1)),
     **dict.fromkeys(("confirm", "progress", "warn", "note"), ("yes", True)),
-    **dict.fromkeys(("timeout", "poll", "every"), _SPANS),
+    **dict.fromkeys(("timeout", "poll", "every", "last"), _SPANS),
     **dict.fromkeys(("at", "until"), _MOMENTS),
+    "settings": ([], {1: "2h"}, "data_latency=2h"),
     "partition": (3, "", b"a"),
     "partitions": ("dt=x", [3], [""], 3),
     "plan": ({"a": 1}, 3, ""),

@@ -89,7 +89,8 @@ SELECTING = {
     command: (command.split(), UNTIL if command == "wait" else ())
     for command in (
         *("apply --yes", "compile", "debug", "docs generate", "finish", "freshness", "history", "ls"),
-        *("metrics write a.prom", "metrics serve", "parse", "plan", "run --rounds 1", "sync", "undo", "verify", "wait"),
+        *("metrics write a.prom", "metrics serve", "parse", "plan", "run --rounds 1", "simulate"),
+        *("sync", "undo", "verify", "wait"),
     )
 }
 
