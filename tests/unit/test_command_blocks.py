@@ -180,6 +180,8 @@ def test_a_table_is_looked_at_before_it_is_adopted(tmp_path, blocks):
     column = "event_time_column: placed_at "
     assert column in policy
     policy = policy.replace(column, "event_time_column: {column: placed_at, unit: ms} ")
+    assert "table: /data/lake/orders " in policy
+    policy = policy.replace("table: /data/lake/orders ", "table: orders ")  # as the page says for a bucket
     (shell.folder / "policies" / "orders.yml").write_text(policy)
     (shell.folder / "etc_project.yml").write_text(project.replace("s3a://lake", str(tmp_path / "lake")))
     before = (tmp_path / "lake" / "orders" / ".hoodie" / "hoodie.properties").read_bytes()
