@@ -1,7 +1,7 @@
 """Which release of Hudi was run on which table version with which granularity: played by etc itself on real tables.
 
 python -m tests.integration.release_matrix [--releases 1.0.2 1.2.0]    (one Spark after the other; prints a table)
-python -m tests.integration.release_matrix --keep    (writes release_results.json, and README's table of it)
+python -m tests.integration.release_matrix --keep    (writes release_results.json, and the table of it in docs/concepts/tested.md)
 
 Each release writes tables of each version that it can write. Policies with each granularity then plan, apply and verify them
 (`level: data`) under the same release, and a stock write of the same release follows. An oracle that shares no code with etc says
@@ -29,7 +29,7 @@ from tests.integration.payloads.tables import BUNDLES
 from tests.integration.session import run_under_bundle
 
 RESULTS = Path(__file__).with_name("release_results.json")
-README = Path(__file__).resolve().parents[2] / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "concepts" / "tested.md"
 _FIRST_CELL = "Hudi on Spark 3.5"
 _TABLE = re.compile(rf"^\| {_FIRST_CELL} \|.*\n(?:\|.*\n)*", re.MULTILINE)
 VERSIONS = (6, 8, 9)
@@ -142,17 +142,17 @@ def kept() -> dict[str, Any]:
 
 
 def keep(found: Mapping[str, Mapping[str, str]]) -> None:
-    """Put results of this Python into the file, and the table of all that is there into README."""
+    """Put results of this Python into the file, and the table of all that is there into the page."""
     results = kept()
     python, today = ".".join(map(str, sys.version_info[:2])), f"{datetime.now(UTC):%Y-%m-%d}"
     results[python] = results.get(python, {}) | {one: {"day": today, "cells": cells} for one, cells in found.items()}
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
-    README.write_text(with_table(README.read_text("utf-8"), results), "utf-8")
+    PAGE.write_text(with_table(PAGE.read_text("utf-8"), results), "utf-8")
 
 
-def with_table(readme: str, results: Mapping[str, Any]) -> str:
-    """README with the table of the results in place of the one that it has."""
-    return _TABLE.sub(lambda _: "\n".join(table_rows(results)) + "\n", readme, count=1)
+def with_table(page: str, results: Mapping[str, Any]) -> str:
+    """The page with the table of the results in place of the one that it has."""
+    return _TABLE.sub(lambda _: "\n".join(table_rows(results)) + "\n", page, count=1)
 
 
 def table_rows(results: Mapping[str, Any]) -> Iterator[str]:
@@ -181,7 +181,7 @@ def _cell_text(cells: Sequence[Mapping[str, str]], number: int) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--releases", nargs="+", choices=list(BUNDLES), default=list(BUNDLES))
-    parser.add_argument("--keep", action="store_true", help="keep the results, and make README's table")
+    parser.add_argument("--keep", action="store_true", help="keep the results, and make the page's table")
     parser.add_argument("--release", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.release:

@@ -161,8 +161,8 @@ def test_a_queue_that_never_accepts(warehouse):
 
 def test_an_application_that_is_killed_is_finished_by_the_next_run(warehouse):
     process = warehouse.started_executing()
-    (running,) = (one for one in warehouse.cluster.applications() if one["state"] == "RUNNING")
-    warehouse.cluster.kill_application(running["id"])
+    (running,) = warehouse.cluster.running_applications()
+    warehouse.cluster.kill_application(running)
     code = process.wait(timeout=300)
     print(code, warehouse.stderr)
     if code:

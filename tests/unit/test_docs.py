@@ -22,6 +22,7 @@ from etc_policy.cli.main import COMMANDS, main
 from etc_policy.errors import ExitCode
 from etc_policy.errors.codes import Code
 from etc_policy.report.metrics import GAUGES
+from tests.integration.release_matrix import kept, with_table
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
@@ -204,3 +205,8 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
         if re.search(r"(?:src|href)=\"(?:https?:)?//", tag)
     ]
     assert loaded == []
+
+
+def test_the_releases_on_the_page_are_those_that_were_played():
+    page = (DOCS / "concepts" / "tested.md").read_text("utf-8")
+    assert with_table(page, kept()) == page, "run python -m tests.integration.release_matrix --keep"

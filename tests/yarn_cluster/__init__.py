@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -43,10 +44,10 @@ _SETTINGS = {
     "yarn.resourcemanager.am.max-attempts": "1",
     "yarn.scheduler.capacity.maximum-am-resource-percent": "0.9",
     "yarn.scheduler.capacity.root.queues": "default,closed",
-    "yarn.scheduler.capacity.root.default.capacity": "100",
-    # it takes applications, and never gives them a container
-    "yarn.scheduler.capacity.root.closed.capacity": "0",
-    "yarn.scheduler.capacity.root.closed.maximum-capacity": "0",
+    "yarn.scheduler.capacity.root.default.capacity": "99",
+    # it takes applications, and has no room for any container
+    "yarn.scheduler.capacity.root.closed.capacity": "1",
+    "yarn.scheduler.capacity.root.closed.maximum-capacity": "1",
 }
 
 
@@ -93,8 +94,9 @@ class YarnCluster:
     def running_nodes(self) -> list[dict[str, Any]]:
         return [one for one in self._ask("nodes")["nodes"] or () if one["state"] == "RUNNING"]
 
-    def applications(self) -> list[dict[str, Any]]:
-        return list(self._ask("apps")["apps"] or ())
+    def running_applications(self) -> list[str]:
+        """Their ids."""
+        return sorted(set(re.findall(r"application_\d+_\d+", json.dumps(self._ask("apps?states=RUNNING")))))
 
     def kill_application(self, name: str) -> None:
         """As `yarn application -kill` does."""
