@@ -188,7 +188,8 @@ class EtcCompletenessSensor(BaseSensorOperator):
         """End as the trigger did."""
         if "error" in event:
             raise _failure(event["exit_code"], event["error"])
-        self.log.info("RO of `%s` is complete until %s", self.policy, event["complete_until"])
+        reached = f"partition `{self.partition}` is done; " if self.partition else ""
+        self.log.info("%sRO of `%s` is complete until %s", reached, self.policy, event["complete_until"])
         self._add_partition(context)
 
     def _add_partition(self, context: Context) -> None:

@@ -233,7 +233,8 @@ class Waiter:
 
     def _timed_out(self, policies: Sequence[Policy]) -> RetryableError:
         late = "; ".join(f"`{policy.name}` {self._short_of(policy)}" for policy in policies)
-        message = f"waited {format_duration(self.timeout_ms)} for {self.goal}: {late}"
+        waited = f"waited {format_duration(self.timeout_ms)} for" if self.timeout_ms else "not there yet:"
+        message = f"{waited} {self.goal}: {late}"
         held = next((f for p in policies if (f := self.found.get(p.name)) and f.held_back_by), None)
         hint = f"`etc plan --select {held.policy}` says what is due" if held else None
         return RetryableError(Code.WAIT_TIMED_OUT, message, hint=hint)

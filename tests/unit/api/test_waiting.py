@@ -80,7 +80,7 @@ def test_the_time_runs_out():
 
 def test_no_timeout_only_asks():
     world = World("12:00:00", orders_ro=[("00:00:00", OPEN)])
-    with pytest.raises(RetryableError, match="waited 0ms"):
+    with pytest.raises(RetryableError, match="not there yet: "):
         world.wait(policy(), until="11:30:00", timeout=0)
     assert (len(world.reads), world.slept) == (1, [])
 
