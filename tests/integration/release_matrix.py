@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from etc_policy.api.project import Project
 from etc_policy.errors import SeveralErrors
+from etc_policy.errors.codes import Code
 from tests.integration.bench import SECOND
 from tests.integration.history import EPOCH_MS, HISTORY, QUICK, Oracle, Views, Write, write_history
 from tests.integration.payloads.tables import BUNDLES
@@ -84,10 +85,12 @@ def play_release(release: str, root: Path) -> dict[str, str]:
             shutil.copytree(written, root / "lake" / cell.name)
         plan = project.plan(at=at)
         refused = {one.policy: one for one in plan.tables if one.action == "refused"}
+        by_bundle: set[str | None] = set()
         try:
             results = project.apply(plan, at=at)
         except SeveralErrors as error:
             results = error.report
+            by_bundle = {one.where.policy for one in error.errors if one.where and one.code == Code.CANNOT_CARRY}
         done = {one.policy: one for one in results.tables}
         found = {}
         for cell in cells:
@@ -95,6 +98,9 @@ def play_release(release: str, root: Path) -> dict[str, str]:
                 found[cell.name] = f"refused, {refused[cell.name].reason_code}: {refused[cell.name].reason}"
                 continue
             result = done[cell.name]
+            if cell.name in by_bundle:
+                found[cell.name] = f"refused, {Code.CANNOT_CARRY}: {result.reason}"
+                continue
             passed = result.verification is not None and result.verification.status == "pass"
             if result.status != "compacted" or not passed:
                 found[cell.name] = f"fails: {result.status} {result.reason or result.verification}"[:600]
