@@ -90,7 +90,7 @@ def play_release(release: str, root: Path) -> dict[str, str]:
             results = project.apply(plan, at=at)
         except SeveralErrors as error:
             results = error.report
-            by_bundle = {one.where.policy for one in error.errors if one.where and one.code == Code.CANNOT_CARRY}
+            by_bundle = {one.where.object_name for one in error.errors if one.where and one.code == Code.CANNOT_CARRY}
         done = {one.policy: one for one in results.tables}
         found = {}
         for cell in cells:
