@@ -163,21 +163,19 @@ def test_an_application_that_is_killed_is_finished_by_the_next_run(warehouse):
     process = warehouse.started_executing()
     (running,) = warehouse.cluster.running_applications()
     warehouse.cluster.kill_application(running)
-    code = process.wait(timeout=300)
-    print(code, warehouse.stderr)
-    if code:
-        assert warehouse.run("apply", "--yes") == 0, warehouse.stderr
+    assert process.wait(timeout=300) == 3, warehouse.stderr
+    assert "error[ETC304]" in warehouse.stderr
+    assert "run `etc apply` again" in warehouse.stderr
+    assert warehouse.run("apply", "--yes") == 0, warehouse.stderr
     warehouse.check_views()
+    assert warehouse.run("verify") == 0, warehouse.stderr
 
 
 def test_a_node_that_dies_is_made_up_for(warehouse):
     process = warehouse.started_executing()
     warehouse.cluster.kill_node(0)
     try:
-        code = process.wait(timeout=400)
-        print(code, warehouse.stderr)
-        if code:
-            assert warehouse.run("apply", "--yes") == 0, warehouse.stderr
-        warehouse.check_views()
+        assert process.wait(timeout=400) == 0, warehouse.stderr
+        warehouse.check()
     finally:
         warehouse.cluster.start_nodes(1)
