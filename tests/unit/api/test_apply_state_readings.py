@@ -61,8 +61,9 @@ def test_a_verification_reads_it_again_right_before_it_changes_it(project, listi
 @pytest.mark.parametrize(
     ("status", "table_readings", "changes"),
     [
-        ("nothing_due", 2, 3),  # read for the plan and the verification; row of refusals, begin and verdict
-        ("refused", 1, 1),  # one refusal more
+        # read for the file groups that were busy, the plan and the verification; row of refusals, begin, verdict, count of runs
+        ("nothing_due", 3, 4),
+        ("refused", 2, 2),  # one refusal more, one run more
     ],
 )
 def test_apply_reads_it_with_the_table_and_before_each_change(
