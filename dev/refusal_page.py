@@ -39,7 +39,7 @@ hint: if no job of yours is running it, `etc finish --select orders_ro` does
 
 The [exit code](../reference/commands.md#exit-codes) says whether to try again. 4: run the same command again later. 3: somebody
 must act first. 1: correct the policy. Over several tables it is the gravest: 3, then 1, then 4.
-From the third refusal in a row the hint names the process to end, or what to declare.
+Where writers never pause the hint names what to declare; from the third refusal in a row also the process to end.
 
 **Check**: `etc plan --select orders_ro` ends with exit code 0 and `0 refused`. Until then `etc freshness` shows how far RO lags.
 

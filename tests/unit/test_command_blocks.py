@@ -177,11 +177,12 @@ def test_a_table_is_looked_at_before_it_is_adopted(tmp_path, blocks):
     shell = Shell(tmp_path)
     shell.succeeds(start)
     assert shell.folder == tmp_path / "compaction"
-    column = "event_time_column: placed_at "
-    assert column in policy
-    policy = policy.replace(column, "event_time_column: {column: placed_at, unit: ms} ")
-    assert "table: /data/lake/orders " in policy
-    policy = policy.replace("table: /data/lake/orders ", "table: orders ")  # as the page says for a bucket
+    for shown, here in (
+        ("event_time_column: placed_at\n", "event_time_column: {column: placed_at, unit: ms}\n"),
+        ("table: /data/lake/orders\n", "table: orders\n"),  # as the page says for a bucket
+    ):
+        assert shown in policy
+        policy = policy.replace(shown, here)
     (shell.folder / "policies" / "orders.yml").write_text(policy)
     (shell.folder / "etc_project.yml").write_text(project.replace("s3a://lake", str(tmp_path / "lake")))
     before = (tmp_path / "lake" / "orders" / ".hoodie" / "hoodie.properties").read_bytes()
