@@ -34,7 +34,10 @@ def configure(cluster, folder):
 
 def executing(cluster, path):
     """Whether the compaction has begun to write base files."""
-    files = [one.path.removeprefix(f"{path}/") for one in cluster.client.list_status(path, recursive=True)]
+    try:
+        files = [one.path.removeprefix(f"{path}/") for one in cluster.client.list_status(path, recursive=True)]
+    except FileNotFoundError:  # of a moment: gone while it was listed
+        return False
     plans = [file.rpartition("/")[2].split(".")[0] for file in files if file.endswith(".compaction.requested")]
     return any(not file.startswith(".hoodie/") and file.endswith(f"_{plans[0]}.parquet") for file in files if plans)
 
