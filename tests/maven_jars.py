@@ -1,4 +1,4 @@
-"""Jars of servers that tests start, fetched by Maven."""
+"""Java and jars of servers that tests start; the jars are fetched by Maven."""
 
 import os
 import shutil
@@ -6,6 +6,12 @@ import subprocess
 from pathlib import Path
 
 from etc_policy.spark.java_runtime import use_java
+
+
+def java_home() -> Path:
+    """The folder of the Java of Spark, which runs the servers too."""
+    use_java()
+    return Path(os.environ.get("JAVA_HOME") or Path(shutil.which("java")).resolve().parents[1])
 
 
 def jars_of(name: str, pom: Path) -> Path:

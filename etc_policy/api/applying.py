@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress, count
 from pathlib import Path
-from typing import Any
 
 from etc_policy.api.artifacts import require_writable
 from etc_policy.api.derived_plans import created_ms
@@ -194,14 +193,15 @@ class Applier:
                 self.environment.progress(f"{_in_words(result)}; {next(number)} of {len(due)} tables done")
 
         plan_anew = partial(self._plan_between_writes, confirm) if confirm else None
-        work = partial(self._run, plan=plan, report=report, plan_anew=plan_anew, last=last)
-        return [by_name[one.policy] for one in planned], work
+        work = partial(TableApply.run, plan=plan, report=report, plan_anew=plan_anew, last=last)
+        return [by_name[one.policy] for one in planned], partial(self._observed, work)
 
-    def _run(self, table: TableApply, **given: Any) -> bool:  # noqa: ANN401 - those of `TableApply.run`
+    def _observed(self, work: Callable[[TableApply], bool], table: TableApply) -> bool:
+        """What the work gives, with what OpenLineage and OpenTelemetry are sent about it."""
         if self.lineage is not None:
             self.lineage.start(table.policy, clock_ms())
         with span("apply", table.policy.name):
-            is_left = table.run(**given)
+            is_left = work(table)
             if (done := table.result) is not None:
                 note(status=done.status, threshold_ms=done.threshold_ms, instant=done.instant)
             note(table.errors[-1].message if table.errors else None)

@@ -12,6 +12,7 @@ from etc_policy.api.one_table import entries_of, readings_of
 from etc_policy.errors import PolicyError
 from etc_policy.plan.pace import has_pace
 from etc_policy.plan.simulation import ASSUMED_RUN_MS, Schedule, as_it_was, figures_of, replay
+from etc_policy.policy.hudi_options import COMMITS_BEFORE_COMPACTION
 from etc_policy.policy.manifest import Policy, Strategy, changed_values, policy_values
 from etc_policy.policy.resolve import check_project, interval_errors
 from etc_policy.policy.what_if import require_known, with_settings
@@ -26,8 +27,6 @@ from etc_policy.table.past import Past, past_of
 from etc_policy.wiring import Environment
 
 _HOUR_MS = 3_600_000
-#: Hudi's default of `hoodie.compact.inline.max.delta.commits`.
-_STOCK_COMMITS = 5
 _NOT_BY_ETC = {"figures": None, "reason": "not replayed, as the planner refuses the table"}
 _BY_RECORD = "rows are split with `granularity: record`, and metadata has none"
 
@@ -107,7 +106,10 @@ def _settings(
     stock = policy.model_copy(update={"strategy": Strategy(type="unbounded")})
     for schedule, name in (
         (Schedule(stock, _HOUR_MS, run_ms, paced=False), "stock, every hour"),
-        (Schedule(stock, _HOUR_MS, run_ms, _STOCK_COMMITS, paced=False), f"stock, every {_STOCK_COMMITS} commits"),
+        (
+            Schedule(stock, _HOUR_MS, run_ms, COMMITS_BEFORE_COMPACTION, paced=False),
+            f"stock, every {COMMITS_BEFORE_COMPACTION} commits",
+        ),
     ):
         every = None if schedule.commits else schedule.every_ms
         figures = figures_of(past, stock, replay(past, schedule))

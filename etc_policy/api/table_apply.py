@@ -132,12 +132,7 @@ class TableApply:
                 check = partial(require_derived, self.environment, policy, table, self.made_ms, self.declared)
                 done, table = self._carry_out(plan, table, check, plan_anew)
                 self._note(done, table)
-                if done.writes_beside and not last:
-                    await_writes(self.environment, policy, done)
-                    return True
-                if self.busy and self._leaves_busy and done.status == "compacted" and not last:
-                    self.quiet, self.busy = self.result, frozenset()
-                    self.environment.progress(f"{policy.name}: planning again, with what writers kept adding to")
+                if not last and self._goes_on(done):
                     return True
         except StalePlanError as error:
             if isinstance(error, OvertakenError):
@@ -155,6 +150,17 @@ class TableApply:
             self.fail(error, started, table)
         if self.result is not None:
             report(self.result)
+        return False
+
+    def _goes_on(self, done: TableResult) -> bool:
+        """Whether another plan follows what was done: writes began beside its commit, or it left busy slices out."""
+        if done.writes_beside:
+            await_writes(self.environment, self.policy, done)
+            return True
+        if self.busy and self._leaves_busy and done.status == "compacted":
+            self.quiet, self.busy = self.result, frozenset()
+            self.environment.progress(f"{self.policy.name}: planning again, with what writers kept adding to")
+            return True
         return False
 
     def _carry_out(

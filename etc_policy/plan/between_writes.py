@@ -6,6 +6,7 @@ See facts: lazy-overlapping-writers, moment-between-writes.
 from __future__ import annotations
 
 from etc_policy.policy.hudi_options import PROVIDER, is_file_lock, is_in_process
+from etc_policy.policy.locations import is_local
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.formats import format_duration
 from etc_policy.table.state import CUT_VERSIONS
@@ -47,4 +48,4 @@ def ends_refusals(policy: Policy, table_version: int, base_path: str) -> str | N
 
 def _may_be_held(table_version: int, base_path: str) -> bool:
     """A lock file is a file of this machine, or of a file system that it has mounted."""
-    return table_version in CUT_VERSIONS and ("://" not in base_path or base_path.startswith("file:"))
+    return table_version in CUT_VERSIONS and is_local(base_path)

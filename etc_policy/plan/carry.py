@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from etc_policy.plan.model import CarriedFile, Operation
+from etc_policy.policy.locations import is_local
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.state import FileSlice, Instant, LogFile, TableState
 
@@ -148,7 +149,7 @@ def find_obstacle(policy: Policy, state: TableState) -> tuple[str, str] | None:
     if state.foreign_compaction is not None:
         reason = f"the compaction at {state.foreign_compaction} is not etc's; whoever made it would leave carried log files out"
         return reason, f"see that nobody else compacts the table; until that instant is archived, {whole}"
-    if policy.strategy.carry == "hard_link" and "://" in state.base_path.removeprefix("file://"):
+    if policy.strategy.carry == "hard_link" and not is_local(state.base_path):
         return "object stores and HDFS have no hard links", f"set `carry: auto`, or {whole}"
     untried = sorted(set(state.metadata_partitions) - TRIED_PARTITIONS)
     if untried:

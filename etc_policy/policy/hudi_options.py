@@ -110,6 +110,8 @@ def spark_conf_fault(key: str) -> tuple[Code, str, str] | None:
 
 STRATEGY = "hoodie.compaction.strategy"
 TARGET_IO = "hoodie.compaction.target.io"
+#: `hoodie.compact.inline.max.delta.commits` where nobody sets it.
+COMMITS_BEFORE_COMPACTION = 5
 MIN_LOG_BYTES = "hoodie.compaction.logfile.size.threshold"
 MIN_LOG_FILES = "hoodie.compaction.logfile.num.threshold"
 LATEST_PARTITIONS = "hoodie.compaction.daybased.target.partitions"

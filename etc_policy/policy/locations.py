@@ -33,6 +33,11 @@ _HDFS_PORT = re.compile(r"^(hdfs:/[^/]+):8020(?=/|$)")
 S3_SCHEMES = ("s3://", "s3a://", "s3n://")
 
 
+def is_local(base_path: str) -> bool:
+    """Whether a base path is a folder of this machine, or of a file system that it has mounted."""
+    return "://" not in base_path.removeprefix("file://")
+
+
 def is_catalog_name(table: str) -> bool:
     """Whether the text is `db.table` of the Spark catalog."""
     return _CATALOG_NAME.fullmatch(table) is not None

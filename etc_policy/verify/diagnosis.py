@@ -16,7 +16,7 @@ from etc_policy.plan.bundles import right_releases
 from etc_policy.plan.plan_warnings import impossible_warning
 from etc_policy.plan.refusals import writers_elsewhere
 from etc_policy.plan.rules import may_pass, why_refused
-from etc_policy.policy.hudi_options import EXPIRY, expiry_minutes, is_file_lock
+from etc_policy.policy.hudi_options import COMMITS_BEFORE_COMPACTION, EXPIRY, expiry_minutes, is_file_lock
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.policy.writers import TRACKED_SINCE
 from etc_policy.table.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
@@ -40,8 +40,6 @@ LAST_SYNC = "last_commit_"
 #: Operations that write a key again where it is there already, and keep copies within one batch.
 _LOOK_NO_KEY_UP = ("INSERT", "BULK_INSERT")
 _NAMED_FILES = 5
-#: `hoodie.compact.inline.max.delta.commits` where nobody sets it.
-_COMMITS_BEFORE_COMPACTION = 5
 #: So many writes show how writers write; and how long a run is taken to be where none has compacted the table yet.
 _ENOUGH_WRITES, _ASSUMED_RUN_MS = 3, 60_000
 
@@ -222,7 +220,7 @@ def foreign_compactions(facts: TableFacts) -> Found:
 def _is_young(history: TableHistory) -> bool:
     """Whether Hudi's default has not yet made a writer compact that does."""
     writes = sum(commit.action == "deltacommit" for commit in history.commits)
-    return 0 < writes <= _COMMITS_BEFORE_COMPACTION and not any(commit.is_compaction for commit in history.commits)
+    return 0 < writes <= COMMITS_BEFORE_COMPACTION and not any(commit.is_compaction for commit in history.commits)
 
 
 def has_buckets(state: TableState) -> bool:

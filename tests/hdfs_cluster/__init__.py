@@ -19,7 +19,7 @@ from uuid import uuid4
 import pytest
 from hdfs_native import Client
 
-from tests.maven_jars import jars_of
+from tests.maven_jars import jars_of, java_home
 
 POM = Path(__file__).with_name("pom.xml")
 _START_SECONDS = 120
@@ -128,15 +128,12 @@ class HdfsCluster:
     def _java(self) -> list[str]:
         import pyspark
 
-        from etc_policy.spark.java_runtime import use_java
-
-        use_java()
-        java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if os.environ.get("JAVA_HOME") else "java"
         folder = Path(pyspark.__file__).parent / "jars"
         found = chain.from_iterable(folder.glob(pattern) for pattern in PYSPARK_PATTERNS)
         path = ":".join([*map(str, sorted(found)), f"{self.jars}/*"])
         options = ["-Xmx300m", "-XX:TieredStopAtLevel=1", f"-Dtest.build.data={self.folder / 'data'}"]
-        return [str(java), *options, "-cp", path, "org.apache.hadoop.test.MiniDFSClusterManager"]
+        java = str(java_home() / "bin" / "java")
+        return [java, *options, "-cp", path, "org.apache.hadoop.test.MiniDFSClusterManager"]
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from etc_policy.spark.java_runtime import use_java
 from tests.integration.prometheus_server import TIMEOUT_SECONDS, free_port, wait_for
+from tests.maven_jars import java_home
 
 SPARK_HOME = Path(str(find_spec("pyspark").origin)).parent
 HOST = "127.0.0.1"
@@ -57,8 +57,7 @@ class Cluster:
         wait_for(lambda: len(self.workers()) == number)
 
     def _start(self, role: str, *arguments: str, name: str = "master") -> None:
-        use_java()
-        java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+        java = java_home() / "bin" / "java"
         command = [java, "-Xmx256m", "-cp", f"{SPARK_HOME / 'jars'}/*"]
         command += [f"org.apache.spark.deploy.{role.lower()}.{role}", "--host", HOST, *arguments]
         environment = {

@@ -15,20 +15,11 @@ from string import Template
 import pytest
 
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Views
-from tests.integration.test_cluster import THRESHOLD_MS, tasks_by_executor
+from tests.integration.test_cluster import POLICY, THRESHOLD_MS, tasks_by_executor
 from tests.integration.test_hdfs import executing
 from tests.yarn_cluster import SPARK_HOME, yarn_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended]
-POLICY = """
-version: 1
-policies:
-  - name: t
-    table: TABLE
-    event_time_column: {column: ts, unit: ms}
-    data_latency: LATENCYs
-    verify: {level: data}
-"""
 #: The jars of Spark are on every node already; Python is where the driver runs.
 TARGETS = Template("""
 name: warehouse
@@ -77,7 +68,7 @@ class Warehouse:
         latency = int(time.time()) - THRESHOLD_MS // 1000
         for folder in ("policies", "events"):
             (self.folder / folder).mkdir(exist_ok=True)
-        policy = POLICY.replace("TABLE", self.location).replace("LATENCY", str(latency))
+        policy = POLICY.replace("table: t\n", f"table: {self.location}\n").replace("LATENCY", str(latency))
         (self.folder / "policies" / "t.yml").write_text(policy)
         text = TARGETS.substitute(
             mode=mode,

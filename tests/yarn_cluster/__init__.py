@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -16,11 +15,10 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from etc_policy.spark.java_runtime import use_java
 from tests.hdfs_cluster import PYSPARK_PATTERNS, HdfsCluster
 from tests.integration.prometheus_server import TIMEOUT_SECONDS, free_port, wait_for
 from tests.integration.standalone_cluster import SPARK_HOME
-from tests.maven_jars import jars_of
+from tests.maven_jars import jars_of, java_home
 
 POM = Path(__file__).with_name("pom.xml")
 HOST = "127.0.0.1"
@@ -72,8 +70,7 @@ class YarnCluster:
 
     def start_manager(self) -> None:
         """Return when the ResourceManager answers."""
-        addresses = {f"yarn.resourcemanager{one}.address": f"{HOST}:{port}" for one, port in self.ports.items()}
-        self._configure(self.conf, {"yarn.resourcemanager.hostname": HOST, **addresses})
+        self._configure(self.conf, {})
         self.manager = self._start(_MANAGER, self.conf, "manager")
         wait_for(lambda: self._ask("info"))
 
@@ -86,8 +83,7 @@ class YarnCluster:
             own["yarn.nodemanager.collector-service.address"] = f"{HOST}:0"
             own |= {f"yarn.nodemanager.{one}-dirs": str(self.folder / name / one) for one in ("local", "log")}
             folder = self.folder / name / "conf"
-            addresses = {f"yarn.resourcemanager{one}.address": f"{HOST}:{port}" for one, port in self.ports.items()}
-            self._configure(folder, {"yarn.resourcemanager.hostname": HOST, **addresses, **own})
+            self._configure(folder, own)
             self.nodes.append(self._start(_NODE, folder, name))
         wait_for(lambda: len(self.running_nodes()) == before + number)
 
@@ -132,8 +128,11 @@ class YarnCluster:
         with urlopen(f"http://{HOST}:{self.ports['.webapp']}/ws/v1/cluster/{what}", timeout=TIMEOUT_SECONDS) as answer:
             return json.load(answer)
 
-    def _configure(self, folder: Path, settings: dict[str, str]) -> None:
+    def _configure(self, folder: Path, own: dict[str, str]) -> None:
+        """Write Hadoop's configuration: where the manager and HDFS are, and what a daemon has of its own."""
         folder.mkdir(parents=True)
+        addresses = {f"yarn.resourcemanager{one}.address": f"{HOST}:{port}" for one, port in self.ports.items()}
+        settings = {"yarn.resourcemanager.hostname": HOST, **addresses, **own}
         core = {"fs.defaultFS": f"hdfs://{self.hdfs.authority}", "dfs.replication": "1"}
         for name, values in (("core-site.xml", core), ("yarn-site.xml", {**_SETTINGS, **settings})):
             rows = "".join(
@@ -142,8 +141,7 @@ class YarnCluster:
             (folder / name).write_text(f"<configuration>\n{rows}</configuration>\n")
 
     def _start(self, daemon: str, conf: Path, name: str) -> subprocess.Popen:
-        use_java()
-        home = Path(os.environ.get("JAVA_HOME") or Path(shutil.which("java")).resolve().parents[1])
+        home = java_home()
         own = chain.from_iterable((SPARK_HOME / "jars").glob(pattern) for pattern in PYSPARK_PATTERNS)
         path = ":".join([str(conf), *map(str, sorted(own)), f"{jars_of('yarn', POM)}/*"])
         options = ["-Xmx300m", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.lang=ALL-UNNAMED"]

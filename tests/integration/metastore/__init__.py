@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from etc_policy.spark.java_runtime import use_java
-from tests.maven_jars import jars_of
+from tests.maven_jars import jars_of, java_home
 
 PORT = 9083
 POM = Path(__file__).with_name("pom.xml")
@@ -64,8 +63,7 @@ class Metastore:
 
     def start(self) -> None:
         """Return when it answers."""
-        use_java()
-        java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if os.environ.get("JAVA_HOME") else "java"
+        java = java_home() / "bin" / "java"
         url = f"jdbc:derby:;databaseName={self.folder / 'metastore_db'};create=true"
         settings = {
             **_SETTINGS,

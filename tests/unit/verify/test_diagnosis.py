@@ -330,7 +330,7 @@ def test_how_rows_are_merged_is_said_in_the_words_of_the_matrix_of_bundles():
     of_hudi_0 = "table version 6 of Hudi 0.x, EventTimeAvroPayload, one ordering field"
     message, hint = look("merges as", state=replace(STATE, merging=of_hudi_0))[1:]
     assert (message, hint) == (f"{of_hudi_0}: right by Hudi 0.15.0", None)
-    message, hint = look("merges as", state=replace(STATE, merging="table version 9, a payload of ours"))[1:]
+    message, hint = look("merges as", state=replace(STATE, merging="table version 9, an unknown payload"))[1:]
     assert message.endswith(": no release is known to be right")
     assert hint == "`etc explain ETC322` says what to do"
 
