@@ -100,8 +100,16 @@ def pytest_collection_modifyitems(items):
     ends_spark = [item.nodeid for item in items if "no_spark" in item.fixturenames and not place_of(item.nodeid)[0]]
     if ends_spark:
         raise pytest.UsageError(f"OWN_PROCESSES in tests/conftest.py lacks {ends_spark}")
+    for item in filter(_on_hdfs, items):  # a cluster starts in 20 s, once Maven has fetched it
+        item.add_marker(pytest.mark.extended)
     yield
     items.sort(key=turn_of)
+
+
+def _on_hdfs(item):
+    return "hdfs_cluster" in item.fixturenames or (
+        hasattr(item, "callspec") and "hdfs" in item.callspec.params.values()
+    )
 
 
 def pytest_configure(config):

@@ -214,6 +214,7 @@ def test_a_base_file_with_the_content_of_its_predecessor(faulty):
     assert failed(verdict(faulty)[1]) == {FILES}
 
 
+@pytest.mark.extended
 def test_a_base_file_with_the_content_of_its_predecessor_in_as_many_bytes(faulty):
     """Both views show the old rows, so that they agree; only the rows themselves say which file they were written to."""
     swap_in_as_many_bytes(faulty)

@@ -15,7 +15,7 @@ from tests.integration.row_checks import (
     row,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 
 ROWS = "id int, p string, v string, ts long"
 #: An insert into the small base file keeps the rows that are there.
@@ -64,7 +64,6 @@ def compacted(spark, tmp_path):
     return table
 
 
-@pytest.mark.extended
 def test_copies_are_not_held_against_each_other(compacted):
     """Each was compared with each: `2 different`, where both views have equal rows."""
     results = found_by(compacted)
@@ -74,7 +73,6 @@ def test_copies_are_not_held_against_each_other(compacted):
     assert results[DELETED].observed["ro_rows"] == 3
 
 
-@pytest.mark.extended
 def test_where_it_is_not_declared_the_key_alone_is_at_fault(compacted):
     results = check(compacted, **alike(compacted))[1]
     assert results[CONTAINMENT].status == "pass"
@@ -91,7 +89,6 @@ def test_a_copy_that_ro_lacks_is_missing_also_if_another_is_equal_to_it(spark, t
     assert results[CONTAINMENT].observed["samples"]["missing"] == [{"partition": "x", "key": "1"}]
 
 
-@pytest.mark.extended
 def test_so_it_is_where_it_is_not_declared_and_a_late_copy_is_not_missing(spark, tmp_path):
     table = StockTable(spark, str(tmp_path / "t"), ROWS, options=MANY_GROUPS)
     table.write([row(1), row(2)], "insert")
@@ -102,7 +99,6 @@ def test_so_it_is_where_it_is_not_declared_and_a_late_copy_is_not_missing(spark,
     assert counts(found_by(table, late_commits=late)) == wrong()
 
 
-@pytest.mark.extended
 def test_a_copy_that_has_changed_is_one_row_that_differs(spark, tmp_path):
     table = StockTable(spark, str(tmp_path / "t"), ROWS, options=MANY_GROUPS)
     table.write([row(1, "first"), row(2)], "insert")
@@ -116,7 +112,6 @@ def test_a_copy_that_has_changed_is_one_row_that_differs(spark, tmp_path):
     assert counts(found_by(table, threshold_ms=row(1, at_ms=499)[3])) == wrong()
 
 
-@pytest.mark.extended
 def test_a_copy_too_many_in_ro_is_deleted_unless_its_file_group_is_open(spark, tmp_path):
     table = StockTable(spark, str(tmp_path / "t"), ROWS, options=MANY_GROUPS)
     table.write([row(1), row(2)], "insert")
@@ -131,7 +126,6 @@ def test_a_copy_too_many_in_ro_is_deleted_unless_its_file_group_is_open(spark, t
     assert old in {name.split("_")[0] for name in alike(table)["base_files"]}
 
 
-@pytest.mark.extended
 def test_a_row_too_many_is_not_excused_by_one_that_nothing_is_promised_of(spark, tmp_path):
     """Both are left over, of two file groups."""
     table = StockTable(spark, str(tmp_path / "t"), ROWS, options=MANY_GROUPS)
@@ -141,7 +135,6 @@ def test_a_row_too_many_is_not_excused_by_one_that_nothing_is_promised_of(spark,
     assert counts(found_by(table, open_groups=frozenset())) == wrong(deleted=1)
 
 
-@pytest.mark.extended
 def test_a_sample_looks_up_all_copies(spark, tmp_path):
     """Of two equal copies RO lacks that of the chosen file group: the other one, elsewhere, is not in its place."""
     table = StockTable(spark, str(tmp_path / "t"), ROWS, options=MANY_GROUPS)
@@ -155,7 +148,6 @@ def test_a_sample_looks_up_all_copies(spark, tmp_path):
     assert counts(check(table, **given, file_ids=before)[1]) == wrong()
 
 
-@pytest.mark.extended
 def test_nulls_and_nested_values_of_copies(spark, tmp_path):
     schema = "id int, p string, m map<string,int>, d double, ts long"
     table = StockTable(spark, str(tmp_path / "t"), schema, options=ONE_GROUP)
@@ -169,7 +161,6 @@ def test_nulls_and_nested_values_of_copies(spark, tmp_path):
     assert counts(found_by(table, threshold_ms=T + 2)) == wrong(different=1)
 
 
-@pytest.mark.extended
 def test_a_table_whose_keys_are_there_once_pays_for_no_pairing(spark, tmp_path, monkeypatch):
     """Also where something is wrong: a join by key says all."""
     table = StockTable(spark, str(tmp_path / "t"), ROWS, options=MANY_GROUPS)

@@ -132,6 +132,7 @@ def test_an_update_below_the_threshold_that_ro_lacks_fails_with_its_columns(writ
     assert len(compared_whole) == 2
 
 
+@pytest.mark.extended
 def test_a_key_twice_in_files_that_are_spared(table):
     table.write([row(5, partition="y")], "insert")
     found = both(table)[TWICE]

@@ -14,9 +14,8 @@ from etc_policy.spark.session import start_spark
 from tests.integration.hudi_tables import EPOCH_MS, StockTable
 from tests.integration.row_checks import CONTAINMENT, alike, check
 from tests.integration.test_table_kinds import NO_MDT, Kind, T
-from tests.nightly import nightly
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 
 ROWS = "id int, p string, v string, at string, day date, seen timestamp, more map<string, timestamp>"
 AT = EventTime(column="at")
@@ -30,7 +29,6 @@ HARMFUL = [
     {"hoodie.datasource.query.type": "read_optimized"},
     {READ: "EXCEPTION", WRITE: "EXCEPTION"},
 ]
-AT_ONCE = [{name: value for confs in HARMFUL for name, value in confs.items()}]
 #: Others that change what some SQL means.
 OTHERS = [
     {"spark.hoodie.datasource.query.type": "incremental"},
@@ -79,7 +77,7 @@ def tables(spark, tmp_path_factory):
     return made
 
 
-@pytest.mark.parametrize("users", [AT_ONCE, *nightly(HARMFUL, OTHERS)], ids=["at once", "harmful", "others"])
+@pytest.mark.parametrize("users", [HARMFUL, OTHERS], ids=["harmful", "others"])
 def test_rows_are_verified_alike_whatever_the_session_is_set_to(tables, settings, users):
     def found():
         return [check(table, event_time=AT, **alike(table, AT.column)) for table in tables]
@@ -111,7 +109,7 @@ def old_times(spark, tmp_path):
     return table
 
 
-@pytest.mark.parametrize("mode", ["EXCEPTION", *nightly("LEGACY")])
+@pytest.mark.parametrize("mode", ["EXCEPTION", "LEGACY"])
 def test_old_times_stay_as_they_are(old_times, settings, mode):
     before = rows(old_times, read_optimized=False)
     settings({READ: mode, WRITE: mode})
@@ -119,7 +117,6 @@ def test_old_times_stay_as_they_are(old_times, settings, mode):
     assert rows(old_times, read_optimized=False) == rows(old_times, read_optimized=True) == before
 
 
-@pytest.mark.extended
 def test_a_setting_for_files_of_other_tools_would_move_them(old_times, spark, settings):
     """Why no such setting of a user may reach a compaction."""
     before = rows(old_times, read_optimized=True)
@@ -130,7 +127,6 @@ def test_a_setting_for_files_of_other_tools_would_move_them(old_times, spark, se
     assert moved != before
 
 
-@pytest.mark.extended
 def test_why_a_record_could_not_be_written_is_said(old_times, monkeypatch):
     """Of a record that cannot be written Hudi counts that it was not, and goes on: here an old time, without etc's setting."""
     with monkeypatch.context() as unset:
@@ -145,7 +141,6 @@ def test_why_a_record_could_not_be_written_is_said(old_times, monkeypatch):
     assert rows(old_times, read_optimized=False) == rows(old_times, read_optimized=True)
 
 
-@pytest.mark.extended
 def test_a_file_that_is_damaged_is_the_cause_that_is_said_first(spark, tmp_path):
     table = Kind(spark, tmp_path / "t", options=NO_MDT)
     table.history()

@@ -348,6 +348,7 @@ def timestamps(kind):
     return table
 
 
+@pytest.mark.extended
 def test_timestamps_from_column_statistics(timestamps):
     timestamps.read_stats = True
     timestamps.holds(left=True)

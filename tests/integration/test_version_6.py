@@ -15,7 +15,7 @@ from tests.integration.session import run_under_bundle, stop_spark
 from tests.integration.version6 import Table6, make_table, play, play_first
 from tests.integration.version6_kinds import FEW_WRITES, LAST, WRITES, Kind
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 LINKED = Kind(carry="hard_link")
 #: Where runs are killed.
 STEPS = ("carrying", "committing to the metadata table")
@@ -25,13 +25,11 @@ def test_every_view_is_right_at_each_step(spark, tmp_path):
     play_first(make_table(spark, tmp_path / "t", LINKED, FEW_WRITES), STRADDLING.start, STRADDLING.stop)
 
 
-@pytest.mark.extended
 def test_so_is_it_after_two_more_plans_and_stock_services(spark, written_version_6, tmp_path):
     shutil.copytree(written_version_6, tmp_path / "t")
     play(Table6(spark, tmp_path / "t", kind=LINKED, history=WRITES))
 
 
-@pytest.mark.extended
 def test_a_symbolic_link_dangles_once_the_stock_cleaner_has_run(spark, written_version_6, tmp_path):
     """Why `carry: symlink` is refused; `play` cleans hard links and copies likewise."""
     shutil.copytree(written_version_6, tmp_path / "t")
@@ -49,7 +47,6 @@ def test_a_symbolic_link_dangles_once_the_stock_cleaner_has_run(spark, written_v
     assert "RT" in {wrong.partition(":")[0] for wrong in table.wrong_views(len(table.history))}
 
 
-@pytest.mark.extended
 def test_log_files_that_are_picked_wherever_they_stand_give_older_rows_back(spark, tmp_path, monkeypatch):
     """The RFC's choice by file: an update with an early event time is lost, and a deleted row comes back.
 
@@ -73,7 +70,6 @@ def test_log_files_that_are_picked_wherever_they_stand_give_older_rows_back(spar
     assert {key: picked.oracle.rt().get(key) for key in (1, 5)} == {1: "new", 5: None}
 
 
-@pytest.mark.extended
 def test_every_view_is_right_under_a_bundle_of_hudi_0(no_spark, tmp_path):
     arguments = ("tests.integration.version6", str(tmp_path), "--first")
     said = run_under_bundle("0.15.0", *arguments, timeout_seconds=600)
@@ -81,7 +77,6 @@ def test_every_view_is_right_under_a_bundle_of_hudi_0(no_spark, tmp_path):
     assert "left at each of 1 steps, then finished or withdrawn: right" in said
 
 
-@pytest.mark.extended
 def test_two_kills_and_one_run_that_mends_them(written_version_6, no_spark, tmp_path):
     setting, project, tables = OfVersion6(), Project(tmp_path), {}
     for number, step in enumerate(STEPS):

@@ -17,7 +17,6 @@ from etc_policy.storage.open_storage import open_remote_storage
 from etc_policy.storage.shared_file import change_shared
 from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from tests.faulty_proxy import faulty_proxy
-from tests.nightly import nightly
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 
@@ -67,7 +66,7 @@ def uploaded(project, moto_server, s3_variables):
     return root
 
 
-@pytest.fixture(params=["bucket", *nightly("hdfs")])
+@pytest.fixture(params=["bucket", "hdfs"])
 def root(request, project):
     """Where the tables of the project's target `store` lie."""
     if request.param == "bucket":

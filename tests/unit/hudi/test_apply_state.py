@@ -18,7 +18,6 @@ from etc_policy.storage.open_storage import use_storage_settings
 from etc_policy.storage.safe_files import folder_of
 from etc_policy.table.apply_state import ApplyState, Misrecorded, Proof, Proofs, Refusals, Runs, Unproven
 from tests.fakes import MemoryApplyStates
-from tests.nightly import nightly
 
 WHOLE = ApplyState(
     run_ms=60_000,
@@ -110,7 +109,7 @@ for number in range(int(sys.argv[3])):
 """
 
 
-@pytest.mark.parametrize("place", ["local", "moto", *nightly("hdfs")])
+@pytest.mark.parametrize("place", ["local", "moto", "hdfs"])
 def test_of_many_that_write_at_once_nothing_is_lost(request, base, place):
     """One notes how long its run took while the other notes that the last compaction is not proven."""
     location, endpoint, each = base, "", 100
