@@ -16,11 +16,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import fastavro
 
@@ -46,6 +47,7 @@ PROPERTIES = {
     "hoodie.table.partition.fields": "p",
     "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
 }
+_PAYLOAD = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
 _TEXTS = ("fileId", "path", "prevCommit", "partitionPath", "baseFile", "prevBaseFile", "tempPath")
 _LONGS = (
     *("numWrites", "numDeletes", "numUpdateWrites", "totalWriteBytes", "totalWriteErrors", "totalLogRecords"),
@@ -82,41 +84,82 @@ def instant(moment: datetime) -> str:
     return moment.strftime("%Y%m%d%H%M%S%f")[:17]
 
 
-def write_table(base: Path, commits: int, file_groups: int, partitions: int = PARTITIONS) -> None:
+class Layout(NamedTuple):
+    """A table's version, and what its log files hold, by the number of their commit.
+
+    Without contents log files have their sizes alone, and commits record their event times.
+    """
+
+    version: int = 9
+    content: Callable[[int], bytes] | None = None
+
+    def properties(self) -> dict[str, str]:
+        """Those of the table."""
+        found = {**PROPERTIES, "hoodie.timeline.layout.version": "1" if self.version < 8 else "2"}
+        found |= dict.fromkeys(("hoodie.table.version", "hoodie.table.initial.version"), str(self.version))
+        if self.version < 9:
+            found |= {"hoodie.table.precombine.field": "ts", "hoodie.compaction.payload.class": _PAYLOAD}
+        if self.version < 8:
+            del found["hoodie.record.merge.mode"]
+        return found
+
+
+#: Commits record their event times.
+RECORDED = Layout()
+
+
+def write_table(
+    base: Path, commits: int, file_groups: int, partitions: int = PARTITIONS, layout: Layout = RECORDED
+) -> None:
     """A first commit of base files, then `commits` that write a log file to every file group, a minute apart."""
-    timeline = base / ".hoodie" / "timeline"
-    timeline.mkdir(parents=True)
-    (base / ".hoodie" / "hoodie.properties").write_text("".join(f"{k}={v}\n" for k, v in PROPERTIES.items()))
+    (base / ".hoodie" / "timeline").mkdir(parents=True)
+    (base / ".hoodie" / "hoodie.properties").write_text("".join(f"{k}={v}\n" for k, v in layout.properties().items()))
     for number in range(partitions):
         (base / f"p{number}").mkdir()
         (base / f"p{number}" / ".hoodie_partition_metadata").touch()
     for number in range(commits + 1):
-        write_commit(base, timeline, number, file_groups, partitions)
+        write_commit(base, number, file_groups, partitions, layout)
 
 
-def write_commit(base: Path, timeline: Path, number: int, file_groups: int, partitions: int = PARTITIONS) -> None:
+def write_commit(base: Path, number: int, file_groups: int, partitions: int, layout: Layout) -> None:
+    """One commit of `write_table`."""
     begun = FIRST + timedelta(minutes=number)
-    requested, completed = instant(begun), instant(begun + timedelta(seconds=5))
+    requested = instant(begun)
+    of_slice = requested if layout.version >= 8 else instant(FIRST)
+    content = layout.content(number) if number and layout.content else b""
     stats: dict[str, list[dict[str, object]]] = {}
     for group in range(file_groups):
         file_id, partition = f"d8f18d50-ea72-4740-9c26-{group:012x}-0", f"p{group % partitions}"
-        log = f".{file_id}_{requested}.log.1_{group}-{number}-{group}"
-        name, size = log if number else f"{file_id}_0-1-0_{requested}.parquet", 9_000 + 37 * group + number
+        log = f".{file_id}_{of_slice}.log.{1 if layout.version >= 8 else number}_{group}-{number}-{group}"
+        name = log if number else f"{file_id}_0-1-0_{requested}.parquet"
+        size = len(content) or 9_000 + 37 * group + number
         with (base / partition / name).open("wb") as file:
+            file.write(content)
             file.truncate(size)
         time_ms = int(begun.timestamp() * 1000) - 60_000 + 7 * group
+        times = {} if layout.content else {"minEventTime": time_ms, "maxEventTime": time_ms + 30_000}
         stats.setdefault(partition, []).append({
             **dict.fromkeys(_LONGS, 0), "fileId": file_id, "path": f"{partition}/{name}", "partitionPath": partition,
-            "prevCommit": requested, "numWrites": 40 + group, "totalWriteBytes": size, "fileSizeInBytes": size,
-            "minEventTime": time_ms, "maxEventTime": time_ms + 30_000, "logFiles": [name] if number else None,
+            "prevCommit": of_slice, "numWrites": 40 + group, "totalWriteBytes": size, "fileSizeInBytes": size,
+            "minEventTime": None, "maxEventTime": None, **times, "logFiles": [name] if number else None,
             "logVersion": 1, "runtimeStats": {time["name"]: group for time in _TIMES},
         })  # fmt: skip
     record = {"partitionToWriteStats": stats, "extraMetadata": {"schema": _COLUMNS}, "operationType": "UPSERT"}
+    _write_instant(base / ".hoodie", begun, record, layout)
+
+
+def _write_instant(meta: Path, begun: datetime, record: dict[str, object], layout: Layout) -> None:
+    """The files of a delta commit: Avro, before table version 8 JSON."""
+    requested, completed = instant(begun), instant(begun + timedelta(seconds=5))
+    timeline = meta / "timeline" if layout.version >= 8 else meta
+    for state in ("requested", "inflight"):
+        (timeline / f"{requested}.deltacommit.{state}").touch()
+    if layout.version < 8:
+        (timeline / f"{requested}.deltacommit").write_text(json.dumps(record))
+        return
     content = BytesIO()
     fastavro.writer(content, _COMMIT, [record], codec="null")
     (timeline / f"{requested}_{completed}.deltacommit").write_bytes(content.getvalue())
-    for state in ("requested", "inflight"):
-        (timeline / f"{requested}.deltacommit.{state}").touch()
 
 
 def main() -> None:
