@@ -8,6 +8,7 @@ import threading
 import zipfile
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -113,6 +114,28 @@ def test_who_has_ivy_settings_is_told_what_to_remove(repository, start, pom_alon
 
 def test_a_mirror_in_sparks_settings_is_asked(repository, start):
     assert start("http://127.0.0.1:9/", f"spark.jars.repositories={repository}") == "session\n"
+
+
+@pytest.mark.extended
+def test_a_proxy_that_java_was_given_is_asked(repository, start, tmp_path):
+    """The host has no address: the proxy alone finds it."""
+    proxied = tmp_path / "repository" / "http:" / "maven.invalid"
+    proxied.mkdir(parents=True)
+    (tmp_path / "repository" / "org").rename(proxied / "org")
+    port = urlsplit(repository).port
+    options = f"-Duser.home={tmp_path / 'home'} -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort={port}"
+    assert start("http://maven.invalid/", JAVA_TOOL_OPTIONS=options) == "session\n"
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("master", ["local[1]", "local-cluster[1,1,1024]"])
+def test_without_a_network_a_jar_that_is_given_is_enough(start, tmp_path, master):
+    """On a cluster Spark sends it to executors."""
+    jar = tmp_path / "one.jar"
+    with zipfile.ZipFile(jar, "w") as written:
+        written.writestr("A.txt", "x")
+    given = (f"spark.master={master}", "spark.jars.packages=", f"spark.jars={jar}")
+    assert start("http://127.0.0.1:9/", *given) == "session\n"
 
 
 def test_where_nobody_answers_one_error_says_so(start):

