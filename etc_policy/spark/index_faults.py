@@ -153,7 +153,7 @@ def _fill(spark: Any, state: TableState, files: Sequence[_File]) -> None:
     by_name = {one.path.rpartition("/")[2]: one for one in files}
     try:
         with opened_metadata(spark, state.base_path) as metadata:
-            texts = _asked(spark, metadata, files, columns)
+            texts = list(_asked(spark, metadata, files, columns))
     except Exception as error:
         raise_store_outage(state.base_path, error)
         message = f"cannot read the column statistics of `{state.base_path}`"

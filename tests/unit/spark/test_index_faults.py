@@ -1,10 +1,15 @@
 """What statistics in a metadata table are held against: the footers of base files."""
 
 import datetime as dt
+from contextlib import contextmanager
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
-from etc_policy.spark.index_faults import _File, _lacking, _ranges, _too_narrow
+from etc_policy.errors import EngineError
+from etc_policy.spark import index_faults
+from etc_policy.spark.index_faults import _File, _fill, _lacking, _ranges, _too_narrow
 
 FOOTER = {"a": (1, 9), "b": (1, 9), "c": None}
 
@@ -64,3 +69,22 @@ def test_ranges_of_a_footer(tmp_path):
     assert _ranges(parquet.ParquetFile(tmp_path / "f.parquet").metadata) == {
         "n": (1, 3), "t": ("a", "c"), "day": (19_724, 19_724), "at": (micros, micros), "empty": None, "s.x": (1, 5),
     }  # fmt: skip
+
+
+def test_all_is_asked_before_the_metadata_table_is_closed(monkeypatch):
+    """Hudi 1.0.1 fails of one that is closed (facts: closed-metadata-table)."""
+    is_open = []
+
+    def of_closed(*_):
+        assert is_open
+        raise ValueError("of an open one, and Java fails")
+
+    @contextmanager
+    def opened(*_):
+        is_open.append(True)
+        yield SimpleNamespace(getClass=lambda: SimpleNamespace(getMethods=list), getColumnStats=of_closed)
+        is_open.clear()
+
+    monkeypatch.setattr(index_faults, "opened_metadata", opened)
+    with pytest.raises(EngineError, match="cannot read the column statistics of `/t`"):
+        _fill(MagicMock(), SimpleNamespace(base_path="/t"), [file_of({})])
