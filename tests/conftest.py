@@ -23,7 +23,7 @@ OWN_PROCESSES = (
     "test_sync.py",
     "test_object_store.py",
     "test_soak.py",
-    "test_version_6.py::test_every_view_is_right_under_a_bundle_of_hudi_0",
+    "test_version_6.py::test_every_view_is_right_under_earlier_bundles",
     "test_kills_between_writes.py",
     "test_kills.py",
     "test_how_to.py::test_the_whole_tutorial",

@@ -407,8 +407,8 @@ class Code(StrEnum):
         "docs/how-to/table-version-6.md, and switch the writers' own compaction off. The same can happen to a plan with "
         "`granularity: record`: its rows after T are in log files that the commit does not name.")
     CANNOT_CARRY = ("ETC321", _NOTHING_LOST, "This bundle of Hudi cannot commit carried log files",
-        "Committing carried log files was measured with Hudi 1.2.0 and 0.15.0 alone, and splitting by record with 1.2.0. Name "
-        "one of these bundles in the target, or set `granularity: file_slice`.")
+        "Committing carried log files was right with Hudi 1.2.0, 1.1.1, 1.0.2 and 0.15.0 alone, and splitting by record "
+        "with 1.2.0. Name one of these bundles in the target, or set `granularity: file_slice`.")
     NOT_SPLIT = ("ETC323", _NOTHING_LOST, "A log file cannot be split by record",
         "With `granularity: record` each log file that is compacted is read, and its rows after T are put aside. Only blocks "
         "of whole rows in Avro are split: other formats, partial updates, deletes that the commit does not count, rows without "

@@ -21,7 +21,7 @@ from etc_policy.table.formats import count_of
 from etc_policy.table.state import path_below
 
 #: The releases with which it was tried, by how their version begins.
-_TRIED = ("0.15.", "1.2.")
+_TRIED = ("0.15.", "1.0.2", "1.1.1", "1.2.")
 _SPLIT_TRIED = ("1.2.",)
 _SLIM = "org.apache.hudi.client.SparkRDDWriteClient$SlimWriteStats"
 
@@ -41,7 +41,7 @@ def require_bundle(jvm: Any, job: Job) -> None:
         raise EngineError(Code.CANNOT_CARRY, message, hint=hint)
     if not version.startswith(_TRIED):
         message = f"committing carried log files was not tried with this bundle of Hudi ({version or 'unknown'})"
-        hint = "name a bundle of Hudi 1.2 or 0.15 in the target, or set `granularity: file_slice`"
+        hint = "name a bundle of Hudi 1.2, 1.1.1, 1.0.2 or 0.15 in the target, or set `granularity: file_slice`"
         raise EngineError(Code.CANNOT_CARRY, message, hint=hint)
 
 

@@ -70,9 +70,10 @@ def test_log_files_that_are_picked_wherever_they_stand_give_older_rows_back(spar
     assert {key: picked.oracle.rt().get(key) for key in (1, 5)} == {1: "new", 5: None}
 
 
-def test_every_view_is_right_under_a_bundle_of_hudi_0(no_spark, tmp_path):
+@pytest.mark.parametrize("release", ["0.15.0", "1.0.2"])
+def test_every_view_is_right_under_earlier_bundles(no_spark, tmp_path, release):
     arguments = ("tests.integration.version6", str(tmp_path), "--first")
-    said = run_under_bundle("0.15.0", *arguments, timeout_seconds=600)
+    said = run_under_bundle(release, *arguments, timeout_seconds=600)
     assert said.startswith("MDT on, hard_link, event time: right")
     assert "left at each of 1 steps, then finished or withdrawn: right" in said
 

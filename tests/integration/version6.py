@@ -177,7 +177,7 @@ class Table6(Bench):
         """The stock cleaner with the lowest retention."""
         name = f"cleaned_{abs(hash(self.base))}"
         self.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{self.base}'")
-        self._call(f"run_clean(table => '{name}', retain_commits => 1)")
+        self._call(f"run_clean(table => '{name}', retain_commits => 1, options => '{self.stock_options}')")
 
     @property
     def stock_options(self) -> str:
