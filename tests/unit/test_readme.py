@@ -3,6 +3,9 @@
 import re
 from pathlib import Path
 
+from packaging.version import Version
+
+from tests.integration.release_matrix import RIGHT, kept
 from tests.unit.test_docs import commands_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -27,3 +30,11 @@ def test_the_commands_in_its_text_are_understood():
     named = re.findall(r"`(etc [a-z][^`]*)`", README)
     assert len(named) >= 3
     assert [line for line in named if commands_of(line) is None] == []
+
+
+def test_the_releases_of_hudi_are_those_that_were_run():
+    named = re.findall(r"^\| Engine \| Spark 3\.5 with Hudi ([\d., ]+\d) \(", README, re.MULTILINE)
+    found = {
+        release for of_python in kept().values() for release, one in of_python.items() if RIGHT in one["cells"].values()
+    }
+    assert named == [", ".join(sorted(found, key=Version, reverse=True))]
