@@ -25,7 +25,8 @@ test-extended: install  ## what runs every night: variants, and what takes long
 test-lowest:  ## all tests with the lowest versions that pyproject.toml declares, in an environment of their own
 	@mkdir -p build && python3 -m dev.lowest > build/lowest.txt
 	python3 -m venv build/lowest
-	build/lowest/bin/pip install --quiet --constraint build/lowest.txt --editable ".[dev]"
+	build/lowest/bin/pip install --quiet uv  # pip itself looks for fitting versions for more than 20 minutes
+	build/lowest/bin/uv pip install --quiet --python build/lowest/bin/python --constraint build/lowest.txt --editable ".[dev]"
 	build/lowest/bin/pytest $(ARGS)
 
 lint: install  ## linters, types, import contracts and words
