@@ -1,5 +1,5 @@
 # The everyday commands. `make check` is what CI runs; the others are parts of it, or make something to look at.
-.PHONY: help install check test test-extended lint format demo bench docs picture changelog
+.PHONY: help install check test test-extended test-lowest lint format demo bench docs picture changelog
 
 BIN := .venv/bin
 
@@ -21,6 +21,13 @@ test: install  ## all tests; `make test ARGS="tests/unit -n 0"` for some
 
 test-extended: install  ## what runs every night: variants, and what takes long
 	$(BIN)/pytest -m extended
+
+test-lowest:  ## all tests with the lowest versions that pyproject.toml declares, in an environment of their own
+	@mkdir -p build && python3 -m dev.lowest > build/lowest.txt
+	python3 -m venv build/lowest
+	build/lowest/bin/pip install --quiet uv  # pip itself looks for fitting versions for more than 20 minutes
+	build/lowest/bin/uv pip install --quiet --python build/lowest/bin/python --constraint build/lowest.txt --editable ".[dev]"
+	build/lowest/bin/pytest $(ARGS)
 
 lint: install  ## linters, types, import contracts and words
 	$(BIN)/ruff check .

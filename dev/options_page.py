@@ -47,7 +47,8 @@ def render_options() -> str:
     shared = {row for row, count in users.items() if count >= _SHARED}
     parts = [_HEAD]
     for name, command in commands.items():
-        usage = " ".join([name, *command.collect_usage_pieces(click.Context(command))])
+        pieces = command.collect_usage_pieces(click.Context(command))
+        usage = " ".join([name, *pieces]).replace("[[", "[").replace("]]", "]")  # doubled by click before 8.4
         parts += [f"## {name}\n", f"    {usage}\n", *_table(set(rows_of(command)) - shared)]
         names = ", ".join(f"`{row.name}`" for row in sorted(shared & set(rows_of(command))))
         parts.append(f"Of the [options of many commands](#options-of-many-commands): {names}.\n")

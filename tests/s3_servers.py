@@ -123,7 +123,7 @@ def s3_server(request, s3_variables):
     return request.getfixturevalue(request.param)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
@@ -132,7 +132,7 @@ def _free_port() -> int:
 @contextmanager
 def running(name: str, folder: Path) -> Iterator[S3Server]:
     """A server of that name, ended afterwards; `folder` is for what it keeps."""
-    port = _free_port()
+    port = free_port()
     command = {
         "moto": [sys.executable, "-c", _MOTO, str(port)],
         "versitygw": ["versitygw", "--port", f"127.0.0.1:{port}", "--region", REGION, "--quiet", "posix", str(folder)],
@@ -146,20 +146,20 @@ def running(name: str, folder: Path) -> Iterator[S3Server]:
     }
     process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        _wait(process, port)
+        wait_for(process, port)
         yield S3Server(f"http://127.0.0.1:{port}", PAGES[name])
     finally:
         process.terminate()
         process.wait()
 
 
-def _wait(process, port):
+def wait_for(process, port):
     end = time.monotonic() + _START_SECONDS
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
             return
         except OSError:
-            assert process.poll() is None, "the S3 server has ended"
-            assert time.monotonic() < end, "the S3 server does not answer"
+            assert process.poll() is None, "the server has ended"
+            assert time.monotonic() < end, "the server does not answer"
             time.sleep(0.05)

@@ -15,7 +15,7 @@ import click
 from etc_policy.policy.quantities import QuantityError, parse_duration_ms
 
 
-class MomentType(click.ParamType[datetime]):
+class MomentType(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 has no such argument
     """Epoch milliseconds or ISO 8601; a time without a zone is UTC."""
 
     name = "time"
@@ -45,7 +45,7 @@ class MomentType(click.ParamType[datetime]):
             )
 
 
-class Span(click.ParamType[int]):
+class Span(click.ParamType):  # type: ignore[type-arg]
     """A duration as policies write it (`45s`, `30m`, `1h30m`, `PT30M`), in milliseconds."""
 
     name = "duration"

@@ -98,7 +98,7 @@ def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
         raise
     except UnreadableText as why:
         return found.unknown(str(why), unreadable=why.sample if found.lowest is None else None)
-    except UnknownTimes as why:
+    except (UnknownTimes, log_blocks.OtherLogFile) as why:
         return found.unknown(str(why))
     except log_blocks.BadLogFile as why:
         return found.unknown(f"damaged: {why}", damaged=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 MAGIC = b"#HUDI#"
+_PARQUET_MAGIC = b"PAR1"
 FORMAT_VERSION = 1
 #: Kinds of blocks, by the ordinals of Hudi's enum.
 COMMAND, DELETE, CORRUPT, AVRO_DATA, HFILE_DATA, PARQUET_DATA, CDC_DATA = range(7)
@@ -31,6 +32,10 @@ class BadLogFile(Exception):  # noqa: N818 - what a file is, not what went wrong
     """The bytes are not what a log file has there; the reason is in the message."""
 
 
+class OtherLogFile(Exception):  # noqa: N818 - what a file is
+    """A log file without blocks, as table version 10 has them; the message says what it holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """One block of a log file."""
@@ -42,13 +47,21 @@ class Block:
 
 
 def read_blocks(stream: BinaryIO, size: int) -> Iterator[Block]:
-    """The blocks of a log file of `size` bytes, one in memory at a time; BadLogFile where its bytes are not blocks."""
+    """The blocks of a log file of `size` bytes, one in memory at a time.
+
+    Raises:
+        OtherLogFile: it holds rows in another form.
+        BadLogFile: its bytes are not blocks.
+
+    """
     at = 0
     while at < size:
         head = stream.read(_HEAD.size)
         if len(head) < _HEAD.size:
             raise BadLogFile("truncated")
         magic, length = _HEAD.unpack(head)
+        if not at and magic.startswith(_PARQUET_MAGIC):
+            raise OtherLogFile("Parquet rows without blocks, which are not read")
         at += _HEAD.size + length
         if magic != MAGIC or length <= 0 or at > size:
             raise BadLogFile("no block, or one beyond the end of the file")

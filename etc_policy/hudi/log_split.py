@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from etc_policy.hudi import blocks as log_blocks
 from etc_policy.hudi.avro_records import RecordSchemas, record_schemas, records_of
 from etc_policy.hudi.block_times import TimesWanted, UnknownTimes, avro_times, without_logical_types
-from etc_policy.hudi.blocks import BadLogFile, Block, encode_block, read_blocks
+from etc_policy.hudi.blocks import BadLogFile, Block, OtherLogFile, encode_block, read_blocks
 from etc_policy.hudi.values import load_json
 
 #: A larger log file is not one that Hudi writes: offsets in it do not fit an int of Java.
@@ -69,7 +69,7 @@ def split_log_file(
             _split_block(block, wanted, threshold_ms, early, late)
     except (OSError, NotSplittable):
         raise
-    except UnknownTimes as why:
+    except (UnknownTimes, OtherLogFile) as why:
         raise NotSplittable(f"it holds {why}") from why
     except BadLogFile as why:
         raise NotSplittable(f"it is damaged: {why}") from why

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from obstore.store import GCSStore
 
 from etc_policy.storage.object_cache import MAX_FILE_BYTES, ObjectCache
 from etc_policy.storage.object_tree import ObjectTreeLister
@@ -20,7 +21,7 @@ from etc_policy.storage.safe_files import parts_of
 from etc_policy.storage.store_errors import as_store_error, is_cut_short, is_empty_range, is_unanswered, store_errors
 
 if TYPE_CHECKING:
-    from obstore import ListResult, ObjectMeta
+    from obstore import ListResult, ObjectMeta, PutResult
     from obstore.store import ObjectStore
 
 
@@ -111,6 +112,11 @@ def open_object(store: ObjectStore, key: str, place: str) -> BinaryIO:
     return open_ranges(int(meta["size"]), get, CHUNK_BYTES)
 
 
+def tag_of(store: ObjectStore, meta: ObjectMeta | PutResult) -> str | None:
+    """What names this version of an object in a condition: Google's store takes its number, the others an ETag."""
+    return meta["version"] if isinstance(store, GCSStore) else meta["e_tag"]
+
+
 #: Between two tries, growing.
 _PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.1, 2.0
 
@@ -140,7 +146,7 @@ def put_if(
     end, pause, may_be_ours = time.monotonic() + timeout_seconds, _PAUSE_SECONDS, False
     while True:
         try:
-            return True, obstore.put(store, key, content, mode=mode, use_multipart=False)["e_tag"]
+            return True, tag_of(store, obstore.put(store, key, content, mode=mode, use_multipart=False))
         except (AlreadyExistsError, PreconditionError, FileNotFoundError) as error:
             if isinstance(error, FileNotFoundError) and "NoSuchBucket" in str(error):
                 raise as_store_error(error, place) from error
@@ -261,13 +267,14 @@ class ObjectStorage:
         try:
             with store_errors(self._location, path):
                 found = obstore.get(self._store, self._key(path))
-                return Version(bytes(found.bytes()), found.meta["e_tag"], _info(found.meta).modified_ns)
+                tag = tag_of(self._store, found.meta)
+                return Version(bytes(found.bytes()), tag, _info(found.meta).modified_ns)
         except FileNotFoundError:
             return None
 
     def replace_version(self, path: str, content: bytes, tag: str | None) -> str | None:
-        """A conditional put; tags are hashes of contents."""
-        won, new = self._put_if(path, content, "create" if tag is None else {"e_tag": tag})
+        """A conditional put."""
+        won, new = self._put_if(path, content, "create" if tag is None else {"e_tag": tag, "version": tag})
         return new if won else None
 
     def remove_versions(self, path: str) -> None:

@@ -242,6 +242,12 @@ def test_parquet_blocks(ts, array, expected):
     assert (found.min_ms, found.has_nulls) == (expected, expected is not None)
 
 
+def test_a_log_file_of_parquet_rows_alone_is_not_taken_for_a_damaged_one():
+    """As Hudi writes them on table version 10."""
+    found = read(b"PAR1" + bytes(40) + b"PAR1")
+    assert (found.min_ms, found.why, found.damaged) == (None, "Parquet rows without blocks, which are not read", False)
+
+
 def test_parquet_blocks_that_cannot_be_read(monkeypatch):
     array = pyarrow.array([US])
     good = parquet(array)

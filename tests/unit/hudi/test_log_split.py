@@ -120,6 +120,7 @@ def test_rows_that_are_not_marked_as_deleted_are_split():
         (plain(T)[:-1], "damaged"),
         (plain(T)[:30], "damaged"),
         (b"no log file", "damaged"),
+        (b"PAR1" + bytes(40), "Parquet rows without blocks"),
         (block(AVRO, b"\0" * 8, version=2), "damaged: another format version"),
         (block(AVRO, struct.pack(">ii", 3, 2) + b"\0" * 4, {SCHEMA: json.dumps(schema("long"))}), "damaged"),
         (

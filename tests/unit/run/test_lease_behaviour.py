@@ -86,7 +86,17 @@ class OnHdfs(OnARemoteStorage):
         self.storage = open_storage(cluster.upload(request.getfixturevalue("table").base, cluster.new_folder()))
 
 
+class InAnotherCloud(OnARemoteStorage):
+    def __init__(self, request, bucket):
+        self.storage = open_storage(f"{request.getfixturevalue(bucket)}/t")
+        base = request.getfixturevalue("table").base
+        for path in filter(Path.is_file, sorted(base.rglob("*"))):
+            self.storage.create(path.relative_to(base).as_posix(), path.read_bytes())
+
+
 LEASES = {
+    "azurite": lambda request: InAnotherCloud(request, "azure_container"),
+    "fake-gcs-server": lambda request: InAnotherCloud(request, "gcs_bucket"),
     "file": OnDisk,
     "hdfs": OnHdfs,
     "moto": lambda request: InABucket(request, "moto_server"),
@@ -94,7 +104,7 @@ LEASES = {
 }
 
 
-@pytest.fixture(params=["file", "moto", "versitygw", *nightly("hdfs")])
+@pytest.fixture(params=["azurite", "fake-gcs-server", "file", "moto", "versitygw", *nightly("hdfs")])
 def place(request):
     return LEASES[request.param](request)
 

@@ -1,0 +1,154 @@
+"""Servers of Azure's and Google's object stores for tests, where they are installed: on 127.0.0.1 alone."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import http.client
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from uuid import uuid4
+
+import pytest
+from obstore.store import GCSStore
+
+from etc_policy.storage import object_stores
+from tests.s3_servers import free_port, wait_for
+
+#: Azurite's account and its key, which are public.
+ACCOUNT = "devstoreaccount1"
+_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+
+@contextmanager
+def _running(program: str, *arguments: str) -> Iterator[int]:
+    """The port of a server, which is ended afterwards."""
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    port = free_port()
+    command = [program, *(argument.format(port=port) for argument in arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(process, port)
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _ask(
+    port: int, method: str, url: str, body: bytes, headers: Mapping[str, str]
+) -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    try:
+        connection.request(method, url, body, dict(headers))
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read()
+    finally:
+        connection.close()
+
+
+@pytest.fixture(scope="session")
+def azurite():
+    """The port of Azurite."""
+    quiet = ("--inMemoryPersistence", "--disableTelemetry", "--silent")
+    with _running("azurite-blob", "--blobHost", "127.0.0.1", "--blobPort", "{port}", *quiet) as port:
+        yield port
+
+
+@pytest.fixture
+def azure_container(azurite, monkeypatch):
+    """The location of a new container; its key is in the environment."""
+    name, date = f"test-{uuid4().hex[:12]}", formatdate(usegmt=True)
+    headers = {"x-ms-date": date, "x-ms-version": "2023-11-03"}
+    signed = ["PUT", *[""] * 11, *(f"{key}:{value}" for key, value in headers.items())]
+    text = "\n".join([*signed, f"/{ACCOUNT}/{ACCOUNT}/{name}", "restype:container"])
+    signature = base64.b64encode(hmac.digest(base64.b64decode(_KEY), text.encode(), hashlib.sha256)).decode()
+    headers["Authorization"] = f"SharedKey {ACCOUNT}:{signature}"
+    assert _ask(azurite, "PUT", f"/{ACCOUNT}/{name}?restype=container", b"", headers)[0] == 201
+    monkeypatch.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
+    monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", f"http://127.0.0.1:{azurite}")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", _KEY)
+    return f"abfss://{name}@{ACCOUNT}.dfs.core.windows.net"
+
+
+@pytest.fixture(scope="session")
+def fake_gcs():
+    """The ports of fake-gcs-server: its own, and one that takes puts as obstore sends them."""
+    own = ("-host", "127.0.0.1", "-public-host", "127.0.0.1:{port}")
+    with _running("fake-gcs-server", "-backend", "memory", "-scheme", "http", "-port", "{port}", *own) as port:
+
+        class Handler(_PutsAsXml):
+            behind = port
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield port, server.server_port
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def gcs_bucket(fake_gcs, monkeypatch):
+    """The location of a new bucket, which obstore reaches without a key and without encryption."""
+    port, port_of_puts = fake_gcs
+    name = f"test-{uuid4().hex[:12]}"
+    kind = {"Content-Type": "application/json"}
+    assert _ask(port, "POST", "/storage/v1/b?project=test", json.dumps({"name": name}).encode(), kind)[0] == 200
+    account = {"gcs_base_url": f"http://127.0.0.1:{port_of_puts}", "disable_oauth": True}
+    unused = {"client_email": "", "private_key": "", "private_key_id": ""}
+    monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", json.dumps(account | unused))
+
+    def unencrypted(bucket, *, client_options, **options):
+        return GCSStore(bucket, client_options={**client_options, "allow_http": True}, **options)
+
+    monkeypatch.setattr(object_stores, "GCSStore", unencrypted)
+    return f"gs://{name}"
+
+
+class _PutsAsXml(BaseHTTPRequestHandler):
+    """Hands puts and copies of the XML API, which obstore uses, to the server's JSON API, and all else on as it is."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    behind: int
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_PUT(self) -> None:
+        bucket, _, key = self.path.removeprefix("/").partition("/")
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        source, expected = self.headers.get("x-goog-copy-source"), self.headers.get("x-goog-if-generation-match")
+        condition = f"ifGenerationMatch={expected}" if expected else ""
+        url = f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name={key}&{condition}"
+        if source:
+            from_bucket, _, from_key = source.partition("/")
+            url = f"/storage/v1/b/{from_bucket}/o/{from_key}/rewriteTo/b/{bucket}/o/{key}?{condition}"
+        status, _, content = _ask(self.behind, "POST", url, body, {"Content-Type": "application/octet-stream"})
+        made = json.loads(content) if status == 200 else {}
+        made = made.get("resource", made)
+        self.answer(status, {"ETag": f'"{made.get("etag")}"', "x-goog-generation": made.get("generation", "")}, content)
+
+    def relay(self) -> None:
+        headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
+        self.answer(*_ask(self.behind, self.command, self.path, b"", headers))
+
+    do_GET = do_HEAD = do_DELETE = relay
+
+    def answer(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
+        self.send_response(status)
+        kept = {name: value for name, value in headers.items() if name not in ("Connection", "Transfer-Encoding")}
+        for name, value in ({"Content-Length": str(len(content))} | kept).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
