@@ -268,11 +268,19 @@ class Workspace:
 
     def _selection(self, reading: ProjectReading, select: Terms, exclude: Terms) -> Selection:
         selection = Selection(selected_terms(select), terms_of(exclude), reading.earlier)
-        if not any("result:" in term for term in (*selection.select, *selection.exclude)):
+        methods = {
+            part.partition(":")[0] for term in (*selection.select, *selection.exclude) for part in term.split(",")
+        }
+        if methods.isdisjoint(("result", "freshness")):
             return selection
-        from etc_policy.api.run_records import how_runs_ended
+        from etc_policy.api.run_records import found_freshness, how_runs_ended
 
-        return replace(selection, results=how_runs_ended(self.target_dir, self._manifest(reading).policies))
+        policies = self._manifest(reading).policies
+        if "result" in methods:
+            selection = replace(selection, results=how_runs_ended(self.target_dir, policies))
+        if "freshness" in methods:
+            selection = replace(selection, freshness=found_freshness(self.target_dir, policies))
+        return selection
 
 
 def _free_confs(confs: Mapping[str, str]) -> dict[str, str]:
