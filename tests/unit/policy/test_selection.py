@@ -174,6 +174,13 @@ def test_what_failed_or_was_refused_is_run_again():
     require_some(MANIFEST, Selection(("result:done",), results=ended))
 
 
+def test_a_policy_with_open_questions_is_named_with_its_file():
+    selection = Selection(("drafted",), asked={"drafted": "policies/drafted.yml"})
+    with pytest.raises(UsageError, match="`drafted` takes part in no run: its file has open questions") as error:
+        select_policies(MANIFEST, selection)
+    assert error.value.hint == "answer them in policies/drafted.yml; `etc parse` lists them"
+
+
 def test_what_was_found_too_late_is_selected():
     found = {"orders_ro": "error", "payments_ro": "unknown", "parked": "error"}
     terms = ("freshness:error", "freshness:unknown,tag:sales", "freshness:pass")
