@@ -54,7 +54,6 @@ docs: install  ## the documentation site in build/docs; any warning is an error
 picture: install  ## the chart in README, and what README prints, from one new run of the demo
 	@mkdir -p target
 	$(BIN)/etc demo > target/demo.txt
-	$(BIN)/etc docs generate --at 2013-01-02T01:00:00Z
 	$(BIN)/python -m dev.picture
 	$(BIN)/python -m dev.printed target/demo.txt
 

@@ -60,7 +60,7 @@ def measure(project: Path, environment: Environment) -> dict[str, float]:
     (policy,) = compile_project(read_project(str(project), {}), ("ro_complete",)).policies
     policy = policy.model_copy(update={"sync": Sync()})  # with a catalog every read by path would ask it too
     demo = environment.demo(policy)
-    demo.write()
+    demo.play(lambda at_ms: None)
     applier = Applier(environment, demo.now_ms)
     applier.run([policy])
     state, history = environment.read_table(policy)

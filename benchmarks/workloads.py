@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from etc_policy.demo.flights import StatusEvent, batches
+from etc_policy.demo.flights import StatusEvent, batches, read_flights
 
 MINUTE = 60_000
 #: A commit every hour.
@@ -82,7 +82,7 @@ def flights(steps: int) -> Workload:
     """Two days of flights out of New York, with their real lateness: the timetable, then what was reported."""
     days, start = (date(2013, 1, 1), date(2013, 1, 2)), datetime.fromtimestamp(START / 1000, UTC)
     commits: list[tuple[Row, ...]] = [()] * (steps + 1)
-    for batch in batches(days, start, timedelta(milliseconds=STEP)):
+    for batch in batches(read_flights(days), start, timedelta(milliseconds=STEP)):
         number = (batch.arrived_until_ms - START) // STEP
         if number <= steps:
             newest = {event.flight_id: event for event in sorted(batch.rows, key=lambda event: event.event_time_ms)}

@@ -2,7 +2,7 @@
 
     make picture
 
-runs `etc demo` and `etc docs generate` before, so that the chart is of a table that was just written, compacted and
+runs `etc demo` before, which writes the site, so that the chart is of a table that was just written, compacted and
 verified. Needs Debian's Chromium (`apt-get install chromium`).
 """
 

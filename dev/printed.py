@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 README, COMMANDS = Path("README.md"), Path("docs/reference/commands.md")
-PLAN, RESULT, VIEWS = 2, 3, 4
+PLAN, RESULT, VIEWS = 2, 3, 5
 
 _BLOCK = re.compile(r"^```text\n.*?^```$", re.DOTALL | re.MULTILINE)
 

@@ -16,13 +16,12 @@ from etc_policy import __version__
 from etc_policy.api.diagnosing import read_facts
 from etc_policy.api.loading import ProjectReading
 from etc_policy.api.one_table import outcomes_of
-from etc_policy.errors import EtcError, PolicyError, TableError, UsageError
+from etc_policy.errors import EtcError, TableError, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.errors.plain_text import one_line
-from etc_policy.policy.files import MARK
+from etc_policy.policy.files import policies_with_questions
 from etc_policy.policy.locations import location_fault, location_identity, resolve_location
 from etc_policy.policy.manifest import Policy
-from etc_policy.policy.yaml_marks import load_marked
 from etc_policy.report.imports import DriftedKey, ImportedTable, ImportReport
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.verify.diagnosis import TableFacts
@@ -291,21 +290,10 @@ def known_tables(reading: ProjectReading | None, root: str) -> KnownTables:
         return KnownTables(root)
     policies = reading.manifest.policies
     known = KnownTables(reading.manifest.table_root or root, policies)
-    texts = {path: text for path, text in reading.files.texts.items() if MARK in text}
-    asked = [item for path, text in texts.items() for item in _items(path, text)]
+    asked = [item for _, item in policies_with_questions(reading.files.texts)]
     stems = (Path(path).stem for path in reading.files.texts)
     return replace(
         known,
         open_tables=frozenset(known.identity(str(item.get("table"))) for item in asked),
         names=frozenset([*(one.name for one in policies), *(str(item.get("name")) for item in asked), *stems]),
     )
-
-
-def _items(path: str, text: str) -> list[dict[str, object]]:
-    """The policies in a file with open questions, as they are written."""
-    try:
-        value = load_marked(text, path).value
-    except PolicyError:
-        return []
-    listed = value.get("policies") if isinstance(value, dict) else None
-    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -17,14 +18,20 @@ from etc_policy.errors.codes import Code
 from etc_policy.plan.model import Plan
 from etc_policy.policy.locations import is_catalog_name, location_identity
 from etc_policy.policy.manifest import Policy
-from etc_policy.policy.selection import Result
-from etc_policy.report.results import RESULTS_SCHEMA_VERSION, RunResults, VerificationReport
+from etc_policy.policy.selection import FreshnessStatus, Result
+from etc_policy.report.results import (
+    RESULTS_SCHEMA_VERSION,
+    FreshnessReport,
+    RunResults,
+    TableFreshness,
+    VerificationReport,
+)
 from etc_policy.report.run_files import RunFile, RunFiles, read_run_files, run_file_name
 from etc_policy.run.results import TableResult
 from etc_policy.table.formats import iso_time
 from etc_policy.wiring import clock_ms
 
-RESULTS_FILE = "run_results.json"
+RESULTS_FILE, FRESHNESS_FILE = "run_results.json", "freshness.json"
 RUNS_FOLDER = "runs"
 
 #: Run files that are read at most, the newest.
@@ -77,7 +84,8 @@ def last_results(target_dir: Path, policies: Iterable[Policy]) -> dict[str, Tabl
     """
     wanted = {policy.name: policy for policy in policies}
     found: dict[str, TableResult] = {}
-    _take(_of_last_run(target_dir / RESULTS_FILE), wanted, found)
+    last = _read_report(target_dir / RESULTS_FILE, RunResults, "etc apply")
+    _take(() if last is None else last.tables, wanted, found)
     for path in sorted((target_dir / RUNS_FOLDER).glob("*-apply-*.json"), reverse=True)[:MAX_RUNS]:
         if not wanted:
             break
@@ -104,6 +112,19 @@ def _ended(result: TableResult) -> Result:
     return "error" if result.status == "failed" or is_wrong or is_out_of_sync else "done"
 
 
+def found_freshness(target_dir: Path, policies: Iterable[Policy]) -> dict[str, FreshnessStatus]:
+    """What the last `etc freshness` found of each policy that it was about, for the very table that it was about.
+
+    Raises:
+        EngineError: what it found cannot be read, or is of a newer version of etc.
+
+    """
+    wanted = {policy.name: policy for policy in policies}
+    report = _read_report(target_dir / FRESHNESS_FILE, FreshnessReport, "etc freshness")
+    tables = () if report is None else report.tables
+    return {one.policy: one.status for one in tables if one.policy in wanted and _is_of(wanted[one.policy], one)}
+
+
 def last_results_or_none(
     target_dir: Path, policies: Iterable[Policy], warn: Callable[[Issue], None]
 ) -> dict[str, TableResult]:
@@ -124,7 +145,7 @@ def _take(results: Iterable[TableResult], wanted: dict[str, Policy], found: dict
             del wanted[result.policy]
 
 
-def _is_of(policy: Policy, result: TableResult) -> bool:
+def _is_of(policy: Policy, result: TableResult | TableFreshness) -> bool:
     """Whether the result is about the policy's table; where only the catalog knows the path, the name has to do."""
     return is_catalog_name(policy.table) or location_identity(policy.table) == location_identity(result.base_path)
 
@@ -140,24 +161,24 @@ def _of_run_file(target_dir: Path, path: Path) -> tuple[TableResult, ...]:
     )
 
 
-def _of_last_run(path: Path) -> tuple[TableResult, ...]:
+_Kept = TypeVar("_Kept", RunResults, FreshnessReport)
+
+
+def _read_report(path: Path, kind: type[_Kept], command: str) -> _Kept | None:
+    """The report that the last run of the command left there; None where there is none."""
+    where = Where(str(path))
     try:
         content = from_json(read_text(path.parent, path.name))
     except FileNotFoundError:
-        return ()
+        return None
     except (OSError, ValueError) as error:
-        raise EngineError(
-            Code.BAD_RUN_RESULTS, "cannot read the results", where=Where(str(path)), cause=str(error)
-        ) from error
+        raise EngineError(Code.BAD_RUN_RESULTS, "cannot read the results", where=where, cause=str(error)) from error
     version = content.get("schema_version") if isinstance(content, dict) else None
     if isinstance(version, int) and version > RESULTS_SCHEMA_VERSION:
         message = f"the results are of version {version}; this etc reads up to {RESULTS_SCHEMA_VERSION}"
-        raise EngineError(
-            Code.BAD_RUN_RESULTS, message, where=Where(str(path)), hint="use the newer etc, or run `etc apply`"
-        )
+        raise EngineError(Code.BAD_RUN_RESULTS, message, where=where, hint=f"use the newer etc, or run `{command}`")
     try:
-        results = RunResults.model_validate(content)
+        return kind.model_validate(content)
     except ValidationError as error:
         message = "these are not the results of a run"
-        raise EngineError(Code.BAD_RUN_RESULTS, message, where=Where(str(path)), hint="delete the file") from error
-    return results.tables
+        raise EngineError(Code.BAD_RUN_RESULTS, message, where=where, hint="delete the file") from error

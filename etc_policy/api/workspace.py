@@ -27,6 +27,7 @@ from etc_policy.api.loading import ProjectReading, read_whole_project
 from etc_policy.api.one_table import one_table
 from etc_policy.errors import EngineError, EtcError, Issue, PolicyError, UsageError
 from etc_policy.errors.codes import Code
+from etc_policy.policy.files import policies_with_questions
 from etc_policy.policy.hudi_options import spark_conf_fault
 from etc_policy.policy.manifest import Manifest, Policy
 from etc_policy.policy.project_schema import Folders
@@ -267,12 +268,21 @@ class Workspace:
         return disabled_policies(self._manifest(reading), self._selection(reading, select, exclude))
 
     def _selection(self, reading: ProjectReading, select: Terms, exclude: Terms) -> Selection:
-        selection = Selection(selected_terms(select), terms_of(exclude), reading.earlier)
-        if not any("result:" in term for term in (*selection.select, *selection.exclude)):
+        asked = {str(item.get("name")): path for path, item in policies_with_questions(reading.files.texts)}
+        selection = Selection(selected_terms(select), terms_of(exclude), reading.earlier, asked)
+        methods = {
+            part.partition(":")[0] for term in (*selection.select, *selection.exclude) for part in term.split(",")
+        }
+        if methods.isdisjoint(("result", "freshness")):
             return selection
-        from etc_policy.api.run_records import how_runs_ended
+        from etc_policy.api.run_records import found_freshness, how_runs_ended
 
-        return replace(selection, results=how_runs_ended(self.target_dir, self._manifest(reading).policies))
+        policies = self._manifest(reading).policies
+        if "result" in methods:
+            selection = replace(selection, results=how_runs_ended(self.target_dir, policies))
+        if "freshness" in methods:
+            selection = replace(selection, freshness=found_freshness(self.target_dir, policies))
+        return selection
 
 
 def _free_confs(confs: Mapping[str, str]) -> dict[str, str]:

@@ -24,7 +24,7 @@ from etc_policy.cli.options import (
 )
 from etc_policy.cli.printing import announce, ask, show, text_width
 from etc_policy.cli.value_types import FILE, at_option, every_option
-from etc_policy.errors import UsageError
+from etc_policy.errors import ExitCode, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.explainer import explain_plan, list_plan, summarize_changes
 from etc_policy.plan.model import Plan
@@ -74,16 +74,22 @@ def command(
     job prints comes to stderr, and its exit code is this command's.
     """
     require_one_form(flags, long=long)
-    confirm = partial(_confirmed, yes=yes, output=flags.output, long=long)
     if plan_file is not None and every is not None:
         raise click.UsageError("`--every` decides what is planned: give it to `etc plan`, not beside a PLAN_FILE")
     if dry_run and not submits:
         raise click.UsageError("`--dry-run` is for `--submit`; without it `etc plan` shows what would be done")
     if dry_run:
         require_no_forms("with `--dry-run` nothing is done")
-    with open_project(flags) as project:
-        if submits:
+    if submits:
+        with open_project(flags) as project:
             return _submit(project, flags, plan_file, every, yes=yes, dry_run=dry_run, long=long)
+    return apply_selected(flags, plan_file, every, yes=yes, long=long)
+
+
+def apply_selected(flags: Flags, plan_file: Path | None, every: timedelta | None, *, yes: bool, long: bool) -> ExitCode:
+    """Carry out the plan in the file, or a new one that is confirmed, print what came of it, and return the exit code."""
+    confirm = partial(_confirmed, yes=yes, output=flags.output, long=long)
+    with open_project(flags) as project:
         policies = project.policies(*flags.terms)
         if plan_file is None and not yes:
             _require_an_answer(flags.output)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from etc_policy.api.applying import apply_and_record
 from etc_policy.api.artifacts import remove_file, write_text
 from etc_policy.api.project import Project
+from etc_policy.cli.messages import show_note
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import PROJECT_OPTIONS, Flags, examples, shared_options
 from etc_policy.cli.printing import from_here, say, text_width
@@ -18,10 +20,10 @@ from etc_policy.errors import EtcError, ExitCode, UsageError, worst
 from etc_policy.errors.codes import Code
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.policy.files import read_template
-from etc_policy.policy.manifest import Policy
-from etc_policy.report.report import render_freshness, render_results
+from etc_policy.policy.manifest import Policy, Sync
+from etc_policy.report.report import render_freshness, render_results, render_verifications
 from etc_policy.report.views import render_views
-from etc_policy.table.formats import fold, iso_time
+from etc_policy.table.formats import fold
 
 if TYPE_CHECKING:
     from etc_policy.wiring import Demo
@@ -35,26 +37,40 @@ POLICY_FILE = "flights.yml"
     short_help="Build a real table from flight data and run the whole way",
     epilog=examples(
         "etc demo",
+        "etc demo --open",
         "etc demo --project-dir /tmp/etc-demo",
     ),
 )
+@click.option("--open", "opens", is_flag=True, help="Open the table's page in the browser at the end.")
 @shared_options(*PROJECT_OPTIONS)
-def command(flags: Flags) -> ExitCode:
+def command(flags: Flags, opens: bool) -> ExitCode:
     """Build a real table from flight data and run the whole way.
 
-    Status events of real flights are written by stock Hudi as a stream of delta commits into demo/flights, then
-    planned, compacted, verified and shown under the policy in policies/flights.yml. Any earlier demo table is replaced.
+    Three days of status events of real flights, dated up to now, are written by stock Hudi as a stream of delta commits into
+    demo/flights, and compacted every few hours; Hudi's clock follows the events in this table. Then they are planned,
+    compacted, verified and shown under the policy in policies/flights.yml. Any earlier demo table is replaced.
     """
     with open_project(flags) as project:
         policy = _policy(project)
         demo = project.environment.demo(policy)
-        heading("1. A stream of delta commits", f"{demo.description}, into {policy.table}")
-        demo.write()
-        code = _compact(project, demo, f"--at {iso_time(demo.now_ms)}")
-        heading("5. Freshness, without Spark", f"etc freshness --at {iso_time(demo.now_ms)}")
-        report = project.freshness(POLICY, at=demo.now_ms)
+        heading("1. Three days of delta commits, and of runs", f"{demo.description}, into {policy.table}")
+
+        unsynced = policy.model_copy(update={"sync": Sync()})
+
+        def run(at_ms: int) -> None:
+            apply_and_record(project.environment, at_ms, project.target_dir, [unsynced], None, lambda _: True)
+
+        demo.play(run)
+        code = _compact(project, demo)
+        demo.go_on()
+        heading(
+            "6. The stream has gone on: freshness, and which days are done, without Spark",
+            "etc freshness --by partition",
+        )
+        report = project.freshness(POLICY, partitions=())
         say(render_freshness(report, text_width()))
         _show_catalog(demo, policy)
+        _show_page(project, opens=opens)
     return worst([code, report.exit_code])
 
 
@@ -95,17 +111,21 @@ def _own_table(project: Project) -> Policy:
     return policy
 
 
-def _compact(project: Project, demo: Demo, at: str) -> ExitCode:
-    """Plan and apply; what both views held before and after."""
-    heading("2. The plan", f"etc plan {at}")
-    plan = project.plan(POLICY, at=demo.now_ms)
+def _compact(project: Project, demo: Demo) -> ExitCode:
+    """Plan, apply and verify; what both views held before and after."""
+    heading("2. The plan", "etc plan")
+    plan = project.plan(POLICY)
     say(explain_plan(plan, width=text_width()))
     before = demo.views(plan.tables[0].threshold_ms)
-    heading("3. Apply and verify", f"etc apply {project.target_dir / 'plan.json'} {at}")
-    results, error = settle(project.apply, plan, POLICY, at=demo.now_ms)
+    heading("3. Apply and verify", f"etc apply {project.target_dir / 'plan.json'}")
+    results, error = settle(project.apply, plan, POLICY)
     say(render_results(results, text_width()))
     code = finish(error, results.exit_code)
-    heading("4. What the read-optimized view (RO) holds", "rows by status, against the snapshot view (RT)")
+    heading("4. Compare the rows", "etc verify --level data")
+    report, error = settle(project.verify, POLICY, level="data")
+    say(render_verifications(report, text_width()))
+    code = worst([code, finish(error, report.exit_code)])
+    heading("5. What the read-optimized view (RO) holds", "rows by status, against the snapshot view (RT)")
     say(render_views(before, demo.views(plan.tables[0].threshold_ms)))
     return code
 
@@ -115,7 +135,7 @@ def _show_catalog(demo: Demo, policy: Policy) -> None:
     ro_table = policy.sync.ro_table
     if ro_table is None:
         return
-    heading("6. The same by SQL, and what the catalog says of it", f"SHOW TBLPROPERTIES {ro_table}")
+    heading("7. The same by SQL, and what the catalog says of it", f"SHOW TBLPROPERTIES {ro_table}")
     for key, value in demo.query(f"SHOW TBLPROPERTIES {ro_table}"):
         if key.startswith("etc."):
             say(f"  {key} = {value}")
@@ -125,6 +145,17 @@ def _show_catalog(demo: Demo, policy: Policy) -> None:
         say(f"  {status:<12} {flights:>6,}")
     say("\n  Run the query yourself:")
     print_data(f"  {demo.sql_command(sql)}\n")
+
+
+def _show_page(project: Project, *, opens: bool) -> None:
+    """Write the site, and open it where that is asked for."""
+    import webbrowser
+
+    heading("8. The page of the three days", "etc docs generate")
+    page = project.site(POLICY).folder / "index.html"
+    say(f"  {from_here(str(page))}")
+    if opens and not webbrowser.open(page.absolute().as_uri()):
+        show_note("there is no browser here: copy the folder to where there is one")
 
 
 def heading(title: str, subtitle: str) -> None:

@@ -46,7 +46,6 @@ def command() -> None:
     epilog=examples(
         "etc docs generate",
         "etc docs generate --out public --select orders_ro",
-        "etc docs generate --at 2013-01-02T01:00:00Z   # for the demo's table",
     ),
 )
 @click.option("--out", type=FOLDER, help="Write it here.  [default: target/site]")

@@ -97,7 +97,7 @@ def command(
             notify=notify,
         )
         where = places(project.policies(*flags.terms))
-    long = long or partitions is not None or len(report.tables) < MANY_TABLES
-    show(flags, report, lambda: (render_freshness if long else list_freshness)(report, text_width()))
-    report_checks(checks_of_freshness(report, where, fail_on_warn=fail_on == "warn"))
-    return finish(error, report.exit_code_from(fail_on))
+        long = long or partitions is not None or len(report.tables) < MANY_TABLES
+        show(flags, report, lambda: (render_freshness if long else list_freshness)(report, text_width()))
+        report_checks(checks_of_freshness(report, where, fail_on_warn=fail_on == "warn"))
+        return finish(error, report.exit_code_from(fail_on))

@@ -39,9 +39,9 @@ def command(flags: Flags) -> None:
     """List policies.
 
     A selection has terms: a name, a glob such as `orders_*`, `tag:hourly`, `path:policies/sales`,
-    `strategy:file_slice`, `state:modified`, `state:new` against an earlier manifest, or `result:error`, `result:refused` of
-    the last `etc apply`. Spaces join terms into a union, commas into an intersection. Every command that takes --select
-    takes these.
+    `strategy:file_slice`, `state:modified`, `state:new` against an earlier manifest, `result:error`, `result:refused` of
+    the last `etc apply`, or `freshness:error`, `freshness:warn` of the last `etc freshness`. Spaces join terms into a
+    union, commas into an intersection. Every command that takes --select takes these.
     """
     with open_project(flags) as project:
         manifest, policies = project.manifest(), project.policies(*flags.terms)

@@ -47,6 +47,7 @@ COMMANDS = {
     "explain": ("etc_policy.cli.explain:command", "What the code of an error means"),
     "plan": ("etc_policy.cli.plan:command", "Show what would be compacted, and save it"),
     "apply": ("etc_policy.cli.apply:command", "Carry out a plan, then verify"),
+    "retry": ("etc_policy.cli.retry:command", "Apply again what failed or was refused"),
     "run": ("etc_policy.cli.run:command", "Apply again and again, in one process"),
     "verify": ("etc_policy.cli.verify:command", "Prove what the read-optimized view holds"),
     "freshness": ("etc_policy.cli.freshness:command", "Show how far each table is complete, without Spark"),

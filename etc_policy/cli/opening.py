@@ -118,13 +118,15 @@ def open_tables(flags: Flags, paths: tuple[str, ...]) -> Iterator[Project]:
     """A project of these tables alone, for one command: the policies are those that `etc import` writes, without its questions.
 
     Raises:
-        SeveralErrors: some are no tables that a policy fits.
+        SeveralErrors: at the end, where some are no tables that a policy fits; the others go on.
 
     """
     with TemporaryDirectory(prefix="etc-") as folder:
         own = replace(flags, project_dir=Path(folder), target_dir=Path(folder, "target"))
         with open_project(own) as project:
-            project.import_tables(paths, guesses=True)
+            report, failed = settle(project.import_tables, paths, guesses=True)
+            if failed is not None and all(table.status == "failed" for table in report.tables):
+                raise failed
             for policy in project.policies():
                 latency = format_duration(policy.data_latency_ms)
                 show_note(
@@ -132,6 +134,8 @@ def open_tables(flags: Flags, paths: tuple[str, ...]) -> Iterator[Project]:
                     f"{latency} late; `etc import` writes the policy, with reasons and questions"
                 )
             yield project
+            if failed is not None:
+                raise failed
 
 
 def _warn(issue: Issue) -> None:

@@ -72,7 +72,7 @@ _select_option = click.option(
     multiple=True,
     metavar="TERM...",
     shell_complete=complete_policies,
-    help="Only these policies: names, globs, tag:, path:, strategy:, state:, result:; spaces unite, commas "
+    help="Only these policies: names, globs, tag:, path:, strategy:, state:, result:, freshness:; spaces unite, commas "
     "intersect (`etc ls --help`).  [default: all]",
 )
 _exclude_option = click.option(

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from etc_policy.cli.opening import finish, open_project, settle
+from etc_policy.cli.opening import finish, open_project, open_tables, settle
 from etc_policy.cli.options import (
     PROJECT_OPTIONS,
     SELECT_OPTIONS,
@@ -81,9 +81,15 @@ def command(
     Reads the commits that the table still has, active and archived, without Spark; changes nothing. At each run the planner
     plans what it would have planned then. Shown are RO's lag, the time above `freshness.target`, late rows, runs and bytes: of
     the compactions as they were, of the policy, of the policy with `--set`, and of stock Hudi that compacts every file slice.
+
+    NAME is a policy, or the path of a table, with a `/`: that needs no project, and its event-time column and data latency are
+    guessed as by `etc import`. Nothing is written then.
     """
-    select, exclude = (*names, *flags.select), flags.exclude
-    with open_project(flags) as project:
-        report, error = settle(project.simulate, select, exclude, settings=settings, every=every, last=last)
-    show(flags, report, lambda: render_simulation(report, text_width()))
-    return finish(error, report.exit_code)
+    paths = tuple(name for name in names if "/" in name)
+    if paths and (len(paths) < len(names) or flags.select or flags.exclude):
+        raise click.UsageError("a path is a table without a project: give no policies beside it")
+    select = () if paths else (*names, *flags.select)
+    with open_tables(flags, paths) if paths else open_project(flags) as project:
+        report, error = settle(project.simulate, select, flags.exclude, settings=settings, every=every, last=last)
+        show(flags, report, lambda: render_simulation(report, text_width()))
+        return finish(error, report.exit_code)

@@ -1,1 +1,1 @@
-"""The demo: flights of 2013 as a real table."""
+"""The demo: flights of 2013 as a real table, dated up to now."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from etc_policy.demo.flights import DEMO_NOW_MS, Batch, demo_batches
+from etc_policy.demo.flights import DEMO_DAYS, Batch, demo_batches, read_flights
+from etc_policy.demo.played_clock import PlayedClock
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.secrets import with_values
 from etc_policy.policy.writers import writer_options
@@ -18,11 +21,15 @@ from etc_policy.spark.local_catalog import spark_sql_command
 TABLE_NAME = "flights"
 
 #: File groups per partition: the first insert is written by this many Spark tasks.
-FILE_GROUPS = 2
+FILE_GROUPS = 1
+
+#: How often etc runs in the time that is played, and how long after a commit.
+RUN_EVERY_MS, RUN_AFTER_MS = 6 * 3_600_000, 600_000
 
 #: The table's columns, named as the fields of `StatusEvent`, and their Spark types.
 _COLUMNS = {
     "flight_id": "string",
+    "day": "string",
     "event_time_ms": "long",
     "status": "string",
     "carrier": "string",
@@ -41,7 +48,8 @@ WRITER_OPTIONS = {
     "hoodie.datasource.write.table.type": "MERGE_ON_READ",
     "hoodie.table.type": "MERGE_ON_READ",
     "hoodie.datasource.write.recordkey.field": "flight_id",
-    "hoodie.datasource.write.partitionpath.field": "origin",
+    "hoodie.datasource.write.partitionpath.field": "day",
+    "hoodie.datasource.write.hive_style_partitioning": "true",
     "hoodie.datasource.write.precombine.field": "event_time_ms",
     "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
     "hoodie.write.track.event.time.watermark": "true",
@@ -51,7 +59,7 @@ WRITER_OPTIONS = {
     "hoodie.datasource.compaction.async.enable": "false",
     "hoodie.bulkinsert.shuffle.parallelism": str(FILE_GROUPS),
     "hoodie.bulkinsert.sort.mode": "NONE",
-    "hoodie.upsert.shuffle.parallelism": "2",
+    "hoodie.upsert.shuffle.parallelism": "1",
 }
 
 
@@ -77,32 +85,67 @@ class Sessions(Protocol):
 
 @dataclass(frozen=True)
 class Demo:
-    """The demo's table: real flights, written by the stock writer with the options that the policy asks for."""
+    """The demo's table: real flights, written by the stock writer with the options that the policy asks for.
+
+    They are dated so that the last commit comes at `now_ms`.
+    """
 
     sessions: Sessions
     policy: Policy
-
-    @property
-    def now_ms(self) -> int:
-        """The moment at which the demo plans."""
-        return DEMO_NOW_MS
+    now_ms: int
 
     @property
     def description(self) -> str:
         """What is written."""
-        return "status events of the flights out of New York on 2013-01-01 and 02 with their real delays"
+        return "three days of flights out of New York with their real delays (of March 2013, dated up to now)"
 
-    def write(self) -> None:
-        """Write the commits, replacing an earlier demo table; the last one makes the tables in the catalog."""
+    def play(self, run: Callable[[int], None]) -> None:
+        """Write all commits but the last, replacing an earlier demo table, with a `run` of etc every few hours.
 
-        def on_commit(number: int, total: int, batch: Batch) -> None:
-            self.sessions.progress(f"commit {number} of {total}: {len(batch.rows):,} events, {batch.name}")
-
-        options = with_values(writer_options(self.policy), os.environ)
-        names = self._names
-        spark = self.sessions.spark if names is None else self.sessions.catalog_spark
+        Each is at its own time; `run` is called with it (epoch milliseconds). The first commit makes the tables in the catalog.
+        """
+        names, spark = self._names, self._spark
         drop_tables(spark, names)
-        write_demo_table(spark, self.policy.table, demo_batches(), on_commit, options, names)
+        clock = PlayedClock(spark._jvm, self.policy.table)
+        first, *others = self._stream[:-1]
+        clock.set(first.arrived_until_ms)
+        self._write(first, "bulk_insert", {} if names is None else hive_sync_options(*names))
+        for batch in others:
+            clock.set(batch.arrived_until_ms)
+            self._write(batch, "upsert")
+            if (self.now_ms - batch.arrived_until_ms) % RUN_EVERY_MS == 0:
+                at_ms = batch.arrived_until_ms + RUN_AFTER_MS
+                clock.set(at_ms)
+                run(at_ms)
+        clock.close()
+
+    def go_on(self) -> None:
+        """Write the last commit."""
+        self._write(self._stream[-1], "upsert")
+
+    def _write(self, batch: Batch, operation: str, more: Mapping[str, str] | None = None) -> None:
+        """One commit; a bulk insert replaces the table, and fills base files."""
+        self.sessions.progress(f"writing {len(batch.rows):,} events, {batch.name}")
+        schema = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
+        rows = [tuple(getattr(row, name) for name in _COLUMNS) for row in batch.rows]
+        frame, mode = self._spark.createDataFrame(rows, schema), "append"
+        if operation == "bulk_insert":
+            frame, mode = frame.repartition(FILE_GROUPS, "flight_id"), "overwrite"
+        options = {
+            **WRITER_OPTIONS,
+            "hoodie.datasource.write.operation": operation,
+            **with_values(writer_options(self.policy), os.environ),
+            **(more or {}),
+        }
+        frame.write.format("hudi").options(**options).mode(mode).save(self.policy.table)
+
+    @cached_property
+    def _stream(self) -> list[Batch]:
+        return demo_batches(read_flights(DEMO_DAYS), datetime.fromtimestamp(self.now_ms / 1000, UTC))
+
+    @property
+    def _spark(self) -> Any:
+        return self.sessions.spark if self._names is None else self.sessions.catalog_spark
 
     def views(self, threshold_ms: int) -> ViewRows:
         """What both views hold now."""
@@ -142,34 +185,6 @@ class ViewDescription:
     ro: ViewCounts
     rt: ViewCounts
     missing_in_ro: int
-
-
-def write_demo_table(
-    spark: Any,
-    base_path: str,
-    batches: Sequence[Batch],
-    on_commit: Callable[[int, int, Batch], None],
-    options: dict[str, str] | None = None,
-    names: tuple[str, str] | None = None,
-) -> None:
-    """Write each batch as one commit: the first replaces the table and fills base files, the others are upserts.
-
-    `names` are the database and the table that the last commit makes in the catalog by stock hive sync.
-
-    `on_commit` is called after each commit with its number (from 1), the number of commits and the batch; `options`
-    are Hudi options that win over the demo's own.
-    """
-    schema = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
-    for number, batch in enumerate(batches, start=1):
-        frame = spark.createDataFrame([tuple(getattr(row, name) for name in _COLUMNS) for row in batch.rows], schema)
-        operation, mode = "upsert", "append"
-        if number == 1:
-            frame, operation, mode = frame.repartition(FILE_GROUPS, "flight_id"), "bulk_insert", "overwrite"
-        hudi = {**WRITER_OPTIONS, "hoodie.datasource.write.operation": operation, **(options or {})}
-        if names is not None and number == len(batches):
-            hudi |= hive_sync_options(*names)
-        frame.write.format("hudi").options(**hudi).mode(mode).save(base_path)
-        on_commit(number, len(batches), batch)
 
 
 def hive_sync_options(database: str, table: str) -> dict[str, str]:

@@ -14,8 +14,8 @@ import csv
 import importlib.util
 import io
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cache
 from pathlib import Path
@@ -30,12 +30,11 @@ Status = Literal["scheduled", "departed", "arrived", "cancelled"]
 TIMETABLE_LEAD = timedelta(days=7)
 REPORT_MINUTES = 10
 
-#: What the demo plays: the timetable of these days (New York calendar), then a commit per interval from this moment on.
-DEMO_DAYS = (date(2013, 1, 1), date(2013, 1, 2))
-DEMO_START = datetime(2013, 1, 1, 9, tzinfo=UTC)
-DEMO_INTERVAL = timedelta(hours=2)
-#: The moment at which the demo plans (`--at`) and up to which it writes: 2013-01-02T01:00:00Z, 20:00 in New York.
-DEMO_NOW_MS = 1_357_088_400_000
+#: What the demo plays: the flights of these days (New York calendar), moved so that the last day is that of now (UTC).
+DEMO_DAYS = tuple(date(2013, 3, day) for day in (16, 17, 18, 19))
+#: How much of them is played, and how often a commit comes in that time.
+DEMO_SPAN = timedelta(days=3)
+DEMO_INTERVAL = timedelta(hours=3)
 
 #: airports.csv lacks the Caribbean airports that these flights serve; all keep Atlantic time without summer time.
 _CARIBBEAN = "America/Puerto_Rico"
@@ -67,6 +66,7 @@ class StatusEvent:
     """One row as it is written: the flight's state from `event_time_ms` on. `reported_ms` is when it comes in."""
 
     flight_id: str
+    day: str
     event_time_ms: int
     status: Status
     carrier: str
@@ -118,14 +118,12 @@ def status_events(flight: Flight) -> list[StatusEvent]:
     return events
 
 
-def batches(
-    days: Sequence[date] = DEMO_DAYS, start: datetime = DEMO_START, interval: timedelta = DEMO_INTERVAL
-) -> list[Batch]:
-    """The events of `days` cut by when they were reported: all up to `start` first, then one batch per `interval`.
+def batches(flights: Iterable[Flight], start: datetime, interval: timedelta) -> list[Batch]:
+    """The events of the flights cut by when they were reported: all up to `start` first, then one batch per `interval`.
 
     Every event is in exactly one batch; an interval in which nothing was reported has no batch.
     """
-    events = [event for flight in read_flights(days) for event in status_events(flight)]
+    events = [event for flight in flights for event in status_events(flight)]
     first_ms, step_ms = _epoch_ms(start), interval // timedelta(milliseconds=1)
     by_number: dict[int, list[StatusEvent]] = {}
     for event in events:
@@ -133,9 +131,16 @@ def batches(
     return [_batch(first_ms + number * step_ms, by_number[number]) for number in sorted(by_number)]
 
 
-def demo_batches() -> list[Batch]:
-    """The batches that have come in by `DEMO_NOW_MS`: the timetable, then the commits of the stream."""
-    return [batch for batch in batches() if batch.arrived_until_ms <= DEMO_NOW_MS]
+def demo_batches(flights: Iterable[Flight], now: datetime) -> list[Batch]:
+    """The batches of the flights of `DEMO_DAYS` that have come in by `now`: the last one then, the others over `DEMO_SPAN`.
+
+    The first has the newest event of each flight alone: it is inserted, not merged.
+    """
+    later = timedelta(days=(now.astimezone(UTC).date() - DEMO_DAYS[-1]).days)
+    until_ms = _epoch_ms(now)
+    first, *rest = batches((_moved(flight, later) for flight in flights), now - DEMO_SPAN, DEMO_INTERVAL)
+    newest = {row.flight_id: row for row in sorted(first.rows, key=lambda row: row.event_time_ms)}
+    return [replace(first, rows=tuple(newest.values())), *(one for one in rest if one.arrived_until_ms <= until_ms)]
 
 
 def _batch(until_ms: int, events: list[StatusEvent]) -> Batch:
@@ -183,6 +188,19 @@ def _flight(row: dict[str, str], zones: dict[str, str]) -> Flight:
     )
 
 
+def _moved(flight: Flight, later: timedelta) -> Flight:
+    """The flight so many days later; it keeps its time of day in UTC."""
+    day = flight.day + later
+    return replace(
+        flight,
+        flight_id=flight.flight_id.replace(str(flight.day), str(day), 1),
+        day=day,
+        scheduled_departure=flight.scheduled_departure + later,
+        departed=flight.departed and flight.departed + later,
+        arrived=flight.arrived and flight.arrived + later,
+    )
+
+
 def _number(text: str) -> int | None:
     return None if text == _MISSING else int(text)
 
@@ -204,6 +222,7 @@ def _event(flight: Flight, status: Status, happened: datetime, delay: timedelta)
     left, landed = status in ("departed", "arrived"), status == "arrived"
     return StatusEvent(
         flight_id=flight.flight_id,
+        day=str(flight.day),
         event_time_ms=_epoch_ms(happened),
         status=status,
         carrier=flight.carrier,

@@ -80,7 +80,8 @@ class Code(StrEnum):
     NO_SUCH_TARGET = ("ETC005", _USAGE, "There is no target of that name",
         "`--target` and ETC_TARGET name one of `targets:` of the project's profile in etc_project.yml.")
     BAD_SELECTION = ("ETC006", _USAGE, "A selection that cannot be read, or that selects nothing",
-        "`--select` takes names, globs, `tag:`, `path:`, `strategy:`, `state:` and `result:`; spaces unite, commas intersect. "
+        "`--select` takes names, globs, `tag:`, `path:`, `strategy:`, `state:`, `result:` and `freshness:`; spaces unite, commas "
+        "intersect. "
         "An empty one, mostly a variable that is not set, does not mean every policy; an empty `--exclude` leaves none out. "
         "Terms that select no policy at all are a mistake: mostly a comma, which keeps only what all of its parts select, "
         "where a space was meant. It is no mistake if nothing has changed (`state:`) or failed (`result:`): the command does "

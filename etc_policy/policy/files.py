@@ -8,7 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -18,6 +18,7 @@ from etc_policy.errors import Issue, PolicyError, Where
 from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import split_file_uri
 from etc_policy.policy.suggestions import did_you_mean
+from etc_policy.policy.yaml_marks import load_marked
 
 #: The file of the project's settings, in either ending.
 PROJECT_FILES = ("etc_project.yml", "etc_project.yaml")
@@ -312,6 +313,20 @@ def open_questions(source: SourceFile) -> Iterator[Issue]:
             yield Issue(
                 Code.OPEN_QUESTION, f"open: {_question_text(lines[number - 1 :])}", where, hint, level="warning"
             )
+
+
+def policies_with_questions(texts: Mapping[str, str]) -> Iterator[tuple[str, dict[str, object]]]:
+    """The path and the keys, as they are written, of each policy in the files (text by path) with open questions."""
+    for path, text in texts.items():
+        if MARK not in text or next(open_questions(SourceFile(path, path, text)), None) is None:
+            continue
+        try:
+            value = load_marked(text, path).value
+        except PolicyError:
+            continue
+        listed = value.get("policies") if isinstance(value, dict) else None
+        items = listed if isinstance(listed, list) else []
+        yield from ((path, item) for item in items if isinstance(item, dict))
 
 
 def _question_text(lines: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Which policies a command works on, said as in dbt: `name`, globs, `tag:`, `path:`, `strategy:`, `state:`, `result:`.
+"""Which policies a command works on, said as in dbt: `name`, globs, `tag:`, `path:`, `state:`, `result:` and others.
 
 Terms are joined by spaces into a union; parts of a term are joined by commas into an intersection.
 """
@@ -20,8 +20,9 @@ from etc_policy.policy.suggestions import did_you_mean
 _MAX_TERMS = 10_000
 _STATES = ("modified", "new", "old", "unmodified")
 Result: TypeAlias = Literal["error", "refused", "done"]
+FreshnessStatus: TypeAlias = Literal["pass", "warn", "error", "unknown"]
 #: What may select nothing without a mistake.
-_CHANGING = ("state:", "result:")
+_CHANGING = ("state:", "result:", "freshness:")
 _Names: TypeAlias = frozenset[str]
 
 
@@ -29,13 +30,16 @@ _Names: TypeAlias = frozenset[str]
 class Selection:
     """What `--select`, `--exclude` and `--state` say; `earlier` is the manifest that `state:` compares with.
 
-    `results` is how the last run of each policy ended, for `result:`.
+    `results` is how the last run of each policy ended, for `result:`, and `freshness` what the last `etc freshness` found.
+    `asked` has the file of each policy that takes part in nothing, as that file has open questions.
     """
 
     select: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     earlier: Manifest | None = None
+    asked: Mapping[str, str] = field(default_factory=dict)
     results: Mapping[str, Result] = field(default_factory=dict)
+    freshness: Mapping[str, FreshnessStatus] = field(default_factory=dict)
 
 
 def split_terms(values: Sequence[str]) -> tuple[str, ...]:
@@ -49,7 +53,7 @@ def select_policies(manifest: Manifest, selection: Selection | Sequence[str]) ->
 
     Raises:
         UsageError: a name, tag, path, strategy or method that does not exist, a policy that is named but disabled, or
-            `state:` without an earlier manifest, or `result:` without a run.
+            `state:` without an earlier manifest, or `result:` or `freshness:` without a run.
 
     """
     if not isinstance(selection, Selection):
@@ -66,7 +70,7 @@ def require_some(manifest: Manifest, selection: Selection) -> None:
     """Return if the terms could select a policy: that nothing has changed, or failed, is no mistake.
 
     Raises:
-        UsageError: they select none, whatever `state:` and `result:` mean.
+        UsageError: they select none, whatever `state:`, `result:` and `freshness:` mean.
 
     """
     chooser = _Chooser(manifest, selection, any_state=True)
@@ -107,7 +111,7 @@ class _Chooser:
 
     def __init__(self, manifest: Manifest, selection: Selection, *, any_state: bool = False) -> None:
         self._manifest, self._earlier, self._any_state = manifest, selection.earlier, any_state
-        self._results = selection.results
+        self._selection = selection
         self._policies = [policy for policy in manifest.policies if policy.enabled]
         self._known = {policy.name: policy for policy in manifest.policies}
         self.enabled: _Names = frozenset(policy.name for policy in self._policies)
@@ -118,6 +122,7 @@ class _Chooser:
             "strategy": self._by_strategy,
             "state": self._by_state,
             "result": self._by_result,
+            "freshness": self._by_freshness,
         }
 
     def union(self, terms: Iterable[str], *, excluding: bool = False) -> _Names:
@@ -141,6 +146,10 @@ class _Chooser:
         if pattern in self._known and not self._known[pattern].enabled:
             hint = f"set `enabled: true` at {self._known[pattern].source}"
             raise UsageError(Code.UNKNOWN_POLICY, f"the policy `{pattern}` is disabled", hint=hint)
+        if pattern in self._selection.asked:
+            message = f"the policy `{pattern[:60]}` takes part in no run: its file has open questions"
+            hint = f"answer them in {self._selection.asked[pattern]}; `etc parse` lists them"
+            raise UsageError(Code.UNKNOWN_POLICY, message, hint=hint)
         message = f"there is no policy `{pattern[:60]}`"
         found = self._names(lambda policy: fnmatchcase(policy.name, pattern))
         return found or _nothing(message, pattern, "policies", list(self._known), Code.UNKNOWN_POLICY)
@@ -191,10 +200,20 @@ class _Chooser:
     def _by_result(self, result: str) -> _Names:
         if result not in get_args(Result):
             _nothing(f"no run ends with `{result[:60]}`", result, "results", get_args(Result))
-        if not self._results:
+        if not self._selection.results:
             hint = "`etc apply` keeps how it ended for each policy in the target folder"
             raise UsageError(Code.BAD_SELECTION, f"`result:{result}` needs an earlier run", hint=hint)
-        return self.enabled if self._any_state else self._names(lambda p: self._results.get(p.name) == result)
+        return self.enabled if self._any_state else self._names(lambda p: self._selection.results.get(p.name) == result)
+
+    def _by_freshness(self, status: str) -> _Names:
+        if status not in get_args(FreshnessStatus):
+            _nothing(f"no freshness is `{status[:60]}`", status, "statuses", get_args(FreshnessStatus))
+        if not self._selection.freshness:
+            hint = "run `etc freshness`, which keeps what it found in the target folder"
+            raise UsageError(Code.BAD_SELECTION, f"`freshness:{status}` needs what was found before", hint=hint)
+        return (
+            self.enabled if self._any_state else self._names(lambda p: self._selection.freshness.get(p.name) == status)
+        )
 
     def _names(self, matches: Callable[[Policy], bool]) -> _Names:
         return frozenset(policy.name for policy in self._policies if matches(policy))

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import get_args
 
 from etc_policy.policy.manifest import Level, Policy
+from etc_policy.policy.selection import FreshnessStatus
 from etc_policy.report.results import TableFreshness
 from etc_policy.run.results import SyncStatus, TableResult, TableStatus
 from etc_policy.table.partitions import PartitionsFreshness
-from etc_policy.verify.freshness import FreshnessStatus
 from etc_policy.verify.ports import VerificationStatus
 
 #: Every sample has these labels; a gauge of states has `status` after them, one of steps `step`.

@@ -10,6 +10,7 @@ from etc_policy.errors.plain_text import one_line
 from etc_policy.plan.explainer import next_event
 from etc_policy.plan.pace_explanation import next_due_rows
 from etc_policy.policy.manifest import Freshness
+from etc_policy.policy.selection import FreshnessStatus
 from etc_policy.report.check_titles import BOUNDS_IN_WORDS, result_title, subject_of, title_of_key, unchecked_titles
 from etc_policy.report.results import (
     FreshnessReport,
@@ -36,7 +37,7 @@ from etc_policy.table.formats import (
 )
 from etc_policy.table.partitions import PartitionFreshness, PartitionsFreshness
 from etc_policy.table.state import path_below
-from etc_policy.verify.freshness import FreshnessStatus, effective_limits_ms
+from etc_policy.verify.freshness import effective_limits_ms
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification

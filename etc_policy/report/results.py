@@ -10,10 +10,10 @@ from pydantic import Field, PrivateAttr
 from etc_policy.errors import EtcError, ExitCode, SeveralErrors, VerdictError, worst
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Freshness, Frozen, GitState
+from etc_policy.policy.selection import FreshnessStatus
 from etc_policy.run.results import SyncResult, TableResult
 from etc_policy.table.apply_state import Proof
 from etc_policy.table.partitions import PartitionsFreshness
-from etc_policy.verify.freshness import FreshnessStatus
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict
 from etc_policy.verify.ports import Verification

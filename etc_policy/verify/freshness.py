@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from etc_policy.policy.manifest import Freshness
-
-FreshnessStatus = Literal["pass", "warn", "error", "unknown"]
+from etc_policy.policy.selection import FreshnessStatus
 
 
 def completeness_lag_ms(now_ms: int, complete_until_ms: int | None) -> int | None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import yaml
 
 from etc_policy.errors.plain_text import one_line
-from etc_policy.hudi.event_time_values import UNIT_OF_DIGITS, kind_of, time_reader
+from etc_policy.hudi.event_time_values import UNIT_OF_DIGITS, format_ms, kind_of, text_ms, time_reader
 from etc_policy.hudi.properties import ordering_fields
 from etc_policy.hudi.survey import Range
 from etc_policy.policy.files import MARK
@@ -52,6 +52,12 @@ _OTHER_WORDS = frozenset(
 #: A column is taken without a question when it has this rank, and leads by so much where there are others.
 _RANK, _LEAD = 2, 3
 _NAMED = 8
+#: Patterns of texts that are not ISO 8601, by their parts; where several fit, the first is offered.
+_PATTERNS = tuple(
+    f"{day}{clock}"
+    for day in ("yyyyMMdd", "yyyy/MM/dd", "yyyy.MM.dd", "dd.MM.yyyy", "dd/MM/yyyy", "MM/dd/yyyy", "dd-MM-yyyy")
+    for clock in ("", "HHmmss", " HH:mm:ss", " HH:mm", " HHmmss", " HH:mm:ss.SSSSSS", "'T'HHmmss", "'T'HHmmss'Z'")
+)
 _PLAIN = re.compile(r"(?!(?:true|false|null|yes|no|on|off)$)[A-Za-z_/][\w./=-]*", re.IGNORECASE)
 
 
@@ -80,12 +86,16 @@ class Line(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    """A column that may hold event times; `fault` says why what it holds is no such time, `seen` what it holds."""
+    """A column that may hold event times; `fault` says why what it holds is no such time, `seen` what it holds.
+
+    `pattern` is one that its texts fit.
+    """
 
     name: str
     type_name: str
     rank: int
     unit: str | None = None
+    pattern: str | None = None
     seen: str = ""
     fault: str | None = None
 
@@ -93,6 +103,13 @@ class _Candidate(NamedTuple):
     def text(self) -> str:
         shown = f"{one_line(self.name)} ({self.type_name})"
         return f"{shown}: {self.fault or self.seen}" if self.fault or self.seen else shown
+
+    @property
+    def value(self) -> str:
+        """The column as a policy names it."""
+        name, form = _text(self.name), self.unit or self.pattern
+        key = "unit" if self.unit else "format"
+        return f"{{column: {name}, {key}: {_text(form)}}}" if form else name
 
 
 def time_columns(columns: Mapping[str, str], properties: Mapping[str, str]) -> tuple[str, ...]:
@@ -149,16 +166,28 @@ def _read(one: _Candidate, found: Range | None, written_ms: int | None) -> _Cand
     """The candidate with what its values in a base file say of it."""
     if found is None:
         return one
-    unit = _unit(found) if kind_of(one.type_name) == "number" else None
-    read = time_reader(kind_of(one.type_name) or "", EventTime.model_validate({"column": one.name, "unit": unit}))
-    first, last = read(found.first), read(found.last)
+    kind = kind_of(one.type_name) or ""
+    unit = _unit(found) if kind == "number" else None
+    pattern = _pattern(found) if kind == "text" else None
+    form = EventTime.model_validate({"column": one.name, "unit": unit, "format": pattern})
+    first, last = map(time_reader(kind, form), found)
     shown = f"`{one_line(str(found.first))[:30]}` to `{one_line(str(found.last))[:30]}`"
     if first is None or last is None:
         return one._replace(fault=f"its values, {shown}, cannot be read as times without more being known")
-    seen = f"{format_time(first)} to {format_time(last)} in the newest base file"
+    fits = f", as its texts fit `{pattern}`" if pattern else ""
+    seen = f"{format_time(first)} to {format_time(last)} in the newest base file{fits}"
     if last < _EARLIEST_MS or (written_ms is not None and last > written_ms + _DAY_MS):
         return one._replace(fault=f"{seen}, which are no times of events that had happened")
-    return one._replace(unit=unit, seen=seen)
+    return one._replace(unit=unit, pattern=pattern, seen=seen)
+
+
+def _pattern(found: Range) -> str | None:
+    """The first pattern that both ends of a text column fit; None where they need none, or fit none that is known."""
+    texts = [str(one) for one in found]
+    if all(text_ms(one, None) is not None for one in texts):
+        return None
+    fitting = (one for one in _PATTERNS if all(format_ms(text, one) is not None for text in texts))
+    return next(fitting, None)
 
 
 def _unit(found: Range) -> str | None:
@@ -171,17 +200,18 @@ def _event_time(survey: Survey) -> Iterator[Line]:
     ordering = ordering_fields(survey.facts.properties)
     usable = [one for one in candidates if one.fault is None]
     best = next(iter(usable or candidates))
-    value = _text(best.name) if best.unit is None else f"{{column: {_text(best.name)}, unit: {best.unit}}}"
-    is_text = kind_of(best.type_name) == "text" and not best.seen
+    is_text = kind_of(best.type_name) == "text" and (not best.seen or best.pattern is not None)
     is_alone = len(usable) == 1 or (len(usable) > 1 and best.rank >= usable[1].rank + _LEAD)
     if usable and is_alone and best.rank >= _RANK and not is_text:
         why = ", the ordering field" if best.name in ordering else ""
         others = [one for one in candidates if one is not best]
         less = f"less likely by name, type and values: {_listed(others)}" if others else "the only column of times"
-        yield Line("event_time_column", value, f"{best.text}{why}; {less}")
+        yield Line("event_time_column", best.value, f"{best.text}{why}; {less}")
         return
     text = f"which column says when an event happened? By name and type these may: {_listed(candidates)}"
-    yield Line("event_time_column", value, text, asks=True)
+    if kind_of(best.type_name) == "text":
+        text += ". `format` is the pattern of texts that are not ISO 8601, such as `dd.MM.yyyy HH:mm:ss`"
+    yield Line("event_time_column", best.value, text, asks=True)
 
 
 def _listed(candidates: list[_Candidate]) -> str:

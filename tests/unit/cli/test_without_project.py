@@ -1,4 +1,4 @@
-"""`etc freshness PATH`: a first figure without any project."""
+"""`etc freshness PATH` and `etc simulate PATH`: first figures without any project."""
 
 import pytest
 
@@ -28,6 +28,18 @@ def test_a_path_needs_no_project_and_leaves_nothing(etc, orders, tmp_path):
 def test_a_path_that_is_no_table_is_one_clear_error(etc, orders, tmp_path):
     code, _, err = etc("freshness", str(tmp_path / "empty"))
     assert (code, "ETC202" in err) == (1, True), err
+
+
+def test_a_path_that_is_no_table_keeps_no_other_back(etc, orders, tmp_path):
+    code, out, err = etc("freshness", str(orders.base), str(tmp_path / "empty"))
+    assert (code, "09:09:59.999" in out, "ETC202" in err) == (1, True, True), (out, err)
+
+
+def test_the_past_of_a_path_is_replayed_without_a_project(etc, orders, tmp_path):
+    code, out, err = etc("simulate", str(orders.base))
+    assert (code, "stock, every hour" in out) == (0, True), (out, err)
+    assert list((tmp_path / "empty").iterdir()) == []
+    assert etc("simulate", str(orders.base), "orders_ro")[0] == 64
 
 
 def test_a_path_and_a_selection_do_not_go_together(etc, orders):

@@ -130,6 +130,8 @@ def test_exclude_takes_away():
         ("state:modified", "ETC006", "--state DIR"),
         ("result:eror", "ETC006", "did you mean `error`?"),
         ("result:error", "ETC006", "`etc apply` keeps how it ended"),
+        ("freshness:eror", "ETC006", "did you mean `error`?"),
+        ("freshness:error", "ETC006", "run `etc freshness`"),
         ("tags:hourly", "ETC006", "did you mean `tag`?"),
         ("orders_ro,nope:x", "ETC006", "the methods are"),
     ],
@@ -170,6 +172,21 @@ def test_what_failed_or_was_refused_is_run_again():
     assert names("result:error result:refused") == ["orders_ro", "payments_ro"]
     assert names("result:done") == []
     require_some(MANIFEST, Selection(("result:done",), results=ended))
+
+
+def test_a_policy_with_open_questions_is_named_with_its_file():
+    selection = Selection(("drafted",), asked={"drafted": "policies/drafted.yml"})
+    with pytest.raises(UsageError, match="`drafted` takes part in no run: its file has open questions") as error:
+        select_policies(MANIFEST, selection)
+    assert error.value.hint == "answer them in policies/drafted.yml; `etc parse` lists them"
+
+
+def test_what_was_found_too_late_is_selected():
+    found = {"orders_ro": "error", "payments_ro": "unknown", "parked": "error"}
+    terms = ("freshness:error", "freshness:unknown,tag:sales", "freshness:pass")
+    selected = [select_policies(MANIFEST, Selection((term,), freshness=found)) for term in terms]
+    assert [[policy.name for policy in policies] for policies in selected] == [["orders_ro"], [], []]
+    require_some(MANIFEST, Selection(("freshness:pass",), freshness=found))
 
 
 def test_a_policy_that_was_enabled_meanwhile_is_modified():

@@ -87,7 +87,15 @@ def test_the_file_of_a_table(case):
         ({"birth_date": "date"}, {}, "birth_date", True),
         ({"event_time": "string"}, {}, "event_time", True),
         ({"event_time": "string"}, {"event_time": Range("2026-01-01", "2026-01-01 09:00:00")}, "event_time", False),
-        ({"event_time": "string"}, {"event_time": Range("01/02/2025", "12/31/2025")}, "event_time", True),
+        (
+            *({"event_time": "string"}, {"event_time": Range("01/02/2025", "12/31/2025")}),
+            *("{column: event_time, format: MM/dd/yyyy}", True),
+        ),
+        (
+            *({"event_time": "string"}, {"event_time": Range("20251231 235959", "20260101 090000")}),
+            *('{column: event_time, format: "yyyyMMdd HHmmss"}', True),
+        ),
+        ({"event_time": "string"}, {"event_time": Range("noon", "soon")}, "event_time", True),
         ({"eventTs": "long", "due_at": "timestamp-millis"}, {}, "eventTs", False),
         ({"e.placed_at": "timestamp-millis"}, {}, "e.placed_at", False),
         ({"placed_at": "timestamp-millis"}, {"placed_at": Range(MS, MS * 2)}, "placed_at", True),
