@@ -35,6 +35,7 @@ from etc_policy.plan.planning_context import (
 from etc_policy.plan.refusals import (
     Reason,
     Refusal,
+    is_published,
     no_commit,
     not_exact,
     nothing_due,
@@ -80,6 +81,8 @@ def build_table_plan(
         return claiming_nothing(refused, unknown) if unknown else refused
     if empty := no_commit(state):
         return claiming_nothing(_idle(context, "nothing_due", empty), empty)
+    if published := is_published(policy, state, context.threshold_ms):
+        return _idle(context, "nothing_due", published)
     return _of_due(context, tuple(filter(context.is_due, state.slices)))
 
 

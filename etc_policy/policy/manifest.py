@@ -112,6 +112,11 @@ class Policy(PolicyDeclaration):
         """What a strategy of Hudi's own becomes, and what it is carried out from; empty for `event_time`."""
         return stock_options(self.strategy)
 
+    def latest_ms(self, now_ms: int) -> int:
+        """T where nothing is left out: up to where all has arrived by now, or the last boundary of `strategy.at` before that."""
+        arrived_ms, boundaries = now_ms - self.data_latency_ms, self.strategy.boundaries
+        return arrived_ms if boundaries is None else boundaries.last_ms(arrived_ms)
+
     def deciding_values(self) -> dict[str, Any]:
         """What the fingerprint covers, without what is not set: a new key leaves the fingerprints of others as they are."""
         values = self.model_dump(

@@ -20,11 +20,13 @@ from pydantic import (
     StrictStr,
 )
 
+from etc_policy.policy.boundaries import Boundaries, parse_boundaries
 from etc_policy.policy.partition_time import PartitionClock
 from etc_policy.policy.schema_values import (
     Budget,
     CatalogTable,
     Count,
+    DayTimes,
     Declared,
     DurationMs,
     FileName,
@@ -84,6 +86,13 @@ class Strategy(Declared):
         "compacted just in time then: when its oldest event would break the target before the next run has ended.",
         examples=["5m"],
     )
+    at: DayTimes | None = Field(
+        None,
+        description="Times of day and their zone: T is the last of them at or before now minus `data_latency`, and each is "
+        "published once, so that RO is cut at fixed times. Of a time that the clock shows twice it is the first; one that it "
+        "skips is as long after the gap's begin.",
+        examples=["00:00 Europe/Paris", "00:00 12:00 UTC"],
+    )
     on_close: bool = Field(
         False,
         description="With `partition_time`: what lacks in RO of a partition that has closed is compacted by the next run, and "
@@ -127,6 +136,11 @@ class Strategy(Declared):
         "Python must read it alike, so groups may not be repeated, and there are no look-arounds or back references.",
         examples=["^2026/0[1-6]/"],
     )
+
+    @cached_property
+    def boundaries(self) -> Boundaries | None:
+        """The times of `at`."""
+        return parse_boundaries(self.at) if self.at is not None else None
 
 
 #: A day: an event that is later than its own commit by more cannot be true.
