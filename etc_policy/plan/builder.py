@@ -18,6 +18,7 @@ from etc_policy.plan.plan_warnings import (
     impossible_warning,
     left_out_warnings,
     pace_warning,
+    retention_warning,
     space_warning,
     unknown_warning,
     unseen_warning,
@@ -309,6 +310,7 @@ def _warnings(context: PlanningContext, action: Action) -> tuple[str, ...]:
         *unknown_warning(context),
         *impossible_warning(policy.event_time, context.state),
         *pace_warning(context.pace, policy.data_latency_ms),
+        *retention_warning(policy, context.state),
         *(before_first_warning(context) if action == "nothing_due" else ()),
     )
 

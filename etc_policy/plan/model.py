@@ -178,7 +178,8 @@ class TablePlan(Frozen):
     `policy_values` is the policy by dotted key, `policy_changes` what changed in it since the table's last compaction.
     `reason` says why nothing is done; `reason_code` names it for machines. T is `now_ms` less `data_latency_ms`, or the
     last boundary of `strategy.at` before that; where file slices are left out that are due, T is before all that these may
-    hold. C began at `instant_start`, and `moves` (as texts: `notes`) say how guards raised it. `left_out` counts every other file slice.
+    hold. C began at `instant_start`, and `moves` (as texts: `notes`) say how guards raised it. `left_out` counts every other file
+    slice.
     The other granularity would merge `other_log_bytes` of log files of the same slices, None where the table has no other.
     By a `pace` T is before all that slices hold which can wait for a later run, chosen slices are merged up to `now_ms` less
     `data_latency_ms` all the same, and until `next_due_ms` no run is needed. With `stock_options` slices are chosen as Hudi's

@@ -180,6 +180,7 @@ PROJECT_RULES: tuple[Rule, ...] = (
     _each(policy_rules.strategies_have_their_keys),
     _each(policy_rules.records_are_split_alike),
     _each(policy_rules.boundaries_have_room),
+    _each(policy_rules.views_have_a_cut),
 )
 
 

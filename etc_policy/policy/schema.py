@@ -93,6 +93,12 @@ class Strategy(Declared):
         "skips is as long after the gap's begin.",
         examples=["00:00 Europe/Paris", "00:00 12:00 UTC"],
     )
+    keep: Count | None = Field(
+        None,
+        description="With `at` and `granularity: record`: the last so many cuts stay readable (`etc cuts` lists them). The "
+        "table's writers keep their files, by the options for their cleaner that `etc compile` writes.",
+        examples=[7],
+    )
     on_close: bool = Field(
         False,
         description="With `partition_time`: what lacks in RO of a partition that has closed is compacted by the next run, and "
@@ -359,6 +365,12 @@ class Sync(Declared):
         description="The table `db.table` of the catalog that shows the read-optimized view, such as the `_ro` table that "
         "Hudi's hive sync makes; its properties `etc.event_time.*` are set by `etc apply` and `etc sync`.",
         examples=["lake.orders_ro"],
+    )
+    as_of_view: CatalogTable | None = Field(
+        None,
+        description="For `granularity: record`: a view of Spark's catalog with the rows of `ro_table` up to T alone, which hides "
+        "what writers put straight into base files. `etc apply` and `etc sync` replace it as T moves.",
+        examples=["lake.orders_asof"],
     )
 
 
