@@ -277,8 +277,11 @@ def _latency(table: TablePlan) -> str:
 
 
 def _boundaries(table: TablePlan) -> Boundaries | None:
-    at = table.policy_values.get("strategy.at")
-    return parse_boundaries(at) if at is not None else None
+    """Those of the plan's policy; None without, and where somebody has edited the plan."""
+    try:
+        return parse_boundaries(table.policy_values["strategy.at"])
+    except (KeyError, ValueError):
+        return None
 
 
 def _due_at(table: TablePlan, event_ms: int) -> str:

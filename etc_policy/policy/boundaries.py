@@ -59,7 +59,7 @@ def parse_boundaries(text: str) -> Boundaries:
         ValueError: a time is not one of 00:00 to 23:59 or is there twice, or the zone is missing or not known.
 
     """
-    *times, name = text.split()
+    *times, name = text.split() or [""]
     for one in times:
         if not _TIME.fullmatch(one):
             raise ValueError(f"`{one[:60]}` is not a time of day from `00:00` to `23:59`; write `00:00 Europe/Paris`")
