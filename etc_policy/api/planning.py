@@ -105,7 +105,7 @@ def _unreadable(policy: Policy, now_ms: int, error: EtcError) -> TablePlan:
         action="refused",
         reason=error.with_cause,
         reason_code=error.code,
-        threshold_ms=now_ms - policy.data_latency_ms,
+        threshold_ms=policy.latest_ms(now_ms),
         watermark_known=False,
         seen=SeenState(properties_fingerprint="", last_completed=None, instants_completed=()),
         hints=tuple(issue.hint for issue in error.issues if issue.hint),

@@ -49,6 +49,7 @@ from etc_policy.wiring import resolve_table
 if TYPE_CHECKING:
     from etc_policy.api.repairing import PlannedRepair
     from etc_policy.api.site import WrittenSite
+    from etc_policy.report.cuts import CutsReport
     from etc_policy.report.debug import DebugReport
     from etc_policy.report.history import PolicyHistories, PolicyHistory
     from etc_policy.report.imports import ImportReport
@@ -396,6 +397,14 @@ class Project(Workspace):
 
         policies = self.policies(select, exclude)
         report = table_histories(self.environment, policies, self.target_dir, self._warn)
+        report.raise_errors()
+        return report
+
+    def cuts(self, select: Terms = (), exclude: Terms = ()) -> CutsReport:
+        """The published cuts of each selected table; SeveralErrors where one is not read, whose report has the reason."""
+        from etc_policy.api.cuts import list_cuts
+
+        report = list_cuts(self.environment, self.policies(select, exclude))
         report.raise_errors()
         return report
 

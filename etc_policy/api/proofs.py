@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from etc_policy.plan.model import TablePlan
+from etc_policy.plan.model import PUBLISHED, TablePlan
 from etc_policy.policy.manifest import Level, Policy, VerifyLevel, digest
 from etc_policy.run.results import TableResult
 from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Proof, Proofs, Unproven, with_proof
@@ -267,12 +267,13 @@ def claim_for(
 ) -> Claim | None:
     """What the table itself claims of a compaction that was done; None where it makes no such claim.
 
-    What a `plan` found not to be due is claimed by the plan: the table's metadata must bear that out.
+    What a `plan` found not to be due is claimed by the plan: the table's metadata must bear that out. Of a boundary that was
+    published before it is what was claimed then: what came since is late data.
     """
     from etc_policy.verify.evidence import Claim
     from etc_policy.verify.prover import claim_in, claim_of, record_of_run
 
-    if done.threshold_ms is None:
+    if done.threshold_ms is None or (plan is not None and plan.reason_code == PUBLISHED):
         return claim_of(policy, state, now_ms)
     if done.status == "nothing_due":
         seen_until = (plan.seen.last_completed if plan else None) or state.last_completed or ""

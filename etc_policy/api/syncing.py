@@ -10,7 +10,7 @@ from etc_policy.api.proofs import freshness_of, verdict_beside
 from etc_policy.errors import EtcError, RetryableError, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Policy
-from etc_policy.report.sync import PropertyStore, Verdict, changes_between, ro_properties, verdict_of
+from etc_policy.report.sync import AS_OF, PropertyStore, Verdict, changes_between, ro_properties, verdict_of
 from etc_policy.run.results import SyncResult, SyncStatus, TableResult
 from etc_policy.wiring import Environment
 
@@ -106,7 +106,7 @@ def _with_tries(environment: Environment, policy: Policy, wanted: _Wanted, statu
     environment.progress(f"{policy.name}: syncing {ro_table}")
     for attempt, pause in enumerate((*PAUSES_SECONDS, None), start=1):
         try:
-            properties, changed = _put(store, ro_table, wanted)
+            properties, changed = _put(store, ro_table, policy.sync.as_of_view, wanted)
         except RetryableError as error:
             if pause is None:
                 name = policy.name
@@ -124,11 +124,16 @@ def _with_tries(environment: Environment, policy: Policy, wanted: _Wanted, statu
     raise AssertionError("the last try returns or raises")
 
 
-def _put(store: PropertyStore, ro_table: str, wanted: _Wanted) -> tuple[Mapping[str, str], bool]:
-    """Make etc's own properties of the table those that are wanted; returns them, and whether something was written."""
+def _put(store: PropertyStore, ro_table: str, view: str | None, wanted: _Wanted) -> tuple[Mapping[str, str], bool]:
+    """Make etc's own properties of the table those that are wanted; returns them, and whether something was written.
+
+    The view is written first: whoever is stopped between them writes both again.
+    """
     before = store.read(ro_table)
     properties = wanted(before)
     changes = changes_between(before, properties)
+    if view is not None and properties.get(AS_OF) != before.get(AS_OF):
+        store.write_view(view, ro_table, properties.get(AS_OF))
     if changes:
         store.write(ro_table, changes)
     return properties, bool(changes)

@@ -55,6 +55,7 @@ COMMANDS = {
     "metrics": ("etc_policy.cli.metrics:command", "Metrics for Prometheus, with rules and a dashboard"),
     "simulate": ("etc_policy.cli.simulate:command", "Replay a table's past under other settings"),
     "history": ("etc_policy.cli.history:command", "Show the compactions of a table and their checks"),
+    "cuts": ("etc_policy.cli.cuts:command", "List past cuts of tables with the SQL that reads them"),
     "debug": ("etc_policy.cli.debug:command", "Check the machine, the project and the tables"),
     "cache": ("etc_policy.cli.cache:command", "What etc keeps in your home, and how to clear it"),
     "mcp": ("etc_policy.cli.mcp:command", "Answer an assistant by MCP, read-only"),

@@ -10,11 +10,14 @@ from great_expectations.expectations.expectation import BatchExpectation  # noqa
 from great_expectations.expectations.metrics.metric_provider import metric_value  # noqa: TID253
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider  # noqa: TID253
 
+from etc_policy.gx.as_of_rows import FAULTS, count_as_of
 from etc_policy.gx.view_comparison import comparison_of, count_differences
 from etc_policy.table.formats import format_time
 
 #: The metric of etc's own comparison.
 DIFFERENCES = "table.etc.ro_against_rt"
+#: That of RO as of a cut.
+AS_OF = "table.etc.ro_as_of"
 _KEYS = ("comparison", "threshold_ms", "sample_size")
 
 
@@ -35,6 +38,25 @@ class RoAgainstRt(TableMetricProvider):  # type: ignore[misc]
     ) -> dict[str, Any]:
         given = metric_value_kwargs
         return count_differences(comparison_of(given["comparison"]), given["threshold_ms"], given["sample_size"])
+
+
+class RoAsOf(TableMetricProvider):  # type: ignore[misc]
+    """The counts of RO as of the last cut."""
+
+    metric_name = AS_OF
+    value_keys = _KEYS
+
+    @metric_value(engine=SparkDFExecutionEngine)  # type: ignore[untyped-decorator]
+    def _spark(
+        cls,  # noqa: N805 - the decorator makes it a class method
+        execution_engine: Any,
+        metric_domain_kwargs: Any,
+        metric_value_kwargs: dict[str, Any],
+        metrics: Any,
+        runtime_configuration: Any,
+    ) -> dict[str, Any]:
+        given = metric_value_kwargs
+        return count_as_of(comparison_of(given["comparison"]), given["threshold_ms"], given["sample_size"])
 
 
 class _ComparisonExpectation(BatchExpectation):  # type: ignore[misc]
@@ -59,7 +81,7 @@ class _ComparisonExpectation(BatchExpectation):  # type: ignore[misc]
         runtime_configuration: Any = None,
         execution_engine: Any = None,
     ) -> dict[str, Any]:
-        counts = metrics[DIFFERENCES]
+        counts = metrics[self.metric_dependencies[0]]
         wrong = sum(counts[name] for name in self.failures)
         details = {name: counts[name] for name in (self.rows, *self.failures, *self.reported)}
         details |= {name: counts[name] for name in self.reported_if_any if counts[name]}
@@ -74,6 +96,18 @@ class ExpectRoToContainRtUpTo(_ComparisonExpectation):
     reported = ("late_rows", "rt_rows", "null_event_times")
     reported_if_any = ("unreadable_event_times", "unreadable_sample", "rows_without_key", "earliest_impossible_ms")
     rows = "promised_rows"
+
+
+class ExpectRoAsOf(_ComparisonExpectation):
+    """RO as of the last compaction by etc, where event times are at or before T, is the table as of T: no row less and none more.
+
+    For tables with `granularity: record` that nobody deletes from.
+    """
+
+    metric_dependencies = (AS_OF,)
+    failures = FAULTS
+    reported_if_any = ("rows_after_t",)
+    rows = "as_of_rows"
 
 
 class ExpectNoKeyTwice(_ComparisonExpectation):

@@ -29,9 +29,12 @@ _QUERIES: Mapping[View, Mapping[str, str]] = {
 _NAMES: Mapping[View, str] = {"rt": "real-time", "ro": "read-optimized"}
 
 
-def read_view(spark: Any, request: DataCheck, view: View, *, skips_data: bool | None = None) -> Any:
+def read_view(
+    spark: Any, request: DataCheck, view: View, *, skips_data: bool | None = None, merged: bool = True
+) -> Any:
     """A view of the table at the pinned instant, which both kinds of query honour, in the partitions that are wanted.
 
+    Unless `merged` it has every row of base and log files, also those that lost to another one of their key.
     Whether files are left out that by the metadata table's indexes cannot hold what is asked for is left to the session, or said.
 
     Raises:
@@ -42,7 +45,7 @@ def read_view(spark: Any, request: DataCheck, view: View, *, skips_data: bool | 
     """
     reader = spark.read.format("hudi")
     for key, value in MERGED_ROWS.items():
-        reader = reader.option(key, value)
+        reader = reader.option(key, value if merged else "skip_merge")
     if skips_data is not None:
         reader = reader.option("hoodie.enable.data.skipping", str(skips_data).lower())
         reader = reader.option("hoodie.metadata.enable", "true")

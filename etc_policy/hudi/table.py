@@ -16,7 +16,7 @@ from etc_policy.hudi.history import (
     own_pending,
     table_history,
 )
-from etc_policy.hudi.layout import InstantFile
+from etc_policy.hudi.layout import InstantFile, parse_data_file
 from etc_policy.hudi.properties import (
     PROPERTIES,
     merges_in_any_order,
@@ -46,6 +46,7 @@ from etc_policy.policy.writers import MERGE_MODE, TableShape
 from etc_policy.storage.object_cache import ObjectCache
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import TableReader
+from etc_policy.table.cuts import BaseFiles
 from etc_policy.table.double_keys import still_exposed
 from etc_policy.table.history import WRITES, TableHistory, WholeTable
 from etc_policy.table.state import PARQUET, TableState
@@ -272,3 +273,19 @@ def _compactions_of(storage: TableReader, properties: Mapping[str, str]) -> Tabl
     writes = [completed_write(timeline, end.requested) for end in ends]
     archived, _ = Archive(storage, properties).archived_writes(timeline, _ACTIONS, MAX_ARCHIVED)
     return table_history([*writes, *archived], storage, properties, NO_TRUST, {}, is_complete=False)
+
+
+def read_base_files(base_path: str) -> BaseFiles:
+    """The bytes of each base file in the table's folders, those of the past too.
+
+    Raises:
+        OSError: a folder cannot be read.
+
+    """
+    with open_reader(base_path).tree() as tree:
+        named = (
+            (partition, parse_data_file(name), size) for partition, f in tree.read().items() for name, size in f.items()
+        )
+        return {
+            (part, one.file_id, one.instant): size for part, one, size in named if one is not None and not one.is_log
+        }

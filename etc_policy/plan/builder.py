@@ -18,6 +18,7 @@ from etc_policy.plan.plan_warnings import (
     impossible_warning,
     left_out_warnings,
     pace_warning,
+    retention_warning,
     space_warning,
     unknown_warning,
     unseen_warning,
@@ -35,6 +36,7 @@ from etc_policy.plan.planning_context import (
 from etc_policy.plan.refusals import (
     Reason,
     Refusal,
+    is_published,
     no_commit,
     not_exact,
     nothing_due,
@@ -80,6 +82,8 @@ def build_table_plan(
         return claiming_nothing(refused, unknown) if unknown else refused
     if empty := no_commit(state):
         return claiming_nothing(_idle(context, "nothing_due", empty), empty)
+    if published := is_published(policy, state, context.threshold_ms):
+        return _idle(context, "nothing_due", published)
     return _of_due(context, tuple(filter(context.is_due, state.slices)))
 
 
@@ -306,6 +310,7 @@ def _warnings(context: PlanningContext, action: Action) -> tuple[str, ...]:
         *unknown_warning(context),
         *impossible_warning(policy.event_time, context.state),
         *pace_warning(context.pace, policy.data_latency_ms),
+        *retention_warning(policy, context.state),
         *(before_first_warning(context) if action == "nothing_due" else ()),
     )
 

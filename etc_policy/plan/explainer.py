@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from etc_policy.errors.plain_text import one_line
 from etc_policy.plan.explanation import PREFACE, Row, explain_table
-from etc_policy.plan.model import Plan, TablePlan
+from etc_policy.plan.model import PUBLISHED, Plan, TablePlan
 from etc_policy.plan.pace_explanation import next_due_rows, pace_rows, stock_rows
 from etc_policy.policy.manifest import OTHER_GRANULARITY
 from etc_policy.table.formats import (
@@ -61,7 +61,8 @@ def _block(table: TablePlan, *, explain: bool, width: int) -> str:
 
 def table_rows(table: TablePlan) -> Iterator[Row]:
     """What is planned for a table: T, what is merged, how far RO is complete now and after, and what to look at."""
-    promised = "" if table.action == "refused" else "  RO will hold every row up to here"
+    is_late = table.reason_code == PUBLISHED  # what came since waits for the next boundary
+    promised = "" if table.action == "refused" or is_late else "  RO will hold every row up to here"
     yield "threshold T", f"{format_time(table.threshold_ms)}{promised}"
     yield from pace_rows(table)
     yield from stock_rows(table)

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from etc_policy.plan.model import UNREAD_VERSION, Move, Operation, SkippedSlice, SkippedSlices, SkipReason, TablePlan
+from etc_policy.plan.model import (
+    PUBLISHED,
+    UNREAD_VERSION,
+    Move,
+    Operation,
+    SkippedSlice,
+    SkippedSlices,
+    SkipReason,
+    TablePlan,
+)
 from etc_policy.plan.pace_explanation import CHOSEN, MERGED, why_now
+from etc_policy.policy.boundaries import Boundaries, parse_boundaries
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.table.state import CUT_VERSIONS, path_below
 
@@ -72,21 +82,22 @@ def _why_t(table: TablePlan) -> Iterator[Row]:
     if table.now_ms is None:
         return
     now, latest_ms = format_time(table.now_ms), table.now_ms - (table.data_latency_ms or 0)
+    latest, boundaries = f"{_latency(table)} (`data_latency`) before now, {now}", _boundaries(table)
+    if boundaries is not None:
+        latest_ms = boundaries.last_ms(latest_ms)
+        latest = f"{format_time(latest_ms)}, the last boundary of `strategy.at` that is at least {latest}"
     if table.threshold_ms > latest_ms:
         text = f"T is that of the last compaction: the clock, {now}, has jumped back since. What was complete stays so."
     elif table.threshold_ms == latest_ms:
         text = (
-            f"T is {_latency(table)} (`data_latency`) before now, {now}. By the policy, all events up to T have arrived by "
+            f"T is {latest}. By the policy, all events up to T have arrived by "
             "now; later ones may still be on their way."
         )
     else:
         which = "that are left out may hold"
         if table.pace is not None and not table.left_out_though_due:
             which = "hold that can wait for a later run"
-        text = (
-            f"T is before all that the file slices {which}; else it would be {_latency(table)} (`data_latency`) before "
-            f"now, {now}."
-        )
+        text = f"T is before all that the file slices {which}; else it would be {latest}."
     yield "why T", text
     yield from why_now(table)
 
@@ -220,6 +231,8 @@ def _what_holds_back(table: TablePlan) -> Iterator[Row]:
     rest = "no log file is left" if stop is None else "every event that only a log file holds is later than T"
     yield "held back", f"{after}: {rest}."
     text = f"with time: T stays {_latency(table)} behind now."
+    if _boundaries(table) is not None:
+        text = f"with time: T moves to the next boundary {_latency(table)} after it."
     if table.pace is not None:
         at = "" if stop is None else f" The log file of the `next event` is due from {_due_at(table, stop + 1)} on."
         yield "moves on", f"with the next compaction.{at}"
@@ -253,6 +266,9 @@ def _held_by_a_file(table: TablePlan, event_ms: int) -> Iterator[Row]:
     else:
         how = "it holds an event of"
     yield "held back", f"by the log file of the `next event`: {how} {format_time(event_ms)}."
+    if table.reason_code == PUBLISHED:
+        yield "moves on", "with the next boundary of `strategy.at`: this one was published before that log file came."
+        return
     yield "moves on", "to T, as soon as the table is no longer refused and a new plan compacts that log file."
 
 
@@ -260,8 +276,18 @@ def _latency(table: TablePlan) -> str:
     return format_duration(table.data_latency_ms or 0)
 
 
+def _boundaries(table: TablePlan) -> Boundaries | None:
+    """Those of the plan's policy; None without, and where somebody has edited the plan."""
+    try:
+        return parse_boundaries(table.policy_values["strategy.at"])
+    except (KeyError, ValueError):
+        return None
+
+
 def _due_at(table: TablePlan, event_ms: int) -> str:
     """When T reaches the event, or a run may wait with it no longer."""
+    if (boundaries := _boundaries(table)) is not None:
+        event_ms = boundaries.next_ms(event_ms - 1)
     if table.pace is not None:
         return format_time(table.pace.due_at_ms(event_ms, table.data_latency_ms or 0))
     return format_time(event_ms + (table.data_latency_ms or 0))

@@ -17,6 +17,8 @@ PLAN_SCHEMA_VERSION = 1
 UNREAD_VERSION = 0
 
 Action = Literal["compact", "nothing_due", "refused"]
+#: The reason code of a plan that has nothing to do as its boundary of `strategy.at` was published before.
+PUBLISHED = "published"
 #: `due_but_refused`: would be compacted if the table could be. `due_but_written_to`: has deletes to compact, and writers kept
 #: adding to it while earlier tries were at work. `due_but_behind_a_writer`: no instant before the oldest write in flight can
 #: merge all of it that is due. `due_but_in_other_partitions`: not one of the policy's. `due_but_beyond_budget`: for a later
@@ -174,9 +176,10 @@ class TablePlan(Frozen):
     `watermark_assumed` says that the later one is bounded by when its file was written, not by known event times. Where
     the state of a refused table is not known `watermark_known` is false, and nothing is said of how far RO is complete.
     `policy_values` is the policy by dotted key, `policy_changes` what changed in it since the table's last compaction.
-    `reason` says why nothing is done; `reason_code` names it for machines. T is `now_ms` less `data_latency_ms`; where file
-    slices are left out that are due, T is before all that these may hold. C began at
-    `instant_start`, and `moves` (as texts: `notes`) say how guards raised it. `left_out` counts every other file slice.
+    `reason` says why nothing is done; `reason_code` names it for machines. T is `now_ms` less `data_latency_ms`, or the
+    last boundary of `strategy.at` before that; where file slices are left out that are due, T is before all that these may
+    hold. C began at `instant_start`, and `moves` (as texts: `notes`) say how guards raised it. `left_out` counts every other file
+    slice.
     The other granularity would merge `other_log_bytes` of log files of the same slices, None where the table has no other.
     By a `pace` T is before all that slices hold which can wait for a later run, chosen slices are merged up to `now_ms` less
     `data_latency_ms` all the same, and until `next_due_ms` no run is needed. With `stock_options` slices are chosen as Hudi's

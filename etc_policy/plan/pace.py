@@ -59,6 +59,7 @@ def has_pace(policy: Policy, every_ms: int | None) -> bool:
     """Whether an interval between runs is known, and what it is to keep."""
     paced = policy.strategy.type == "event_time" and (every_ms or policy.strategy.every_ms) is not None
     paced = paced and policy.strategy.granularity != "record"  # there T is one for all slices, and as late as can be
+    paced = paced and policy.strategy.at is None
     return paced and policy.freshness.target_ms is not None
 
 

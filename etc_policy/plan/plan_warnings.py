@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import filterfalse
+from zoneinfo import ZoneInfo
 
 from etc_policy.plan.model import Operation, TablePlan
 from etc_policy.plan.pace import Pace
@@ -12,8 +13,8 @@ from etc_policy.plan.refusals import not_ended
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.table.impossible_times import too_early_unit, unit_advice
-from etc_policy.table.instants import instant_to_ms
-from etc_policy.table.state import FileSlice, TableState, path_below
+from etc_policy.table.instants import instant_from_ms, instant_to_ms
+from etc_policy.table.state import WRITE_ACTIONS, FileSlice, TableState, path_below
 from etc_policy.table.unknown_times import why_unknown_times
 
 
@@ -136,6 +137,20 @@ def space_warning(state: TableState, instant: str) -> tuple[str, ...]:
     if state.earliest_commit_to_retain is None or instant >= state.earliest_commit_to_retain:
         return ()
     return ("the old slices stay on disk until a later write touches their partitions (C is below the last clean)",)
+
+
+def retention_warning(policy: Policy, state: TableState) -> Iterator[str]:
+    """The writers' last clean may have removed what the cuts read that the policy keeps."""
+    clean = max((one.requested for one in state.instants if one.action == "clean" and one.completed), default=None)
+    retained, kept_ms, zone = state.earliest_commit_to_retain, policy.kept_ms, ZoneInfo(state.timezone)
+    if clean is None or retained is None or kept_ms is None:
+        return
+    since = instant_from_ms(instant_to_ms(clean, zone) - kept_ms, zone)
+    if any(since < one.requested < retained for one in state.instants if one.action in WRITE_ACTIONS):
+        yield (
+            f"`strategy.keep` needs the base files of {format_duration(kept_ms)}, and the clean at {clean} has kept what "
+            f"readers need as of {retained} and later: give the writers the options that `etc compile` writes"
+        )
 
 
 def whole_warning(context: PlanningContext, chosen: Iterable[FileSlice], instant: str) -> Iterator[str]:

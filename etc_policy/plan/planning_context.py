@@ -142,7 +142,7 @@ def context_of(
     """The context that leaves out nothing yet."""
     exposed = frozenset() if policy.writer.index in SEES_LOG_FILES else state.exposed
     latency_ms = policy.data_latency_ms
-    threshold_ms = latest_ms = now_ms - latency_ms
+    threshold_ms = latest_ms = policy.latest_ms(now_ms)
     closing: dict[GroupKey, int] = {}
     if pace is not None:  # else nothing waits
         closing = closing_slices(policy, state, now_ms)

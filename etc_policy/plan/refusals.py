@@ -12,10 +12,11 @@ from etc_policy.errors.codes import Code
 from etc_policy.plan.bundles import why_unfit
 from etc_policy.plan.carry import find_obstacle
 from etc_policy.plan.cut import not_left_behind
-from etc_policy.plan.model import Operation, PendingWork, SeenState
+from etc_policy.plan.model import PUBLISHED, Operation, PendingWork, SeenState
 from etc_policy.plan.split import find_split_obstacle, is_exact
 from etc_policy.policy.manifest import Level, Policy
 from etc_policy.table.formats import count_of, format_duration, format_time
+from etc_policy.table.history import promise_of
 from etc_policy.table.impossible_times import unit_advice, wrong_unit
 from etc_policy.table.instants import CLOCK_TOLERANCE, instant_from_ms, instant_to_ms, parse_instant
 from etc_policy.table.state import (
@@ -413,6 +414,16 @@ def nothing_due(policy: Policy, *, elsewhere: bool, can_wait: bool) -> Reason:
         return Reason("nothing_due", "what log files hold can wait for the next run without breaking the target")
     where = " in the partitions of `strategy.partitions`" if elsewhere else ""
     return Reason("nothing_due", f"no log file{where} can hold an event at or below the threshold")
+
+
+def is_published(policy: Policy, state: TableState, threshold_ms: int) -> Reason | None:
+    """An earlier run had its T at this boundary of `strategy.at`, or after it."""
+    boundaries, promise = policy.strategy.boundaries, promise_of(policy, state)
+    if boundaries is None or promise is None or promise.threshold_ms < threshold_ms:
+        return None
+    due_ms = boundaries.next_ms(max(threshold_ms, promise.threshold_ms)) + policy.data_latency_ms
+    reason = f"this boundary of `strategy.at` was published by the compaction at {promise.instant}"
+    return Reason(PUBLISHED, f"{reason}; the next one is due at {format_time(due_ms)}")
 
 
 def overlapping_writer(state: TableState, writer: str, instant: str) -> Refusal:

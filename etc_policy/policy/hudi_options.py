@@ -158,7 +158,7 @@ STOCK: dict[StrategyType, Stock] = {
 }
 
 
-EVENT_TIME_KEYS = ("granularity", "partitions", "max_io", "every", "on_close", "carry")
+EVENT_TIME_KEYS = ("granularity", "partitions", "max_io", "every", "at", "keep", "on_close", "carry")
 
 
 def keys_of(kind: StrategyType) -> tuple[str, ...]:

@@ -112,6 +112,21 @@ class Policy(PolicyDeclaration):
         """What a strategy of Hudi's own becomes, and what it is carried out from; empty for `event_time`."""
         return stock_options(self.strategy)
 
+    def latest_ms(self, now_ms: int) -> int:
+        """T where nothing is left out: up to where all has arrived by now, or the last boundary of `strategy.at` before that."""
+        arrived_ms, boundaries = now_ms - self.data_latency_ms, self.strategy.boundaries
+        return arrived_ms if boundaries is None else boundaries.last_ms(arrived_ms)
+
+    @property
+    def kept_ms(self) -> int | None:
+        """How long a base file stays after a later one took its place: as long as one of `strategy.keep` cuts reads it."""
+        strategy = self.strategy
+        if strategy.boundaries is None or strategy.keep is None:
+            return None
+        return (
+            strategy.keep + 1
+        ) * strategy.boundaries.longest_ms  # until the next cut has taken the place of the oldest
+
     def deciding_values(self) -> dict[str, Any]:
         """What the fingerprint covers, without what is not set: a new key leaves the fingerprints of others as they are."""
         values = self.model_dump(

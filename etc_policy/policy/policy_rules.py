@@ -139,6 +139,42 @@ def records_are_split_alike(policy: DeclaredPolicy) -> Iterator[Issue]:
             yield Issue(Code.NOT_OF_STRATEGY, message, policy.where("strategy", key, at_key=True), hint)
 
 
+def views_have_a_cut(policy: DeclaredPolicy) -> Iterator[Issue]:
+    """A view up to T is one of an RO table that is split by record."""
+    strategy, sync = policy.declaration.strategy, policy.declaration.sync
+    is_exact = strategy.type == "event_time" and strategy.granularity == "record"
+    if sync.as_of_view is not None and (sync.ro_table is None or not is_exact):
+        message = "`sync.as_of_view` shows the rows of `sync.ro_table` up to T, to which `granularity: record` cuts it"
+        hint = "name the RO table and set `strategy.granularity: record`, or remove it"
+        yield Issue(Code.NOT_OF_STRATEGY, message, policy.where("sync", "as_of_view", at_key=True), hint)
+
+
+def boundaries_have_room(policy: DeclaredPolicy) -> Iterator[Issue]:
+    """`strategy.at` says when T moves, so that no other key does; no limit of freshness ends before the next boundary."""
+    declared, limits = policy.declaration.strategy, policy.declaration.freshness
+    if declared.type == "event_time" and declared.keep and (declared.at is None or declared.granularity != "record"):
+        message = "`strategy.keep` counts cuts, which `granularity: record` makes at the times of `at`"
+        where = policy.where("strategy", "keep", at_key=True)
+        yield Issue(Code.NOT_OF_STRATEGY, message, where, "add `granularity: record` and `at: 00:00 UTC`, or remove it")
+    if declared.boundaries is None or declared.type != "event_time":
+        return
+    for name, key in (("every_ms", "every"), ("on_close", "on_close")):
+        if getattr(declared, name):
+            message = f"`strategy.{key}` has no meaning with `at`, which says when T moves"
+            where = policy.where("strategy", key, at_key=True)
+            yield Issue(Code.NOT_OF_STRATEGY, message, where, f"remove `{key}` or `at`")
+    latency, longest = policy.declaration.data_latency_ms, declared.boundaries.longest_ms
+    for key, name in limits.names_by_key().items():
+        limit = getattr(limits, name)
+        if isinstance(limit, int) and latency <= limit < latency + longest:
+            message = (
+                f"`freshness.{key}` is exceeded before every boundary of `strategy.at`: it is shorter than `data_latency` and "
+                f"the time between two of them together ({duration_text(latency)} + {duration_text(longest)})"
+            )
+            hint = "raise it by the time that a run takes above these, or add times to `at`"
+            yield Issue(Code.TARGET_TOO_SHORT, message, policy.where("freshness", key), hint)
+
+
 def _said_twice(policy: DeclaredPolicy) -> Iterator[Issue]:
     """No option that the strategy becomes is given as one of Hudi too."""
     becomes = stock_options(policy.declaration.strategy)

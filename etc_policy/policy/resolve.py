@@ -179,6 +179,8 @@ PROJECT_RULES: tuple[Rule, ...] = (
     _each(policy_rules.carried_files_outlive_cleaning),
     _each(policy_rules.strategies_have_their_keys),
     _each(policy_rules.records_are_split_alike),
+    _each(policy_rules.boundaries_have_room),
+    _each(policy_rules.views_have_a_cut),
 )
 
 

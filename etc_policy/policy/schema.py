@@ -20,11 +20,13 @@ from pydantic import (
     StrictStr,
 )
 
+from etc_policy.policy.boundaries import Boundaries, parse_boundaries
 from etc_policy.policy.partition_time import PartitionClock
 from etc_policy.policy.schema_values import (
     Budget,
     CatalogTable,
     Count,
+    DayTimes,
     Declared,
     DurationMs,
     FileName,
@@ -84,6 +86,19 @@ class Strategy(Declared):
         "compacted just in time then: when its oldest event would break the target before the next run has ended.",
         examples=["5m"],
     )
+    at: DayTimes | None = Field(
+        None,
+        description="Times of day and their zone: T is the last of them at or before now minus `data_latency`, and each is "
+        "published once, so that RO is cut at fixed times. Of a time that the clock shows twice it is the first; one that it "
+        "skips is as long after the gap's begin.",
+        examples=["00:00 Europe/Paris", "00:00 12:00 UTC"],
+    )
+    keep: Count | None = Field(
+        None,
+        description="With `at` and `granularity: record`: the last so many cuts stay readable (`etc cuts` lists them). The "
+        "table's writers keep their files, by the options for their cleaner that `etc compile` writes.",
+        examples=[7],
+    )
     on_close: bool = Field(
         False,
         description="With `partition_time`: what lacks in RO of a partition that has closed is compacted by the next run, and "
@@ -127,6 +142,11 @@ class Strategy(Declared):
         "Python must read it alike, so groups may not be repeated, and there are no look-arounds or back references.",
         examples=["^2026/0[1-6]/"],
     )
+
+    @cached_property
+    def boundaries(self) -> Boundaries | None:
+        """The times of `at`."""
+        return parse_boundaries(self.at) if self.at is not None else None
 
 
 #: A day: an event that is later than its own commit by more cannot be true.
@@ -345,6 +365,12 @@ class Sync(Declared):
         description="The table `db.table` of the catalog that shows the read-optimized view, such as the `_ro` table that "
         "Hudi's hive sync makes; its properties `etc.event_time.*` are set by `etc apply` and `etc sync`.",
         examples=["lake.orders_ro"],
+    )
+    as_of_view: CatalogTable | None = Field(
+        None,
+        description="For `granularity: record`: a view of Spark's catalog with the rows of `ro_table` up to T alone, which hides "
+        "what writers put straight into base files. `etc apply` and `etc sync` replace it as T moves.",
+        examples=["lake.orders_asof"],
     )
 
 

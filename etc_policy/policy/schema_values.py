@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo
 
 from pydantic import (
     AfterValidator,
@@ -22,6 +21,7 @@ from pydantic import (
 from pydantic.json_schema import WithJsonSchema
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
+from etc_policy.policy.boundaries import BOUNDARIES_PATTERN, parse_boundaries, zone_of
 from etc_policy.policy.locations import is_catalog_name
 from etc_policy.policy.partition_time import pattern_fault
 from etc_policy.policy.quantities import (
@@ -118,6 +118,12 @@ PartitionTerms: TypeAlias = Annotated[
 #: A pattern by which the path of a partition is read as a time.
 TimePattern: TypeAlias = Annotated[Text, AfterValidator(lambda pattern: _require_times(pattern))]
 ZoneName: TypeAlias = Annotated[Text, AfterValidator(lambda name: _require_zone(name))]
+#: Times of day and a zone.
+DayTimes: TypeAlias = Annotated[
+    Text,
+    AfterValidator(lambda text: _require_boundaries(text)),
+    Field(json_schema_extra={"pattern": BOUNDARIES_PATTERN}),
+]
 #: One that neither Hudi takes for a file of its own, nor leads elsewhere.
 FileName: TypeAlias = Annotated[Text, AfterValidator(lambda name: _require_marker(name))]
 #: A table that a catalog knows, `db.table`.
@@ -228,11 +234,13 @@ def _require_times(pattern: str) -> str:
 
 def _require_zone(name: str) -> str:
     """The name, if it is one that the IANA has given."""
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise ValueError(f"`{name[:60]}` is not a zone; write one such as `UTC` or `Europe/Paris`") from None
+    zone_of(name)
     return name
+
+
+def _require_boundaries(text: str) -> str:
+    parse_boundaries(text)
+    return text
 
 
 def _require_marker(name: str) -> str:

@@ -62,7 +62,9 @@ class TableShape:
 #: What Hudi's reader of properties makes one blank of, and what it takes away at both ends.
 _BLANKS, _TRIMMED = re.compile(r"[ \t\n\x0b\f\r]+"), "".join(map(chr, range(0x21)))
 
+CLEAN_POLICY, CLEAN_HOURS = "hoodie.cleaner.policy", "hoodie.cleaner.hours.retained"
 _COMMENTS = {
+    CLEAN_POLICY: "Keeps the base files of the last cuts (`strategy.keep`). Commits of that time stay on the active timeline.",
     "hoodie.compact.inline": "Compaction is left to `etc apply`.",
     "hoodie.write.track.event.time.watermark": (
         "Records each log file's smallest event time in the commit, for planning without a JVM. Hudi has it from 1.1.0 on:\n"
@@ -104,6 +106,9 @@ def writer_options(policy: Policy, shape: TableShape | None = None) -> dict[str,
         options |= {"hoodie.write.auto.upgrade": "false", "hoodie.write.table.version": str(shape.table_version)}
     if policy.log_file_max_bytes is not None:
         options["hoodie.logfile.max.size"] = str(policy.log_file_max_bytes)
+    if policy.kept_ms is not None:
+        hours = -(-policy.kept_ms // 3_600_000)
+        options |= {CLEAN_POLICY: "KEEP_LATEST_BY_HOURS", CLEAN_HOURS: str(hours)}
     return {**options, **dict(sorted(policy.writer.lock.items()))}
 
 
@@ -162,6 +167,7 @@ FormName = Literal["options", "properties", "spark-conf", "tblproperties", "flin
 
 #: Flink's own names: it schedules and runs compactions by default, whatever `hoodie.compact.*` says.
 _FLINK_COMPACTION = {"compaction.schedule.enabled": "false", "compaction.async.enabled": "false"}
+_OF_FLINK = {CLEAN_POLICY: "clean.policy", CLEAN_HOURS: "clean.retain_hours"}
 _NOT_OF_FLINK = ("hoodie.compact.inline", "hoodie.compact.schedule.inline", "hoodie.datasource.compaction.async.enable")
 
 
@@ -175,7 +181,8 @@ class Form(NamedTuple):
 
 def flink_options(policy: Policy, shape: TableShape | None = None) -> dict[str, str]:
     """The options of a Flink sink: its own for compaction, the others by their Hudi names."""
-    rest = {key: value for key, value in writer_options(policy, shape).items() if key not in _NOT_OF_FLINK}
+    options = writer_options(policy, shape).items()
+    rest = {_OF_FLINK.get(key, key): value for key, value in options if key not in _NOT_OF_FLINK}
     return {**_FLINK_COMPACTION, **rest}
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 #: Our own whose names end where their argument would follow.
 _NAMED = {
     "expect_ro_to_contain_rt_up_to": "RO to contain RT up to T",
+    "expect_ro_as_of": "RO as of T, neither more nor less",
     "expect_freshness_within": "freshness within its limits",
     "data_can_be_read": "the rows can be read",
     "table_can_be_read": "the table can be read",

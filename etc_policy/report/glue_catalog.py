@@ -84,6 +84,16 @@ class GlueCatalog:
                 **version,
             )
 
+    def write_view(self, view: str, table: str, condition: str | None) -> None:
+        """Views are Spark's own.
+
+        Raises:
+            TableError: always.
+
+        """
+        hint = "remove `sync.as_of_view`, or leave the catalog to Spark"
+        raise TableError(Code.NO_RO_TABLE, f"the view `{view}` cannot be written to the Glue Data Catalog", hint=hint)
+
     def write_partition(self, table: str, partition: str, properties: Mapping[str, str]) -> None:
         """Set properties of the partition of `db.table` that lies at the path, and change nothing else of it.
 

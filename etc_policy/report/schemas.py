@@ -14,6 +14,7 @@ from etc_policy.plan.model import PLAN_SCHEMA_VERSION, Plan
 from etc_policy.policy.manifest import MANIFEST_SCHEMA_VERSION, Manifest
 from etc_policy.policy.project_schema import ProjectFile
 from etc_policy.policy.schema import PolicyFile
+from etc_policy.report.cuts import CutsReport
 from etc_policy.report.debug import DEBUG_SCHEMA_VERSION, DebugReport
 from etc_policy.report.history import HISTORY_SCHEMA_VERSION, PolicyHistories, PolicyHistory
 from etc_policy.report.imports import IMPORT_SCHEMA_VERSION, ImportReport
@@ -45,6 +46,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "run": Document(RunFile, RUN_FILE_SCHEMA_VERSION, "etc", "target/runs/*.json, one for each run"),
     "history": Document(PolicyHistory, HISTORY_SCHEMA_VERSION, "etc", "`etc history NAME --output json`"),
     "histories": Document(PolicyHistories, HISTORY_SCHEMA_VERSION, "etc", "`etc history --select TERM --output json`"),
+    "cuts": Document(CutsReport, RESULTS_SCHEMA_VERSION, "etc", "`etc cuts --output json`"),
     "debug": Document(DebugReport, DEBUG_SCHEMA_VERSION, "etc", "`etc debug --output json`"),
     "import": Document(ImportReport, IMPORT_SCHEMA_VERSION, "etc", "`etc import --output json`"),
     "simulation": Document(SimulationReport, SIMULATION_SCHEMA_VERSION, "etc", "`etc simulate --output json`"),

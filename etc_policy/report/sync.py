@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Level, Policy, VerifyLevel
+from etc_policy.report.as_of_sql import up_to
 from etc_policy.report.results import TableFreshness
 from etc_policy.run.results import TableResult, TableStatus
 from etc_policy.table.formats import iso_time
@@ -28,6 +29,8 @@ COMPLETE_UNTIL_LEVEL = f"{COMPLETE_UNTIL}_level"
 COMPLETE_UNTIL_PROVED_AT = f"{COMPLETE_UNTIL}_proved_at"
 VERIFIED_AT = f"{PREFIX}verified_at"
 VERIFIED_LEVEL = f"{PREFIX}verified_level"
+#: The condition of the view up to T, where there is one.
+AS_OF = f"{PREFIX}as_of"
 
 #: Runs that completed no compaction, unless they finished an earlier one before (`resumed_instant`).
 NOT_DONE: tuple[TableStatus, ...] = ("refused", "stale", "failed")
@@ -45,6 +48,9 @@ class PropertyStore(Protocol):
 
     def write(self, table: str, changes: PropertyChanges) -> None:
         """Change the properties of `db.table`; what is to go goes before anything is set."""
+
+    def write_view(self, view: str, table: str, condition: str | None) -> None:
+        """Make or replace a view of the rows of a table for which a condition holds; remove the view for None."""
 
     def write_partition(self, table: str, partition: str, properties: Mapping[str, str]) -> None:
         """Set properties of the partition of `db.table` that lies at the path; TableError where the catalog has none there."""
@@ -138,6 +144,8 @@ def ro_properties(
     properties = {POLICY: policy.name, **said}
     if record is not None:
         properties |= {THRESHOLD: str(record.threshold_ms), INSTANT: record.instant}
+        if policy.sync.as_of_view is not None:
+            properties[AS_OF] = up_to(policy, state.event_time_type, record.threshold_ms)
     until, proof = freshness.complete_until_ms, freshness.complete_until_proof
     if until is not None and proof is not None and said[STATUS] != _FAILED:
         properties |= {COMPLETE_UNTIL: str(until), COMPLETE_UNTIL_LEVEL: proof.level}

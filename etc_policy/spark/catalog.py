@@ -56,6 +56,20 @@ class SparkPropertyStore:
                 pairs = ", ".join(f"{_text(key)} = {_text(value)}" for key, value in sorted(changes.put.items()))
                 self._spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({pairs})")
 
+    def write_view(self, view: str, table: str, condition: str | None) -> None:
+        """Make or replace a view of the rows of `db.table` for which a condition holds; remove the view for None.
+
+        Raises:
+            RetryableError: the catalog cannot be asked, or refused, as it does where a table has that name.
+
+        """
+        with catalog_errors(view):
+            if condition is None:
+                self._spark.sql(f"DROP VIEW IF EXISTS {_quoted(view)}")
+            else:
+                query = f"SELECT * FROM {_quoted(table)} WHERE {condition}"  # noqa: S608 - both are etc's own
+                self._spark.sql(f"CREATE OR REPLACE VIEW {_quoted(view)} AS {query}")
+
     def write_partition(self, table: str, partition: str, properties: Mapping[str, str]) -> None:
         """Set properties of the partition of `db.table` that lies at the path; SQL of Spark has no statement for it.
 

@@ -54,6 +54,7 @@ VIEWS_AGREE, NO_KEY_TWICE = "expect_ro_to_contain_rt_up_to", "expect_no_key_twic
 OWN: Mapping[str, Offered] = {
     VIEWS_AGREE: Offered({"threshold_ms": _WHOLE}, source="rows"),
     NO_KEY_TWICE: Offered({}, source="rows"),
+    "expect_ro_as_of": Offered({"threshold_ms": _WHOLE}, source="rows"),
     "expect_no_deleted_rows": Offered({}, source="rows"),
     "expect_rows_of_their_base_file": Offered({}, source="rows"),
     "expect_event_times_within_bounds": Offered({"earliest_ms": _WHOLE, "latest_ms": _WHOLE}, source="rows"),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from etc_policy.spark.submission import SubmissionResult as SubmissionResult
     from etc_policy.storage.object_cache import ObjectCache
     from etc_policy.table.apply_state import ApplyStateStore
+    from etc_policy.table.cuts import BaseFiles
     from etc_policy.table.history import WholeTable
     from etc_policy.verify.diagnosis import Finding, HeldLock
     from etc_policy.verify.ports import DataVerifier
@@ -190,6 +191,12 @@ class Readings(SparkSessions):
         storage = open_reader(state.base_path)
         of_indexes = options_of_indexes(index_definitions(storage, properties))
         return (*of_indexes, *options_of_base_file(storage, newest_base_file(state.slices)))
+
+    def base_files(self, state: TableState) -> BaseFiles:
+        """The table's base files, those of the past too."""
+        from etc_policy.hudi.table import read_base_files
+
+        return read_base_files(state.base_path)
 
     def held_lock(self, policy: Policy) -> HeldLock | None:
         """The table's lock as far as it is a file that somebody holds now."""

@@ -129,6 +129,7 @@ VERBS = {
         (),
     ),
     "history": (lambda p: p.history("orders_ro"), ("history", "orders_ro"), ()),
+    "cuts": (lambda p: p.cuts("orders_ro"), ("cuts", "--select", "orders_ro"), ()),
     "simulate": (
         lambda p: p.simulate("orders_ro", settings={"data_latency": "45m"}, every=timedelta(minutes=20)),
         ("simulate", "orders_ro", "--set", "data_latency=45m", "--every", "20m"),

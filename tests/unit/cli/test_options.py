@@ -88,7 +88,7 @@ UNTIL = ("--until", "2020-01-01T00:00:00Z", "--timeout", "0s")
 SELECTING = {
     command: (command.split(), UNTIL if command == "wait" else ())
     for command in (
-        *("apply --yes", "compile", "debug", "docs generate", "finish", "freshness", "history", "ls"),
+        *("apply --yes", "compile", "cuts", "debug", "docs generate", "finish", "freshness", "history", "ls"),
         *("metrics write a.prom", "metrics serve", "parse", "plan", "run --rounds 1", "simulate"),
         *("sync", "undo", "verify", "wait"),
     )

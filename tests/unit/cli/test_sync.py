@@ -35,7 +35,7 @@ class Catalog:
 
     def __init__(self, **tables):
         self.tables = {f"lake.{name}": dict(properties) for name, properties in tables.items()}
-        self.failures, self.writes = [], 0
+        self.failures, self.writes, self.views = [], 0, {}
 
     def read(self, table):
         if self.failures:
@@ -50,6 +50,9 @@ class Catalog:
         for key in changes.remove:
             del properties[key]
         properties.update(changes.put)
+
+    def write_view(self, view, table, condition):
+        self.views[view] = condition and (table, condition)
 
 
 @pytest.fixture

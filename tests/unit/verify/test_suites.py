@@ -246,7 +246,7 @@ def test_a_needed_argument_without_a_value(null):
     assert found.hint == "write a value, or `{$PARAMETER: NAME}` for one that etc knows"
 
 
-@pytest.mark.parametrize("name", ["ro_complete", "ro_fresh", "writer_conformance"])
+@pytest.mark.parametrize("name", ["ro_complete", "ro_as_of", "ro_fresh", "writer_conformance"])
 def test_the_shipped_suites_are_right(name, tmp_path):
     path, text = read_suite(name, tmp_path)
     assert suite_issues(text, path) == ()

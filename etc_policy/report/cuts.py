@@ -1,0 +1,105 @@
+"""The report of `etc cuts`: the published cuts of each table, and the SQL that reads each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from etc_policy.errors.plain_text import one_line
+from etc_policy.policy.manifest import Frozen, Policy
+from etc_policy.report.as_of_sql import up_to
+from etc_policy.report.results import Report
+from etc_policy.table.cuts import PublishedCut
+from etc_policy.table.formats import TEXT_WIDTH, count_of, format_bytes, format_time, keep_together, labelled
+from etc_policy.table.state import CompactionRecord, TableState
+
+#: Where no policy names the RO table.
+_TABLE = "db.table_ro"
+
+
+class ListedCut(Frozen):
+    """The table as of the event time `threshold_ms`, published by the compaction at `instant`.
+
+    `readable` says that all `base_files` are there that RO reads as of it, of which `gone` are not, and that Hudi reads them: it
+    refuses what is before `retained_from` (facts: cleaned-cut). `kept_bytes` are those of files that only readers of the past
+    need, each counted with every cut that reads it.
+    """
+
+    threshold_ms: int
+    instant: str
+    readable: bool
+    base_files: int
+    gone: int
+    kept_bytes: int
+    sql: str
+
+
+class TableCuts(Frozen):
+    """The cuts of one table, the newest first.
+
+    `retained_from` is the instant from which on the writers' last clean has kept what readers need; None where none is known.
+    A table that could not be read has the `reason`.
+    """
+
+    policy: str
+    base_path: str
+    cuts: tuple[ListedCut, ...] = ()
+    retained_from: str | None = None
+    warnings: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+class CutsReport(Report):
+    """The cuts of each selected table."""
+
+    tables: tuple[TableCuts, ...]
+
+
+def table_cuts(policy: Policy, state: TableState, cuts: Iterable[PublishedCut], warnings: Iterable[str]) -> TableCuts:
+    """The cuts with what reads them."""
+    return TableCuts(
+        policy=policy.name,
+        base_path=state.base_path,
+        cuts=tuple(
+            ListedCut(
+                threshold_ms=one.record.threshold_ms,
+                instant=one.record.instant,
+                readable=not one.gone and one.record.completed >= (state.earliest_commit_to_retain or ""),
+                base_files=one.base_files,
+                gone=one.gone,
+                kept_bytes=one.kept_bytes,
+                sql=cut_sql(policy, state.event_time_type, one.record),
+            )
+            for one in cuts
+        ),
+        retained_from=state.earliest_commit_to_retain,
+        warnings=tuple(warnings),
+    )
+
+
+def cut_sql(policy: Policy, column_type: str | None, record: CompactionRecord) -> str:
+    """Spark SQL that reads a cut: RO when it was published, without later rows that writers put straight into base files."""
+    table, condition = policy.sync.ro_table or _TABLE, up_to(policy, column_type, record.threshold_ms)
+    return f"SELECT * FROM {table} TIMESTAMP AS OF '{record.completed}' WHERE {condition}"  # noqa: S608 - to show
+
+
+def render_cuts(report: CutsReport, width: int = TEXT_WIDTH) -> str:
+    """A block for each table that could be read."""
+    return "\n\n".join("\n".join(_block(one, width)) for one in report.tables if one.reason is None)
+
+
+def _block(table: TableCuts, width: int) -> Iterator[str]:
+    yield one_line(f"{table.policy}  {table.base_path}")
+    if not table.cuts:
+        yield labelled("cuts", "none: no compaction has split this table by record", width)
+    for cut in table.cuts:
+        files = count_of(cut.base_files, "base file")
+        kept = f", {format_bytes(cut.kept_bytes)} of them kept for the past alone" if cut.kept_bytes else ""
+        missing = f"{cut.gone:,} of {files} gone" if cut.gone else "the cleaner may have removed its files"
+        state = f"readable: {files}{kept}" if cut.readable else f"not readable: {missing}"
+        yield labelled("as of", f"{format_time(cut.threshold_ms)}  {state}", width)
+        if cut.readable:
+            yield labelled("", keep_together(cut.sql), width)
+    if table.retained_from is not None:
+        yield labelled("cleaner", f"has kept what readers need as of {table.retained_from} and later", width)
+    for warning in table.warnings:
+        yield labelled("warning", warning, width)

@@ -1,0 +1,74 @@
+"""Published cuts: which base files RO as of each of them reads, and which of these are still there (pure).
+
+A cut is RO as of the completion of its compaction. As of C it would lack what writers had put straight into base files between C,
+which lies in the past, and the plan.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from etc_policy.table.history import GRANULARITY, Commit, TableHistory
+from etc_policy.table.state import CompactionRecord, GroupKey
+
+#: The bytes of each base file that a table has, by its partition, file id and instant.
+BaseFiles = Mapping[tuple[str, str, str], int]
+
+
+class PublishedCut(NamedTuple):
+    """What RO reads as of the completion of a compaction that split by record: so many base files, of which `gone` are missing.
+
+    `kept_bytes` are those of files that only readers of the past need.
+    """
+
+    record: CompactionRecord
+    base_files: int
+    gone: int
+    kept_bytes: int
+
+
+def published_cuts(history: TableHistory, files: BaseFiles) -> tuple[PublishedCut, ...]:
+    """The cuts that the history has, the newest first; what was written before its first commit is known by its files alone."""
+    versions = _versions(history, files)
+    latest = {(*group, instants[-1]) for group, instants in versions.items()}
+    cuts = (one for one in reversed(history.commits) if _is_cut(one))
+    return tuple(_cut(one, set(_read_as_of(one, versions, history)), files, latest) for one in cuts)
+
+
+def _is_cut(commit: Commit) -> bool:
+    return commit.record is not None and commit.extra.get(GRANULARITY) == "record"
+
+
+def _cut(
+    commit: Commit, needed: set[tuple[str, str, str]], files: BaseFiles, latest: set[tuple[str, str, str]]
+) -> PublishedCut:
+    if commit.record is None:
+        raise ValueError(f"{commit.requested} is not a compaction by etc")
+    there = needed & files.keys()
+    kept_bytes = sum(files[one] for one in there - latest)
+    return PublishedCut(commit.record, len(needed), len(needed) - len(there), kept_bytes)
+
+
+def _versions(history: TableHistory, files: BaseFiles) -> dict[GroupKey, list[str]]:
+    """The instants of each file group's base files, in order: those that commits wrote, and those that are there."""
+    found: dict[GroupKey, set[str]] = {}
+    for commit in history.commits:
+        for one in commit.groups:
+            if not one.log_files:
+                found.setdefault((one.partition, one.file_id), set()).add(commit.requested)
+    for partition, file_id, instant in files:
+        found.setdefault((partition, file_id), set()).add(instant)
+    return {group: sorted(instants) for group, instants in found.items()}
+
+
+def _read_as_of(
+    commit: Commit, versions: Mapping[GroupKey, list[str]], history: TableHistory
+) -> Iterator[tuple[str, str, str]]:
+    """The base files of the latest slices when the commit completed, without those of groups that were replaced before."""
+    replaced = {group for one in history.commits if one.completed <= commit.completed for group in one.replaced}
+    for group, instants in versions.items():
+        place = bisect_right(instants, commit.completed)
+        if place and group not in replaced:
+            yield (*group, instants[place - 1])

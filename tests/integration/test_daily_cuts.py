@@ -1,0 +1,120 @@
+"""A replayed week of `strategy.at` with `keep`: each daily cut is read back by the SQL of `etc cuts`, late data included."""
+
+import time
+
+import pytest
+
+from etc_policy.api.verifying import gather_evidence
+from etc_policy.gx.verifier import GxVerifier
+from etc_policy.hudi.table import FileTableReader, read_base_files
+from etc_policy.policy.manifest import EventTime, Policy, Strategy, Sync, Writer
+from etc_policy.policy.writers import CLEAN_HOURS, CLEAN_POLICY, writer_options
+from etc_policy.report.as_of_sql import up_to
+from etc_policy.report.cuts import table_cuts
+from etc_policy.spark.catalog import SparkPropertyStore
+from etc_policy.table.cuts import published_cuts
+from etc_policy.verify.prover import claim_of, verify_table
+from etc_policy.wiring import clock_ms
+from tests.integration.bench import Bench
+from tests.integration.exact_histories import BUCKET, as_of_event
+from tests.integration.history import QUICK, Oracle, Write, write_history
+
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
+
+#: Midnight in Paris after the first moment of the tests' event times, in their seconds.
+MIDNIGHT, DAY = 2_800, 86_400
+#: A cleaner that leaves nothing to readers of the past.
+AT_ONCE = {CLEAN_POLICY: "KEEP_LATEST_COMMITS", "hoodie.cleaner.commits.retained": "1"}
+
+
+class DailyBench(Bench):
+    @property
+    def policy(self):
+        return Policy(
+            name="t",
+            table=self.location,
+            event_time=EventTime(column="ts", unit="ms"),
+            data_latency_ms=7_200_000,
+            strategy=Strategy(granularity="record", at="00:00 Europe/Paris", keep=7),
+            writer=Writer(index="bucket"),
+            sync=Sync(ro_table="daily.orders_ro"),
+        )
+
+    def cuts(self):
+        """The SQL of each cut by its day, and whether it can be read."""
+        policy = self.policy
+        state, history = FileTableReader().read_with_history(self.location, policy.event_time, archived=None)
+        found = table_cuts(policy, state, published_cuts(history, read_base_files(self.location)), ())
+        return [(one.sql, one.readable) for one in reversed(found.cuts)]
+
+    def up_to_last(self):
+        """The condition of the view up to T."""
+        state = self.state()
+        return up_to(self.policy, state.event_time_type, state.last_compaction.threshold_ms)
+
+
+def as_of_check(bench, moved_ms=0):
+    """What `expect_ro_as_of` finds of the last cut, at its T or at another one."""
+    policy, now_ms = bench.policy, clock_ms()
+    state, history = FileTableReader().read_with_history(bench.location, policy.event_time)
+    claim = claim_of(policy, state, now_ms)
+    suite = [{"type": "expect_ro_as_of", "kwargs": {"threshold_ms": claim.threshold_ms + moved_ms}}]
+    evidence = gather_evidence(policy, state, history, claim, now_ms)
+    found = verify_table(evidence, suite, "data", lambda: GxVerifier(bench.spark))
+    return next(one for one in found.expectations if one.expectation == "expect_ro_as_of")
+
+
+def written_on(day):
+    """Two keys of the day, one of them written each day; one of the day before, and one that is too late for its own cut."""
+    start = MIDNIGHT + day * DAY
+    rows = ((day, f"of {day}", start + 3_600), (8, f"seen on {day}", start + 40_000))
+    return Write((*rows, (9, f"in time on {day}", start - 600), (10 + day, f"late on {day}", start - 2 * DAY + 5)))
+
+
+def test_seven_days(spark, tmp_path):
+    bench, written, expected = DailyBench(spark, tmp_path / "t", "record"), [], []
+    options = {**QUICK, **BUCKET, **{key: writer_options(bench.policy)[key] for key in (CLEAN_POLICY, CLEAN_HOURS)}}
+
+    def write(day, **others):
+        written.append(written_on(day))
+        write_history(spark, bench.base, written[-1:], options={**options, **others}, first=day)
+
+    def read(sql):
+        rows = spark.sql(sql).collect()
+        assert len({row.id for row in rows}) == len(rows)
+        return {row.id: row.v for row in rows}
+
+    write(0)
+    for day in range(1, 8):
+        write(day)
+        time.sleep(0.25)  # past the clock-skew bound
+        outcome = bench.apply(bench.plan(MIDNIGHT + day * DAY + 50_000))
+        assert outcome.status == "compacted", outcome.reason
+        expected.append(as_of_event(tuple(written), MIDNIGHT + day * DAY))
+        assert bench.views().ro() == expected[-1]
+        assert bench.views().rt() == Oracle.of(tuple(written)).rt()
+        if day in (3, 7):
+            found = as_of_check(bench)
+            assert (found.status, found.observed["as_of_rows"]) == ("pass", len(expected[-1])), found
+        assert bench.plan(MIDNIGHT + day * DAY + 80_000).tables[0].reason_code == "published"
+    assert expected[0] != expected[1] and len(expected[-1]) > len(expected[0])
+    assert [as_of_check(bench, moved_ms).status for moved_ms in (-DAY * 1000, DAY * 1000)] == ["fail", "fail"]
+    spark.sql("CREATE DATABASE IF NOT EXISTS daily")
+    options_ro = "OPTIONS ('hoodie.query.as.ro.table' = 'true')"
+    spark.sql(f"CREATE TABLE daily.orders_ro USING hudi {options_ro} LOCATION '{bench.location}'")
+    try:
+        assert [(read(sql), readable) for sql, readable in bench.cuts()] == [(day, True) for day in expected]
+        store = SparkPropertyStore(spark)
+        for condition, rows in (("`ts` <= 0", {}), (bench.up_to_last(), expected[-1])):
+            store.write_view("daily.orders_asof", "daily.orders_ro", condition)
+            assert read("SELECT * FROM daily.orders_asof") == rows
+        store.write_view("daily.orders_asof", "daily.orders_ro", None)
+        assert not spark.catalog.tableExists("daily.orders_asof")
+        write(8, **AT_ONCE)
+        write(9, **AT_ONCE)
+        for (sql, readable), day in zip(bench.cuts(), expected, strict=True):
+            assert not readable
+            with pytest.raises(Exception, match="Cleaner cleaned up the timestamp of interest"):
+                assert read(sql) != day
+    finally:
+        spark.sql("DROP TABLE daily.orders_ro")
