@@ -22,6 +22,7 @@ from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.model import Plan, make_plan
 from etc_policy.report.schemas import json_schema
+from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.log_witness import path_of
 from etc_policy.table.state import Instant, LogFile, LogWitness
 from etc_policy.verify.ports import ExpectationResult, Verification
@@ -797,6 +798,17 @@ class TestWritersThatNeverPause:
         outside.tables["orders_ro"].changes = [idle, idle, busy, idle, idle, busy]
         code, found, err = run(etc, "--yes", "--select", "orders_ro")
         assert (code, found, moments) == (0, {"orders_ro": ("compacted", "pass")}, ["orders_ro"]), err
+
+    def test_what_took_too_long_is_less_the_next_time(self, etc, outside, table, moments):
+        """One slice of the two fits then: that which holds RO back."""
+        outside.apply_states["/t"] = ApplyState(hold_bytes=1)
+        later = tuple(f._replace(min_event_time_ms=epoch_ms("10:30:00")) for f in slice_of(STATE, "f2").log_files)
+        table.state = with_slice(table.state, "f2", log_files=later)
+        code, found = results_of(etc, "--select", "orders_ro")
+        result = found["orders_ro"]
+        assert (code, result["status"], result["file_slices"]) == (0, "compacted", 1)
+        assert result["threshold_ms"] == epoch_ms("10:30:00") - 1
+        assert outside.apply_states["/t"].hold_bytes > 1
 
     def test_without_such_a_moment_the_table_is_refused_as_before(self, etc, outside, table, monkeypatch):
         monkeypatch.setattr(outside, "apply_between_writes", lambda *_: None)
