@@ -61,7 +61,7 @@ def left_out_warnings(table: TablePlan, state: TableState) -> Iterator[str]:
         )
     if "due_but_beyond_hold" in counts:
         count = counts["due_but_beyond_hold"]
-        yield f"{count} left for the next runs, as writers are kept out for `writer.hold`: RO is complete only up to T above"
+        yield f"{count} left for later runs, as writers wait for `writer.hold` at most: RO is complete only up to T above"
     if "due_but_written_to" in counts:
         why = f"may add to them: {still}" if still else "kept adding to them while they were compacted"
         yield f"{counts['due_but_written_to']} with deletes left out, as writers {why}. {until}"

@@ -910,6 +910,21 @@ class TestDeletesThatWritersKeepAddingTo:
         assert (code, found) == (0, {"orders_ro": ("compacted", "pass")}), err
         assert self.steps(table) == ["publish", "commit"]
 
+    def test_after_a_hold_that_left_something_the_next_run_begins_with_the_others_too(
+        self, etc, outside, table, monkeypatch
+    ):
+        outside.apply_states["/t"] = ApplyState(hold_bytes=1)
+
+        def between(policy, base_path, plan_anew, git_sha):
+            table.busy_again = False
+            planned = plan_anew()
+            return outside.apply(policy, *planned, git_sha), planned[0]
+
+        monkeypatch.setattr(outside, "apply_between_writes", between)
+        code, found = results_of(etc, "--select", "orders_ro")
+        assert (code, found["orders_ro"]["file_slices"]) == (0, 1)
+        assert outside.apply_states["/t"].busy == (("p", "f1"),)
+
     def test_they_are_left_out_and_the_rest_goes_on(self, etc, table):
         _, out, _err = etc("apply", "--at", NOON, "--yes", "--output", "json", "--select", "orders_ro")
         (result,) = json.loads(out)["tables"]
