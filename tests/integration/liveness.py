@@ -34,6 +34,8 @@ from tests.integration.soak_timeline import Compaction
 from tests.integration.soak_writer import INDEXES
 
 DELETES = {"none": (), "key": ("key",), "ordered": ("ordered",), "both": ("key", "ordered")}
+#: How runs begin to say that they compacted, or had nothing due: those of etc, and those of stock Hudi.
+DONE = ("exit 0", "compacted", "nothing")
 #: From the end of a run to the next one, and from one look at how old T is to the next one.
 REST_SECONDS, LOOK_SECONDS = 5.0, 1.0
 
@@ -116,7 +118,7 @@ class Liveness(Soak):
     def figures(self) -> str:
         """What the play is for."""
         runs = sum(self.runs.values())
-        moved = sum(count for outcome, count in self.runs.items() if outcome.startswith("exit 0"))
+        moved = sum(count for outcome, count in self.runs.items() if outcome.startswith(DONE))
         ages = f"p50 {median(self.ages):.0f} s, worst {max(self.ages):.0f} s" if self.ages else "never known"
         seconds = max(1.0, self.minutes_played * 60)
         duty = self.busy / (seconds * len(self.writers))
@@ -124,7 +126,8 @@ class Liveness(Soak):
             f"{moved} of {runs} runs compacted or had nothing due; T is older than now by {ages} (data_latency "
             f"{self.setting.latency_seconds} s); writers wrote {duty:.0%} of the time, a batch took p50 "
             f"{median(self.batch_seconds):.1f} s, worst {max(self.batch_seconds):.1f} s; etc held their lock for "
-            f"{sum(self.holds) / seconds:.1%} of the time, {max(self.holds, default=0.0):.1f} s at a time at most"
+            f"{sum(self.holds) / seconds:.1%} of the time, {len(self.holds)} times, p50 {median(self.holds or [0.0]):.1f} s, "
+            f"worst {max(self.holds, default=0.0):.1f} s"
         )
 
 
