@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from etc_policy.api.derived_plans import require_derived
+from etc_policy.api.holding import Holding
 from etc_policy.api.one_table import one_table, set_place
 from etc_policy.api.partition_events import send_partition_events
 from etc_policy.api.partition_proofs import prove_partitions
@@ -46,6 +47,8 @@ OVERTAKEN_AT_MOST = 2
 _POLL_SECONDS = 0.25
 #: How a run ends that brought RO further, or had nothing to do.
 _MOVED = ("compacted", "resumed", "already_applied", "nothing_due")
+#: Why writers leave a plan too little.
+_BY_WRITERS = ("due_but_behind_a_writer", "due_but_written_to", "due_but_beyond_hold")
 _SUMMED = ("file_slices", "log_files", "bytes_read", "bytes_written", "bytes_written_estimate", "run_seconds")
 
 
@@ -80,6 +83,7 @@ class TableApply:
     _is_held_up: bool = False
     _learned: frozenset[GroupKey] = frozenset()
     _leaves_busy: bool = False
+    _holding: Holding | None = None
 
     def __post_init__(self) -> None:
         self.policy = self.declared
@@ -177,6 +181,8 @@ class TableApply:
             return self.environment.runner().apply(self.policy, table, plan.plan_id, self.git_sha, check), table
         except StalePlanError as error:
             again, self._stale = self._stale or isinstance(error, OvertakenError), True
+            if isinstance(error, OvertakenError):
+                self._learned |= error.groups
             found = self._between_writes(table, plan_anew) if again else None
             if found is None:
                 raise
@@ -191,19 +197,27 @@ class TableApply:
         self._tried_between = True
 
         def planned() -> tuple[TablePlan, str] | None:
+            holding.begin()
             newest = plan_anew(self)
             if newest is None:
                 return None
             self.newer, (only,) = newest, newest.tables
+            holding.take(only)
             return only.model_copy(update={"base_path": self.policy.table}), newest.plan_id
 
-        return self.environment.runner().apply_between_writes(self.policy, self.policy.table, planned, self.git_sha)
+        runner = self.environment.runner()
+        try:
+            with Holding(self.policy, self.environment.apply_states) as holding:
+                self._holding = holding
+                return runner.apply_between_writes(self.policy, self.policy.table, planned, self.git_sha)
+        finally:
+            self._holding = None
 
     def _note(self, done: TableResult, table: TablePlan) -> None:
         """Record what came of the table's plan; a run that was finished just now, and verified, left nothing to do."""
         self._is_held_up = is_held_up(table)
         self._leaves_busy = done.status == "refused" or any(
-            one.reason == "due_but_written_to" for one in table.left_out
+            one.reason in ("due_but_written_to", "due_but_beyond_hold") for one in table.left_out
         )
         if done.status == "nothing_due" and self.result is not None:
             end_refusals(self.policy, self.environment.apply_states)
@@ -218,9 +232,10 @@ class TableApply:
 
     @property
     def leaves_out(self) -> WrittenTo:
-        """What the next plan leaves out, as writers keep adding to it."""
+        """What the next plan leaves out, as writers keep adding to it, or are kept out."""
         found = written_to(self.overtaken)
-        return replace(found, groups=found.groups | self.busy)
+        hold_bytes = self._holding.max_bytes if self._holding else None
+        return replace(found, groups=found.groups | self.busy, hold_bytes=hold_bytes)
 
     def conclude(self) -> None:
         """All that follows on the compaction; an error of one step leaves out no other."""
@@ -385,7 +400,7 @@ def is_held_up(table: TablePlan) -> bool:
     if table.action != "compact":
         rolls_back = table.pending is not None and table.pending.action == "rollback"
         return table.action == "refused" and (table.reason_code == "writer_in_flight" or rolls_back)
-    without = any(one.reason in ("due_but_behind_a_writer", "due_but_written_to") for one in table.left_out)
+    without = any(one.reason in _BY_WRITERS for one in table.left_out)
     before_ms, after_ms = table.watermark_before_ms, table.watermark_after_ms
     return without and before_ms is not None and after_ms is not None and after_ms <= before_ms
 

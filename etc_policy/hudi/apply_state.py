@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from etc_policy.hudi.layout import ETC_FOLDER
 from etc_policy.hudi.stable_reading import table_errors
+from etc_policy.plan.hold import MAX_HOLD_BYTES
 from etc_policy.policy.quantities import MAX_MS
 from etc_policy.storage.shared_file import change_shared, read_shared
 from etc_policy.table.apply_state import ApplyState, Misrecorded, Proof, Proofs, Refusals, Runs, Unproven
@@ -79,6 +80,7 @@ def _content_of(state: ApplyState) -> dict[str, Any]:
         "refusals": asdict(state.refusals) if state.refusals else None,
         "runs": state.runs.model_dump(mode="json"),
         "busy": [list(group) for group in state.busy],
+        "hold_bytes": state.hold_bytes,
         "compared": dict(state.compared),
     }
 
@@ -87,7 +89,7 @@ def _state_of(content: Mapping[str, Any]) -> ApplyState:
     """The state that a file holds; what means nothing in it is missing."""
     verified, misrecorded = content.get("verified"), content.get("misrecorded")
     return ApplyState(
-        run_ms=_run_ms(content.get("run_ms")),
+        run_ms=_natural(content.get("run_ms")),
         verified=verified if isinstance(verified, str) else None,
         unproven=_unproven(content.get("unproven")),
         misrecorded=tuple(filter(None, map(_misrecorded, misrecorded if isinstance(misrecorded, list) else ()))),
@@ -95,6 +97,7 @@ def _state_of(content: Mapping[str, Any]) -> ApplyState:
         refusals=_refusals(content.get("refusals")),
         runs=_runs(content.get("runs")),
         busy=_busy(content.get("busy")),
+        hold_bytes=_natural(content.get("hold_bytes"), MAX_HOLD_BYTES),
         compared=_compared(content.get("compared")),
     )
 
@@ -115,9 +118,9 @@ def _runs(pairs: object) -> Runs:
     return Runs()
 
 
-def _run_ms(value: object) -> int | None:
+def _natural(value: object, most: int = MAX_MS) -> int | None:
     match value:
-        case int() if not isinstance(value, bool) and 0 <= value <= MAX_MS:
+        case int() if not isinstance(value, bool) and 0 <= value <= most:
             return value
     return None
 

@@ -22,7 +22,7 @@ _NO_FILE = (
 _NO_HOLD = f"or set `writer.hold`, which is 0s, to how long its writers may wait: then {_BETWEEN}"
 _LONGER = (
     "or set `writer.lock_wait` ({lock_wait}) longer than the longest batch of its writers, and `writer.hold` ({hold}) longer "
-    "than the compaction: that is how long a run waits for the end of a write, and keeps the next one out"
+    "than the compaction of one file slice: that is how long a run waits for the end of a write, and keeps the next one out"
 )
 
 

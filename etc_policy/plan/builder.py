@@ -9,6 +9,7 @@ from operator import attrgetter, lt
 from etc_policy.plan.carry import carried_files, log_order
 from etc_policy.plan.clock import clock_skew_ms
 from etc_policy.plan.cut import Cut, archive_limits, closed_before, compacted, find_cut
+from etc_policy.plan.hold import slice_bytes, within_hold
 from etc_policy.plan.model import Action, Operation, SeenState, SkipReason, TablePlan
 from etc_policy.plan.pace import Pace
 from etc_policy.plan.plan_warnings import (
@@ -55,7 +56,7 @@ from etc_policy.table.watermark import Watermark
 _GROUP = attrgetter("group")
 
 #: Why a slice may be left out whose deletes by key are due.
-_EXCUSING = ("due_but_written_to", "due_but_not_chosen", "due_but_behind_a_writer")
+_EXCUSING = ("due_but_written_to", "due_but_not_chosen", "due_but_behind_a_writer", "due_but_beyond_hold")
 
 
 def build_table_plan(
@@ -71,9 +72,9 @@ def build_table_plan(
 
     `clock_ms` is the wall clock: it bounds the instant C, which `now_ms` never moves. A log file whose smallest event
     time is not known is compacted. The result's `action` is `refused` when the table may not be planned now. Slices
-    that are `written_to`, not closed before a writer in flight began, not in the policy's partitions or beyond its budget are
-    left out, and T is lowered to what is known to be complete without them. By a `pace` T is before all that slices hold which
-    can wait for the next run.
+    that are `written_to`, not closed before a writer in flight began, not in the policy's partitions, beyond its budget or
+    beyond a hold of the writers' lock are left out, and T is lowered to what is known to be complete without them. By a
+    `pace` T is before all that slices hold which can wait for the next run.
     """
     context = context_of(policy, state, now_ms, clock_ms, written_to, pace)
     refusal = why_refused(policy, state, clock_ms)
@@ -104,7 +105,7 @@ def _of_due(context: PlanningContext, due: Slices) -> TablePlan:
     found = _before_writers(context, chosen)
     if isinstance(found, TablePlan):
         return found
-    context, chosen = _within_budget(*found)
+    context, chosen = _within_hold(*_within_budget(*found))
     if unknown_in := _unknown_left_out(context):
         return _refused_unknown(context, unknown_in)
     place = _instant(context, chosen)
@@ -128,6 +129,28 @@ def _before_writers(context: PlanningContext, chosen: Slices) -> tuple[PlanningC
     return without, closed
 
 
+def _within_hold(context: PlanningContext, chosen: Slices) -> tuple[PlanningContext, Slices]:
+    """The chosen slices that fit into a hold of the writers' lock, those first that hold RO back; the others are left out.
+
+    Those without which T would not be known, or keys could come to exist twice, are taken whatever they take.
+    """
+    limit, growth = context.written_to.hold_bytes, context.state.write_growth
+    if limit is None or context.is_exact:
+        return context, chosen
+
+    def taken(one: FileSlice) -> int:
+        return slice_bytes(*io_bytes(one, size_of(one.log_files), growth))
+
+    def holds_back(one: FileSlice) -> tuple[float, str, str]:
+        return _reach(context.watermark(one.log_files)), one.partition, one.file_id
+
+    ordered = tuple(sorted(chosen, key=holds_back))
+    first = tuple(one for one in ordered if context.is_exposed(one) or _is_unknown(one, is_excused=True))
+    groups = set(map(_GROUP, within_hold(ordered, limit, taken, first)))
+    kept = tuple(one for one in chosen if one.group in groups)
+    return _leaving_out(context, chosen, kept, "due_but_beyond_hold"), kept
+
+
 def _leaving_out(context: PlanningContext, chosen: Slices, kept: Slices, reason: SkipReason) -> PlanningContext:
     """The context that leaves out those of the chosen slices that are not kept."""
     left_out = set(map(_GROUP, chosen)).difference(map(_GROUP, kept))
@@ -142,9 +165,15 @@ def _unknown_left_out(context: PlanningContext) -> FileSlice | None:
     """
     for one in filter(context.leaves_out, context.state.slices):
         is_excused = context.left_out.get(one.group, "due_but_written_to") in _EXCUSING
-        if any(f.min_event_time_ms is None and not (f.unknown_is_deletes and is_excused) for f in one.log_files):
+        if _is_unknown(one, is_excused=is_excused):
             return one
     return None
+
+
+def _is_unknown(file_slice: FileSlice, *, is_excused: bool) -> bool:
+    """Whether an event time of the slice is not known, beside those of deletes by key where these are excused."""
+    files = file_slice.log_files
+    return any(f.min_event_time_ms is None and not (f.unknown_is_deletes and is_excused) for f in files)
 
 
 def _refused_unknown(context: PlanningContext, file_slice: FileSlice) -> TablePlan:

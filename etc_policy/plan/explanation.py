@@ -192,6 +192,8 @@ def _slices_out(table: TablePlan, left_out: SkippedSlices) -> Iterator[Row]:
         "while they were compacted (delete rule). So T is earlier for this plan.",
         "due_but_behind_a_writer": f"{due}, written to after the oldest write in flight began: C has to be before that write. "
         "So T is earlier for this plan.",
+        "due_but_beyond_hold": f"{due}, for which the time is too short in which writers are kept out (`writer.hold`). So T is "
+        "earlier for this plan.",
         "due_but_in_other_partitions": f"{due}, in partitions that the policy does not compact (`strategy.partitions`).",
         "due_but_beyond_budget": f"{slices} with later events than those that are compacted ({files}): `strategy.max_io` is "
         "used up. So T is earlier for this plan.",
@@ -251,6 +253,8 @@ def _next_run(table: TablePlan) -> str:
     reasons = {one.reason for one in table.left_out}
     if "due_but_beyond_budget" in reasons:
         return "with the next run, which goes on where the budget ended."
+    if "due_but_beyond_hold" in reasons:
+        return "with the next run, which takes those first that hold RO back."
     if "due_but_not_chosen" in reasons:
         return (
             "as soon as Hudi's strategy takes them, or a policy with `type: event_time` or `unbounded` compacts them."

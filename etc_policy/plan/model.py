@@ -21,13 +21,15 @@ Action = Literal["compact", "nothing_due", "refused"]
 PUBLISHED = "published"
 #: `due_but_refused`: would be compacted if the table could be. `due_but_written_to`: has deletes to compact, and writers kept
 #: adding to it while earlier tries were at work. `due_but_behind_a_writer`: no instant before the oldest write in flight can
-#: merge all of it that is due. `due_but_in_other_partitions`: not one of the policy's. `due_but_beyond_budget`: for a later
+#: merge all of it that is due. `due_but_beyond_hold`: for a later run, as writers are kept out for `writer.hold` at most.
+#: `due_but_in_other_partitions`: not one of the policy's. `due_but_beyond_budget`: for a later
 #: run, as `max_io` is used up. `due_but_not_chosen`: a strategy of Hudi's own does not take it.
 #: The others have nothing at or below T in log files.
 SkipReason = Literal[
     "due_but_refused",
     "due_but_written_to",
     "due_but_behind_a_writer",
+    "due_but_beyond_hold",
     "due_but_in_other_partitions",
     "due_but_beyond_budget",
     "due_but_not_chosen",
@@ -42,7 +44,7 @@ _DONE: dict[str, Any] = {
     **dict.fromkeys(("policy", "policy_fingerprint", "base_path", "table_version", "action", "reason_code"), True),
     "operations": {"__all__": {"partition", "file_id", "base_instant", "log_files_compacted"}},
 }
-_LEFT_OUT = ("due_but_written_to", "due_but_behind_a_writer", *_BY_POLICY)
+_LEFT_OUT = ("due_but_written_to", "due_but_behind_a_writer", "due_but_beyond_hold", *_BY_POLICY)
 
 
 class CarriedFile(Frozen):

@@ -60,6 +60,9 @@ def left_out_warnings(table: TablePlan, state: TableState) -> Iterator[str]:
             f"{counts['due_but_behind_a_writer']} left out, written to after {min(state.living_writers)}: the writer that began "
             f"then has not ended. {until}"
         )
+    if "due_but_beyond_hold" in counts:
+        count = counts["due_but_beyond_hold"]
+        yield f"{count} left for later runs, as writers wait for `writer.hold` at most: RO is complete only up to T above"
     if "due_but_written_to" in counts:
         why = f"may add to them: {still}" if still else "kept adding to them while they were compacted"
         yield f"{counts['due_but_written_to']} with deletes left out, as writers {why}. {until}"

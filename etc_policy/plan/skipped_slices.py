@@ -19,6 +19,7 @@ NAMED_SLICES = 10
 _REASONS: tuple[SkipReason, ...] = (
     "due_but_written_to",
     "due_but_behind_a_writer",
+    "due_but_beyond_hold",
     "due_but_in_other_partitions",
     "due_but_beyond_budget",
     "due_but_not_chosen",
@@ -34,10 +35,14 @@ SkipReasons = Mapping[GroupKey, SkipReason]
 
 @dataclass(frozen=True, slots=True)
 class WrittenTo:
-    """File slices that writers kept adding to while they were compacted: these groups, or `all_deletes`: all with deletes."""
+    """File slices that writers kept adding to while they were compacted: these groups, or `all_deletes`: all with deletes.
+
+    Where a plan is made while writers are kept out, it may take `hold_bytes` (`plan/hold.py`).
+    """
 
     groups: frozenset[GroupKey] = frozenset()
     all_deletes: bool = False
+    hold_bytes: int | None = None
 
     def __contains__(self, file_slice: FileSlice) -> bool:
         named = file_slice.group in self.groups

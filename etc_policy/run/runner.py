@@ -278,6 +278,8 @@ class Runner:
             with else_by_hand(self.files, job, error.message):
                 self.compactor().withdraw(job)
             raise
+        if job.hold is not None:
+            job.hold.end()  # the rest is reading
         done = self._committed(job)
         if job.splits:
             with suppress(EtcError, OSError):  # the next split removes them

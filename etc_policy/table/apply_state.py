@@ -126,8 +126,9 @@ class ApplyState:
     compaction was verified last, and how: any text that is equal for equal proofs. `unproven` is the compaction that did not
     pass its verification; where there is one, nothing is verified. `misrecorded` are the log files that were found to hold
     earlier events than their commits recorded. `refusals` are those in a row so far, `runs` all of the last day. `busy` are the
-    file groups that the last run left out, as writers had added to them while it compacted their deletes. `compared` has by
-    partition what its rows were when both views were compared (`rows_key`).
+    file groups that the last run left out, as writers had added to them while it compacted their deletes. `hold_bytes` is how
+    much the next run may compact while it keeps writers out (`plan/hold.py`). `compared` has by partition what its rows were
+    when both views were compared (`rows_key`).
     """
 
     run_ms: int | None = None
@@ -138,6 +139,7 @@ class ApplyState:
     refusals: Refusals | None = None
     runs: Runs = field(default_factory=Runs)
     busy: tuple[tuple[str, str], ...] = ()
+    hold_bytes: int | None = None
     compared: Mapping[str, str] = field(default_factory=dict)
 
     def proofs_of(self, subject: str) -> tuple[Proof, ...]:

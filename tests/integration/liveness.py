@@ -4,30 +4,38 @@ Two stock writers of the soak write batch after batch, each begun as soon as the
 apply` runs again and again. Printed are the share of runs that compact or have nothing due, how old the T is that the last
 compaction published, how the runs ended, the writers' duty, how long their batches took, and how long etc held their lock: no
 writer waits for it longer at a time. At the end the writers rest, and the views are compared with their journals as in the soak:
-exit 1 and the table's folder on any difference.
+exit 1 and the table's folder on any difference. With `--stock` a process of stock Hudi compacts the table instead of etc, again
+and again; the keys that RT shows wrongly at the end are counted then.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
 from etc_policy.run.lock_holder import read_holder
-from tests.integration.kills import exit_when_told
+from tests.integration.kills import exit_when_told, kill, spawn
 from tests.integration.soak import SPARK, TICK_SECONDS, Soak, outcome
 from tests.integration.soak_batches import Batches
+from tests.integration.soak_checks import Expected, in_ms, read_views
 from tests.integration.soak_places import place_of, start_spark_at
 from tests.integration.soak_processes import Apply
 from tests.integration.soak_setting import Setting
+from tests.integration.soak_timeline import Compaction
 from tests.integration.soak_writer import INDEXES
 
 DELETES = {"none": (), "key": ("key",), "ordered": ("ordered",), "both": ("key", "ordered")}
+#: How runs begin to say that they compacted, or had nothing due: those of etc, and those of stock Hudi.
+DONE = ("exit 0", "compacted", "nothing")
 #: From the end of a run to the next one, and from one look at how old T is to the next one.
 REST_SECONDS, LOOK_SECONDS = 5.0, 1.0
 
@@ -62,12 +70,18 @@ class Liveness(Soak):
             if now > looked + LOOK_SECONDS:
                 self.busy += (now - looked) * sum(writer.under_way is not None for writer in self.writers)
                 newest = self.timeline.compactions[-1:]
-                self.ages += [time.time() - one.threshold_ms / 1000 for one in newest if one.threshold_ms is not None]
+                self.ages += [
+                    time.time() - until_ms / 1000 for one in newest if (until_ms := self._until(one)) is not None
+                ]
                 looked = now
             time.sleep(TICK_SECONDS)
         self.minutes_played = (time.monotonic() - self.began) / 60
         self.runs = dict(self.outcomes)
         self.checkpoint(spark)
+
+    def _until(self, newest: Compaction) -> int | None:
+        """How far RO is complete by the newest compaction."""
+        return newest.threshold_ms
 
     def _look_at_lock(self, now: float) -> None:
         holder = read_holder(self.table.meta / "lock")
@@ -104,7 +118,7 @@ class Liveness(Soak):
     def figures(self) -> str:
         """What the play is for."""
         runs = sum(self.runs.values())
-        moved = sum(count for outcome, count in self.runs.items() if outcome.startswith("exit 0"))
+        moved = sum(count for outcome, count in self.runs.items() if outcome.startswith(DONE))
         ages = f"p50 {median(self.ages):.0f} s, worst {max(self.ages):.0f} s" if self.ages else "never known"
         seconds = max(1.0, self.minutes_played * 60)
         duty = self.busy / (seconds * len(self.writers))
@@ -112,7 +126,53 @@ class Liveness(Soak):
             f"{moved} of {runs} runs compacted or had nothing due; T is older than now by {ages} (data_latency "
             f"{self.setting.latency_seconds} s); writers wrote {duty:.0%} of the time, a batch took p50 "
             f"{median(self.batch_seconds):.1f} s, worst {max(self.batch_seconds):.1f} s; etc held their lock for "
-            f"{sum(self.holds) / seconds:.1%} of the time, {max(self.holds, default=0.0):.1f} s at a time at most"
+            f"{sum(self.holds) / seconds:.1%} of the time, {len(self.holds)} times, p50 {median(self.holds or [0.0]):.1f} s, "
+            f"worst {max(self.holds, default=0.0):.1f} s"
+        )
+
+
+@dataclass
+class StockLiveness(Liveness):
+    """The same writers beside a process of stock Hudi that compacts whatever is there."""
+
+    compactor: subprocess.Popen | None = None
+    wrong: set[int] = field(default_factory=set)
+    written: int = 0
+
+    def _wants_apply(self, now: float) -> bool:
+        return False
+
+    def _make_table(self) -> None:
+        super()._make_table()
+        command = [sys.executable, "-m", "tests.integration.stock_compactor", self.place.location]
+        command += [str(self.setting.folder / "stock.log"), json.dumps(dict(self.place.lock))]
+        self.compactor = spawn(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def _until(self, newest: Compaction) -> int | None:
+        return in_ms(newest.instant)  # it takes all that had completed by then
+
+    def checkpoint(self, spark) -> None:
+        while not all(writer.at_rest for writer in self.workers):
+            self._tick_writers(paused=True)
+            time.sleep(TICK_SECONDS)
+        assert self.compactor is not None
+        said, _ = self.compactor.communicate("end\n")
+        self.runs = Counter(said.split())
+        self.timeline.poll()
+        expected = Expected.of([writer.journal_path for writer in self.writers], self.timeline)
+        self.wrong = expected.wrong_keys(read_views(spark, self.place.location)["RT"])
+        self.written = len(expected.contents.living) + len(expected.contents.deleted)
+
+    def stop(self) -> None:
+        super().stop()
+        if self.compactor is not None and self.compactor.poll() is None:
+            kill(-self.compactor.pid)
+
+    def figures(self) -> str:
+        return (
+            f"stock Hudi: {dict(self.runs)}; {len(self.wrong)} of {self.written} keys wrong in RT; {super().figures()}"
         )
 
 
@@ -125,6 +185,7 @@ def main() -> int:
     parser.add_argument("--writers", type=int, choices=(1, 2), default=2)
     parser.add_argument("--hold", default="30s", help="`writer.hold` of the policy")
     parser.add_argument("--no-lock", action="store_true", help="the policy does not name the writers' lock")
+    parser.add_argument("--stock", action="store_true", help="stock Hudi compacts instead of etc")
     given = parser.parse_args()
     exit_when_told()
     folder = Path(tempfile.mkdtemp(prefix="liveness-")).resolve()
@@ -145,7 +206,7 @@ def main() -> int:
     )
     with place_of("disk", folder, 0) as place:
         spark = start_spark_at(place.location, SPARK, folder / "look.log")
-        soak = Liveness(setting, place, deletes=DELETES[given.deletes])
+        soak = (StockLiveness if given.stock else Liveness)(setting, place, deletes=DELETES[given.deletes])
         broken = outcome(soak, spark)
     if broken:
         print(f"BROKEN: {broken}\n  everything is kept in {folder}")

@@ -103,19 +103,23 @@ class Expected:
             twice = [f"{view}: key {key} has {len(seen)} rows: {seen}" for key, seen in rows.items() if len(seen) > 1]
             yield from first_few(twice)
             if view != "RO":
-                yield from first_few(list(self._differences(view, rows)))
+                yield from first_few([sentence for _, sentence in self._differences(view, rows)])
 
-    def _differences(self, view: str, rows: dict[int, list[Seen]]) -> Iterator[str]:
+    def wrong_keys(self, rows: dict[int, list[Seen]]) -> set[int]:
+        """The keys that RT does not show as the journals say: lost, back, older, or twice."""
+        return {key for key, _ in self._differences("RT", rows)} | {key for key, seen in rows.items() if len(seen) > 1}
+
+    def _differences(self, view: str, rows: dict[int, list[Seen]]) -> Iterator[tuple[int, str]]:
         for key in sorted(self.contents.living.keys() | rows.keys()):
             living, seen = self.contents.living.get(key), rows.get(key)
             if view == LISTED and partition_of(key, self.writers) in self.hiding:
                 continue
             if living is None:
-                yield f"{view}: key {key} was deleted by {self.contents.deleted.get(key)} and is there: {seen}"
+                yield key, f"{view}: key {key} was deleted by {self.contents.deleted.get(key)} and is there: {seen}"
             elif seen is None:
-                yield f"{view}: key {key} is missing; the journals say {living}"
+                yield key, f"{view}: key {key} is missing; the journals say {living}"
             elif (seen[0].value, seen[0].event_ms) != (living.value, living.event_ms):
-                yield f"{view}: key {key} is {seen[0]}; the journals say {living}"
+                yield key, f"{view}: key {key} is {seen[0]}; the journals say {living}"
 
     def ro_problems(
         self, ro: dict[int, list[Seen]], until_ms: int, promise: str, seen_until: str = NEVER, *, latency_ms: int | None

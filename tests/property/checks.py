@@ -6,10 +6,11 @@ from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.hold import slice_bytes
 from etc_policy.plan.model import TablePlan
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.table.instants import instant_to_ms
-from etc_policy.table.state import FileSlice, TableState
+from etc_policy.table.state import FileSlice, LogFile, TableState
 from tests.property.expected_cut import (
     broken_rules,
     cut_bounds,
@@ -56,6 +57,7 @@ def check(data: bytes, *, readers_only: bool = False) -> str:
         check_what_a_policy_leaves_out(data, plan)
         if plan.action == "compact":
             check_busy_slices(data, plan)
+            check_hold(data, plan)
     return plan.action
 
 
@@ -132,6 +134,35 @@ def check_busy_slices(data: bytes, whole: TablePlan) -> None:
     assert {operation.group for operation in plan.operations} == due - {busy}, "not all others are compacted"
     check_operations(state, plan)
     _check_what_writers_leave(history, state, plan)
+
+
+def check_hold(data: bytes, whole: TablePlan) -> None:
+    """While writers are kept out: those slices first that hold RO back, as many as fit, and T is before what the others hold."""
+    history, slices = History(data), len(whole.operations)
+    state, limit = history.state(), 1 + data[0] % slices
+    now, clock = history.threshold + LATENCY_MS, history.clock - history.offset_ms
+    held = WrittenTo(hold_bytes=slice_bytes(0, 0) * limit)
+    plan = build_table_plan(history.policy(), state, now_ms=now, clock_ms=clock, written_to=held)
+    if plan.action != "compact":
+        assert history.options, f"refused: {plan.reason}"
+        return
+    chosen = {operation.group for operation in plan.operations}
+    due = [one for one in state.slices if one.group in {operation.group for operation in whole.operations}]
+    bounds = {one.group: min(_latest_known_ms(history, log) for log in one.log_files) for one in due}
+    must = {one.group for one in due if bounds[one.group] < 0} | state.exposed
+    assert len(chosen) == max(limit, len(must & bounds.keys())), "not as many as fit"
+    inside, outside = chosen - must, bounds.keys() - chosen
+    ordered = not inside or not outside or max(bounds[one] for one in inside) <= min(bounds[one] for one in outside)
+    assert ordered, "what holds RO back is left out"
+    check_operations(state, plan)
+    _check_what_writers_leave(history, state, plan)
+
+
+def _latest_known_ms(history: History, log: LogFile) -> int:
+    """Before which event RO is complete without the log file; below 0 where nobody knows."""
+    if log.min_event_time_ms is not None:
+        return log.min_event_time_ms
+    return instant_to_ms(log.completed, ZoneInfo(history.zone)) - LATENCY_MS if log.unknown_is_deletes else -1
 
 
 def _check_what_writers_leave(history: History, state: TableState, plan: TablePlan) -> None:

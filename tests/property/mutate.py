@@ -16,7 +16,7 @@ from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
 from etc_policy.errors.codes import Code
-from etc_policy.plan import builder, clock, cut, planning_context, rules, skipped_slices
+from etc_policy.plan import builder, clock, cut, hold, planning_context, rules, skipped_slices
 from etc_policy.table import instants, watermark
 from tests.property.histories import broken_promise, histories
 
@@ -110,6 +110,11 @@ def newest_first(slices: Any, max_bytes: int, bytes_of: Any, first: Any = ()) ->
     return (*first, *ordered[: max(fitting, default=0 if first else 1)]), None
 
 
+def last_not_first(slices: Any, max_bytes: int, bytes_of: Any, first: Any = ()) -> Any:
+    """As many slices as fit into a hold, those that hold RO back last."""
+    return hold.within_hold(tuple(reversed(slices)), max_bytes, bytes_of, first)
+
+
 def first_not_last(context: Any, chosen: Any) -> Any:
     first = min(
         f.completed for one in chosen for f in one.log_files if planning_context.is_due(f, context.threshold_ms)
@@ -158,6 +163,9 @@ MUTATIONS: dict[str, Broken] = {
     "T without what is left out": replaced(builder, "_complete_without", lambda context: context.threshold_ms),
     "the oldest events first within a budget": replaced(builder, "within_budget", newest_first),
     "no more than the budget": replaced(builder, "within_budget", lambda slices, *_: (slices, None)),
+    "no more than fits into a hold": replaced(builder, "within_hold", lambda slices, *_: slices),
+    "in a hold those first that hold RO back": replaced(builder, "within_hold", last_not_first),
+    "in a hold no unknown event time is left out": replaced(builder, "_is_unknown", lambda *_, **__: False),
     "no other partitions": replaced(builder, "is_wanted", lambda *_: True),
     "merge order is that of requests": replaced(builder, "_merge_order", lambda files: tuple(f.name for f in files)),
 }

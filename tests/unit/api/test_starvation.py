@@ -20,7 +20,7 @@ BETWEEN = (
 DECLARE = f"or declare the lock file of its writers as `writer.lock`: then {BETWEEN}"
 LONGER = (
     "or set `writer.lock_wait` (1m) longer than the longest batch of its writers, and `writer.hold` (30s) longer than the "
-    "compaction: that is how long a run waits for the end of a write, and keeps the next one out"
+    "compaction of one file slice: that is how long a run waits for the end of a write, and keeps the next one out"
 )
 OTHER = (
     "or give its writers, and `writer.lock`, the lock file of FileSystemBasedLockProvider, as a run cannot hold a lock of "

@@ -22,6 +22,7 @@ from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.model import Plan, make_plan
 from etc_policy.report.schemas import json_schema
+from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.log_witness import path_of
 from etc_policy.table.state import Instant, LogFile, LogWitness
 from etc_policy.verify.ports import ExpectationResult, Verification
@@ -798,6 +799,17 @@ class TestWritersThatNeverPause:
         code, found, err = run(etc, "--yes", "--select", "orders_ro")
         assert (code, found, moments) == (0, {"orders_ro": ("compacted", "pass")}, ["orders_ro"]), err
 
+    def test_what_took_too_long_is_less_the_next_time(self, etc, outside, table, moments):
+        """One slice of the two fits then: that which holds RO back."""
+        outside.apply_states["/t"] = ApplyState(hold_bytes=1)
+        later = tuple(f._replace(min_event_time_ms=epoch_ms("10:30:00")) for f in slice_of(STATE, "f2").log_files)
+        table.state = with_slice(table.state, "f2", log_files=later)
+        code, found = results_of(etc, "--select", "orders_ro")
+        result = found["orders_ro"]
+        assert (code, result["status"], result["file_slices"]) == (0, "compacted", 1)
+        assert result["threshold_ms"] == epoch_ms("10:30:00") - 1
+        assert outside.apply_states["/t"].hold_bytes > 1
+
     def test_without_such_a_moment_the_table_is_refused_as_before(self, etc, outside, table, monkeypatch):
         monkeypatch.setattr(outside, "apply_between_writes", lambda *_: None)
         code, found = results_of(etc, "--select", "orders_ro")
@@ -897,6 +909,21 @@ class TestDeletesThatWritersKeepAddingTo:
         code, found, err = run(etc, "--yes", "--select", "orders_ro")
         assert (code, found) == (0, {"orders_ro": ("compacted", "pass")}), err
         assert self.steps(table) == ["publish", "commit"]
+
+    def test_after_a_hold_that_left_something_the_next_run_begins_with_the_others_too(
+        self, etc, outside, table, monkeypatch
+    ):
+        outside.apply_states["/t"] = ApplyState(hold_bytes=1)
+
+        def between(policy, base_path, plan_anew, git_sha):
+            table.busy_again = False
+            planned = plan_anew()
+            return outside.apply(policy, *planned, git_sha), planned[0]
+
+        monkeypatch.setattr(outside, "apply_between_writes", between)
+        code, found = results_of(etc, "--select", "orders_ro")
+        assert (code, found["orders_ro"]["file_slices"]) == (0, 1)
+        assert outside.apply_states["/t"].busy == (("p", "f1"),)
 
     def test_they_are_left_out_and_the_rest_goes_on(self, etc, table):
         _, out, _err = etc("apply", "--at", NOON, "--yes", "--output", "json", "--select", "orders_ro")

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.delete_rule import find_overtaken, groups_with_deletes, writes_beside
+from etc_policy.plan.explainer import explain_plan
+from etc_policy.plan.model import make_plan
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.policy.manifest import Strategy, Writer
 from etc_policy.table.double_keys import SEES_LOG_FILES
@@ -140,6 +142,13 @@ class TestLeavingOut:
         assert left == {"due_but_written_to": 1}
         assert table.left_out_though_due == 1
         assert any("1 file slice with deletes left out" in warning for warning in table.warnings)
+
+    def test_what_does_not_fit_into_a_hold_is_left_for_later_runs(self):
+        table = self.plan(hold_bytes=1)
+        assert [operation.file_id for operation in table.operations] == ["f1"]
+        assert {one.reason: one.file_slices for one in table.left_out} == {"due_but_beyond_hold": 1}
+        assert any("1 file slice left for later runs" in warning for warning in table.warnings)
+        assert "with the next run" in explain_plan(make_plan("", (table,)), explain=True)
 
     def test_the_threshold_is_before_all_that_they_may_hold(self):
         """Deletes by key have no event time: they came in at 10:10:05, at most an hour late."""

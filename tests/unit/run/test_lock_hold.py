@@ -19,7 +19,7 @@ from etc_policy.run.lock_hold import LockHold, hold_place, take_between_writes
 from etc_policy.run.lock_holder import LockPlace
 from etc_policy.spark.table_lock import table_lock
 from etc_policy.table.state import WriteInFlight
-from tests.fakes import MemoryCompactor, MemoryTable
+from tests.fakes import MemoryCompactor, MemoryFiles, MemoryTable
 from tests.unit.plan.plan_cases import instant
 from tests.unit.plan.states import NOW, POLICY, STATE, slice_of, with_slice
 
@@ -237,6 +237,18 @@ class TestApplyBetweenWrites:
         result, plan = apply(compactor=MemoryCompactor(table, meanwhile=lambda: held.append(path.exists())))
         assert (result.status, plan.action, held, path.exists()) == ("compacted", "compact", [True], False)
         assert table.calls.index("lease") < table.calls.index("plan under the lock") < table.calls.index("publish")
+
+    def test_writers_go_on_right_after_the_commit(self, apply, path, monkeypatch):
+        held, completed_commit = [], MemoryFiles.completed_commit
+
+        def look(files, base_path, at):
+            done = completed_commit(files, base_path, at)
+            held.append((done is not None, path.exists()))
+            return done
+
+        monkeypatch.setattr(MemoryFiles, "completed_commit", look)
+        apply()
+        assert set(held) == {(False, True), (True, False)}
 
     def test_what_is_asked_before_the_commit_is_asked_all_the_same(self, table, apply, path):
         """A writer that does not take the lock to begin, or whose wait was over."""
