@@ -48,7 +48,8 @@ def next_hold_bytes(before: int, taken: int, took_ms: int, hold_ms: int) -> int:
 
 def within_hold(slices: Slices, max_bytes: int, bytes_of: Callable[[FileSlice], int], first: Slices = ()) -> Slices:
     """As many slices as fit together, in their order, one at least; those that must come `first` are taken whatever they take."""
-    others = tuple(one for one in slices if one not in first)
+    before = set(first)
+    others = tuple(one for one in slices if one not in before)
     totals = accumulate(map(bytes_of, (*first, *others)))
     fitting = sum(total <= max_bytes for total in totals)
     return (*first, *others[: max(fitting - len(first), 0 if first else 1)])
