@@ -74,7 +74,7 @@ class Project(Workspace):
 
     def parse(self) -> tuple[Issue, ...]:
         """All that is wrong with the project's files and its suites; PolicyError where there is no policy file at all."""
-        reading = self._read()
+        reading = self._declared()
         for issue in (*reading.questions, *reading.suite_issues):
             if issue.level == "warning":  # those of other files are said by each verb that goes by their policies
                 self._warn(issue)
@@ -84,7 +84,7 @@ class Project(Workspace):
         """Write the manifest, and of what is selected the rest; PolicyError with all errors, and nothing is written then."""
         from etc_policy.api.compiling import notes_on_files, write_compiled
 
-        reading = self._read()
+        reading = self._declared()
         policies = self._select(reading, select, exclude)
         manifest = reading.manifest.model_copy(update={"git": self.environment.git_state()})
         write_compiled(reading.files, manifest, policies, self._shape, self.target_dir)
@@ -96,7 +96,7 @@ class Project(Workspace):
         """The resolved values of each policy as YAML, with the line that each came from; nothing is written."""
         from etc_policy.api.compiling import explanations
 
-        reading = self._read()
+        reading = self._declared()
         return explanations(reading.files, self._select(reading, select, exclude))
 
     def writer_options(self, name: str) -> dict[str, str]:

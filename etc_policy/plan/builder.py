@@ -46,6 +46,7 @@ from etc_policy.plan.rules import claiming_nothing, why_refused, why_unknown
 from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices, io_bytes, within_budget
 from etc_policy.plan.split import remainder_name
 from etc_policy.policy.manifest import Policy, changed_values, policy_values
+from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.instants import add_ms, instant_from_ms
 from etc_policy.table.state import CUT_VERSIONS, FileSlice, LogFile, Slices, TableState
 from etc_policy.table.watermark import Watermark
@@ -265,6 +266,7 @@ def _idle(context: PlanningContext, action: Action, why: Reason | None, place: P
         policy_values=values,
         policy_changes=changed_values(last.policy_values, values) if last and last.policy_values else (),
         base_path=state.base_path,
+        new_from=policy.found_by if last is None and state.apply_state == ApplyState() else None,
         table_version=state.table_version,
         granularity=policy.strategy.granularity,
         stock_options=policy.stock_options,

@@ -33,8 +33,12 @@ def explain_plan(plan: Plan, *, explain: bool = False, width: int = TEXT_WIDTH) 
 
 def list_plan(plan: Plan, width: int = TEXT_WIDTH) -> str:
     """The plan with one line for each table."""
-    rows = [(table.policy, _ACTIONS[table.action], _line(table)) for table in plan.tables]
+    rows = [(table.policy, _action(table), _line(table)) for table in plan.tables]
     return f"{rows_of(rows, width)}\n\n{fold(_summary(plan), width)}"
+
+
+def _action(table: TablePlan) -> str:
+    return f"{_ACTIONS[table.action]}{' (new)' if table.new_from else ''}"
 
 
 def _line(table: TablePlan) -> str:
@@ -61,6 +65,8 @@ def _block(table: TablePlan, *, explain: bool, width: int) -> str:
 
 def table_rows(table: TablePlan) -> Iterator[Row]:
     """What is planned for a table: T, what is merged, how far RO is complete now and after, and what to look at."""
+    if table.new_from:
+        yield "new table", f"found by {one_line(table.new_from)}; etc has compacted nothing of it yet"
     promised = "" if table.action == "refused" else "  RO will hold every row up to here"
     yield "threshold T", f"{format_time(table.threshold_ms)}{promised}"
     yield from pace_rows(table)

@@ -180,7 +180,8 @@ class TablePlan(Frozen):
     The other granularity would merge `other_log_bytes` of log files of the same slices, None where the table has no other.
     By a `pace` T is before all that slices hold which can wait for a later run, chosen slices are merged up to `now_ms` less
     `data_latency_ms` all the same, and until `next_due_ms` no run is needed. With `stock_options` slices are chosen as Hudi's
-    planner does by these options, whatever their event times.
+    planner does by these options, whatever their event times. `new_from` is the namespace that found a table of which etc has
+    compacted nothing and keeps nothing yet.
     """
 
     policy: str
@@ -188,6 +189,7 @@ class TablePlan(Frozen):
     policy_values: dict[str, str] = Field(default_factory=dict)
     policy_changes: tuple[str, ...] = ()
     base_path: str
+    new_from: str | None = None
     table_version: int
     granularity: Granularity
     stock_options: dict[str, str] = Field(default_factory=dict)

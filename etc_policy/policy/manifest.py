@@ -61,7 +61,18 @@ class Level(IntEnum):
 
 #: Keys of a policy that decide nothing, so that they are not part of its fingerprint.
 NOT_IN_FINGERPRINT = frozenset(
-    {"source", "description", "tags", "enabled", "sync", "extends", "fingerprint", "partition_idle_ms", "done"}
+    {
+        "source",
+        "found_by",
+        "description",
+        "tags",
+        "enabled",
+        "sync",
+        "extends",
+        "fingerprint",
+        "partition_idle_ms",
+        "done",
+    }
 )
 
 
@@ -87,6 +98,8 @@ class Policy(PolicyDeclaration):
     source: str | None = None
     #: Tells the contents of a suite of the project's own apart; shipped suites have none.
     suite_digest: str | None = None
+    #: The namespace that found its table; None where the policy names the table itself.
+    found_by: str | None = None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -157,7 +170,8 @@ class Manifest(Frozen):
     """All policies of a project, sorted by name; `git` is None outside git.
 
     `project` and `target` are names; `table_root` is what relative paths of tables start from; `vars` are those that were
-    given beside the files (`--vars`).
+    given beside the files (`--vars`). Of each of the `namespaces` it has a hash of what the policies of its tables have in
+    common; the policies themselves are there where the tables were looked up.
     """
 
     schema_version: int = MANIFEST_SCHEMA_VERSION
@@ -167,6 +181,7 @@ class Manifest(Frozen):
     target: str | None = None
     table_root: str | None = None
     vars: dict[str, Any] = Field(default_factory=dict)
+    namespaces: dict[str, str] = Field(default_factory=dict)
     policies: tuple[Policy, ...]
 
 
