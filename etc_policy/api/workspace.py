@@ -281,6 +281,14 @@ class Workspace:
             self._note("no policy is selected" if has_any else "the project has no policies")
         return found
 
+    def _learned(self, policies: tuple[Policy, ...], now_ms: int) -> tuple[Policy, ...]:
+        """The policies, with what their tables' histories say of a `data_latency` that is learned."""
+        if not any(policy.learned_latency for policy in policies):
+            return policies
+        from etc_policy.api.learning import with_learned_latencies
+
+        return with_learned_latencies(self.environment, policies, now_ms)
+
     def _disabled(self, reading: ProjectReading, select: Terms, exclude: Terms) -> tuple[Policy, ...]:
         """The disabled policies that the selection does not leave out."""
         return disabled_policies(self._manifest(reading), self._selection(reading, select, exclude))

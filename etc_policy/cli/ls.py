@@ -75,6 +75,12 @@ def _fields(policy: Policy) -> dict[str, object]:
     }
 
 
+def _latency(policy: Policy) -> str:
+    learned = policy.learned_latency
+    least = f"{format_duration(learned.at_least_ms)}.." if learned else ""
+    return f"{least}{format_duration(policy.longest_latency_ms)}"
+
+
 def list_policies(manifest: Manifest, policies: tuple[Policy, ...]) -> Iterator[str]:
     """A line for each policy below one with the names of the columns; none without policies."""
     if not policies:
@@ -88,7 +94,7 @@ def list_policies(manifest: Manifest, policies: tuple[Policy, ...]) -> Iterator[
             (
                 policy.name,
                 one_line(from_here(policy.table.removeprefix(root))),
-                format_duration(policy.data_latency_ms),
+                _latency(policy),
                 format_duration(target) if target is not None else "-",
                 policy.strategy.type if policy.is_stock else policy.strategy.granularity,
                 one_line(" ".join(policy.tags)),

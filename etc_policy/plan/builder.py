@@ -74,6 +74,7 @@ def build_table_plan(
     left out, and T is lowered to what is known to be complete without them. By a `pace` T is before all that slices hold which
     can wait for the next run.
     """
+    policy = policy.at(now_ms)
     context = context_of(policy, state, now_ms, clock_ms, written_to, pace)
     refusal = why_refused(policy, state, clock_ms)
     if refusal is not None:
@@ -283,6 +284,7 @@ def _idle(context: PlanningContext, action: Action, why: Reason | None, place: P
         seen=_seen(state),
         now_ms=context.now_ms,
         data_latency_ms=policy.data_latency_ms,
+        latency_evidence=policy.latency_evidence,
         pace=context.pace,
         next_due_ms=no_run_before(context, state.log_files) if action == "nothing_due" else None,
         instant_start=place.start if place else None,

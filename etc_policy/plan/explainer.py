@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from etc_policy.errors.plain_text import one_line
 from etc_policy.plan.explanation import PREFACE, Row, explain_table
 from etc_policy.plan.model import Plan, TablePlan
-from etc_policy.plan.pace_explanation import next_due_rows, pace_rows, stock_rows
+from etc_policy.plan.pace_explanation import latency_rows, next_due_rows, pace_rows, stock_rows
 from etc_policy.policy.manifest import OTHER_GRANULARITY
 from etc_policy.table.formats import (
     TEXT_WIDTH,
@@ -69,6 +69,7 @@ def table_rows(table: TablePlan) -> Iterator[Row]:
         yield "new table", f"found by {one_line(table.new_from)}; etc has compacted nothing of it yet"
     promised = "" if table.action == "refused" else "  RO will hold every row up to here"
     yield "threshold T", f"{format_time(table.threshold_ms)}{promised}"
+    yield from latency_rows(table)
     yield from pace_rows(table)
     yield from stock_rows(table)
     for change in table.policy_changes:

@@ -46,16 +46,17 @@ class Places:
 
     def where(self, path: YamlPath, object_name: str | None = None, *, at_key: bool = False) -> Where:
         """The place of the value at `path` below, or of the nearest value round it."""
-        file, whole = self._origin(path)
+        file, whole = self.origin(path)
         return file.where(whole, object_name, at_key=at_key)
 
     def source(self, path: YamlPath) -> str:
         """`file:line:column` of the value at `path`, the file relative to the project."""
-        file, whole = self._origin(path)
+        file, whole = self.origin(path)
         where = file.where(whole)
         return f"{file.relative}:{where.line}:{where.column}"
 
-    def _origin(self, path: YamlPath) -> tuple[FileMarks, YamlPath]:
+    def origin(self, path: YamlPath) -> tuple[FileMarks, YamlPath]:
+        """The file that the value at `path` comes from, and its path there."""
         for length in range(len(path), 0, -1) if self.origins else ():
             origin = self.origins.get(path[:length])
             if origin is not None:

@@ -29,7 +29,7 @@ _TEMPLATE_HINT = "begin with `version: 1` and `template:`"
 _MAX_EXTENDS = 10
 #: After so many faults no further policy is looked at.
 MAX_ISSUES = 1_000
-_COLUMN = "event_time_column"
+_COLUMN, _LATENCY, _LEARNED = "event_time_column", "data_latency", "learned_latency"
 
 
 def read_project(
@@ -211,6 +211,8 @@ class _ProjectReader:
             templates, known = self._templates_of(extends, Places(file, path), name)
             broken |= not known
             merged, places = merge([*layers, *templates, own], file, path)
+        if isinstance(merged, dict) and isinstance(merged.get(_LATENCY), dict):
+            merged, places = _learning(merged, places)
         finds = isinstance(merged, dict) and not merged.keys().isdisjoint(("tables", "exclude"))
         try:
             declaration = (PolicyEntry if finds else PolicyDeclaration).from_yaml(merged)
@@ -224,6 +226,9 @@ class _ProjectReader:
             return None
         if broken:
             return None
+        if (learned := declaration.learned_latency) is not None:
+            declaration = declaration.model_copy(update={"data_latency_ms": learned.at_most_ms})
+            merged = {**merged, _LATENCY: merged[_LEARNED]["at_most"]}
         return (
             _namespace(declaration, places, merged)
             if isinstance(declaration, PolicyEntry)
@@ -275,6 +280,8 @@ def _partial_issues(layer: Layer, unrendered: Iterable[YamlPath]) -> Iterator[Is
             message = f"`{key}` is different for each policy"
             yield Issue(Code.UNKNOWN_KEY, message, places.where((key,), at_key=True), "remove it")
             del merged[key]
+    if isinstance(merged.get(_LATENCY), dict):
+        merged, places = _learning(merged, places)
     try:
         PolicyDeclaration.from_yaml({"name": "x", "table": "x", "data_latency": "1m", _COLUMN: "x"} | merged)
     except ValidationError as error:
@@ -282,6 +289,15 @@ def _partial_issues(layer: Layer, unrendered: Iterable[YamlPath]) -> Iterator[Is
         for path, issue in schema_issues(error, merged, PolicyDeclaration, places):
             if path not in skipped and issue.code != Code.MISSING_KEY:
                 yield issue
+
+
+def _learning(merged: dict[str, Any], places: Places) -> tuple[dict[str, Any], Places]:
+    """A `data_latency` that is a mapping as `learned_latency`, in its place; until it is learned it is as long as it may be."""
+    file, path = places.origin((_LATENCY,))
+    origins = {**places.origins, (_LEARNED,): (file, path), (_LATENCY,): (file, (*path, "at_most"))}
+    inner = {key[1:]: origin for key, origin in places.origins.items() if key[:1] == (_LATENCY,) and len(key) > 1}
+    origins |= {(_LEARNED, *key): origin for key, origin in inner.items()}
+    return {**merged, _LEARNED: merged[_LATENCY], _LATENCY: "1d"}, Places(places.file, places.path, origins)
 
 
 def _namespace(entry: PolicyEntry, places: Places, merged: dict[str, Any]) -> DeclaredNamespace | None:

@@ -49,6 +49,7 @@ from etc_policy.policy.schema_values import (
     VerifyLevel,
     WriterIndex,
     ZoneName,
+    duration_ms,
 )
 
 
@@ -411,6 +412,30 @@ class Writer(Declared):
     )
 
 
+class LearnedLatency(Declared):
+    """A `data_latency` that is learned from the table's own history."""
+
+    quantile: Annotated[StrictFloat | StrictInt, Field(gt=0, le=1)] = Field(
+        0.999,
+        description="Share of the writes whose latest row came in within it, above 0 and at most 1.",
+        examples=[0.999],
+    )
+    at_least_ms: DurationMs = Field(
+        "0s", alias="at_least", validate_default=True, description="It is never shorter.", examples=["10m"]
+    )
+    at_most_ms: DurationMs = Field(
+        alias="at_most",
+        description="It is never longer, and this long where the history has too few event times to learn from.",
+        examples=["6h"],
+    )
+
+    @model_validator(mode="after")
+    def _is_ordered(self) -> Self:
+        if self.at_least_ms > self.at_most_ms:
+            raise ValueError("`at_least` is longer than `at_most`")
+        return self
+
+
 class PolicyDeclaration(Declared):
     """One policy: what is promised for one merge-on-read table."""
 
@@ -443,11 +468,18 @@ class PolicyDeclaration(Declared):
         "Required, here or by `extends` or a default.",
         examples=["placed_at", {"column": "placed_at", "unit": "ms"}],
     )
-    data_latency_ms: DurationMs = Field(
+    data_latency_ms: Annotated[
+        int, BeforeValidator(duration_ms, json_schema_input_type=DurationMs | LearnedLatency)
+    ] = Field(
         alias="data_latency",
-        description="How late events may arrive: whatever is older than now minus this is assumed to have arrived. "
-        "Required, here or by `extends` or a default.",
-        examples=["30m", "1h30m"],
+        description="How late events may arrive: whatever is older than now minus this is assumed to have arrived. Or a mapping "
+        "with `quantile`, `at_least` and `at_most`: then it is learned. Required, here or by `extends` or a default.",
+        examples=["30m", {"quantile": 0.999, "at_least": "10m", "at_most": "6h"}],
+    )
+    learned_latency: LearnedLatency | None = Field(
+        None,
+        description="What `data_latency` as a mapping means; write it there.",
+        examples=[{"quantile": 0.999, "at_least": "10m", "at_most": "6h"}],
     )
     partition_time: PartitionTime | None = Field(
         None,
@@ -507,6 +539,11 @@ class PolicyDeclaration(Declared):
     enabled: bool = Field(
         True, description="`false` keeps the policy in the file but out of every run.", examples=[False]
     )
+
+    @property
+    def longest_latency_ms(self) -> int:
+        """The longest `data_latency` that it may have; rows without a known event time are at most so late."""
+        return self.learned_latency.at_most_ms if self.learned_latency else self.data_latency_ms
 
 
 class Tables(Declared):

@@ -92,7 +92,7 @@ NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,99}$"
 
 DurationMs: TypeAlias = Annotated[
     int,
-    BeforeValidator(lambda value, info: _duration_ms(value, info)),
+    BeforeValidator(lambda value, info: duration_ms(value, info)),
     WithJsonSchema(
         {"type": "string", "pattern": DURATION_PATTERN, "examples": ["30m", "1h30m", "2d", "PT30M"]}, mode="validation"
     ),
@@ -208,7 +208,7 @@ class Declared(BaseModel):
 _OF_A_FILE = {"file": True}
 
 
-def _duration_ms(value: object, info: ValidationInfo) -> int:
+def duration_ms(value: object, info: ValidationInfo) -> int:
     """Milliseconds; a number without a unit is one where etc wrote it."""
     if type(value) is int and info.context is None:
         if not 0 <= value <= MAX_MS:

@@ -110,6 +110,8 @@ def test_defaults_are_filled_in(read):
         "source": "policies/0.yml:4:12",
         "suite_digest": None,
         "found_by": None,
+        "latency_evidence": None,
+        "learned_latency": None,
     }
     assert policy.table == f"{files.project_dir}/lake/short"
 
@@ -185,6 +187,8 @@ def test_every_key_reaches_the_manifest(read):
         "source": "policies/0.yml:4:11",
         "suite_digest": None,
         "found_by": None,
+        "latency_evidence": None,
+        "learned_latency": None,
     }
 
 
