@@ -22,19 +22,17 @@ from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.files import policies_with_questions
 from etc_policy.policy.locations import location_fault, location_identity, resolve_location
 from etc_policy.policy.manifest import Policy
+from etc_policy.policy.schema_values import GLOB
 from etc_policy.report.imports import DriftedKey, ImportedTable, ImportReport
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.verify.diagnosis import TableFacts
 from etc_policy.verify.proposal import Survey, find_drift, proposed_lines, render_proposal, time_columns
-from etc_policy.wiring import Environment
+from etc_policy.wiring import NO_POLICY_FITS, Environment
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9_-]+")
 _LONGEST_NAME = 100
 #: What a policy says until the table has been looked at.
 _PROVISIONAL_LATENCY_MS = 3_600_000
-#: Why a table that was found, not named, is left out.
-_NO_MATTER = (Code.NOT_MERGE_ON_READ, Code.BOOTSTRAP_TABLE, Code.NOT_HUDI)
-_GLOB = re.compile(r"[*?\[]")
 _DATABASE = re.compile(r"(?P<database>\w+)(?:\.(?P<pattern>[\w*|]+))?")
 
 
@@ -141,7 +139,7 @@ class Importer:
         return tables
 
     def _failed(self, policy: Policy, error: EtcError, *, is_named: bool = True) -> ImportedTable:
-        is_error = is_named or error.code not in _NO_MATTER
+        is_error = is_named or error.code not in NO_POLICY_FITS
         if is_error:
             self.errors.append(error)
         return ImportedTable(
@@ -230,7 +228,7 @@ def _locations(environment: Environment, sources: Sources) -> Iterator[_Found | 
 
 
 def _of_path(path: str) -> Iterator[_Found | EtcError]:
-    if ":/" in path or not _GLOB.search(path) or Path(path).exists():
+    if ":/" in path or not GLOB.search(path) or Path(path).exists():
         yield _Found(_absolute(path), is_named=True)
         return
     matches = sorted(one for one in glob.glob(path) if Path(one).is_dir())  # noqa: PTH207 - a pattern from the root too
@@ -274,12 +272,13 @@ def _absolute(path: str) -> str:
 def policy_name(location: str, taken: Iterable[str]) -> str:
     """A name for the policy of a table: its folder's, with that of the folder above where it is taken."""
     parts = [part for part in PurePosixPath(location.partition(":/")[2] or location).parts if part != "/"]
-    last = _name_of(parts[-1:])
-    names = (last, _name_of(parts[-2:]), *(f"{last[: _LONGEST_NAME - 8]}_{number}" for number in range(2, 1_000_000)))
+    last = plain_name(parts[-1:])
+    names = (last, plain_name(parts[-2:]), *(f"{last[: _LONGEST_NAME - 8]}_{number}" for number in range(2, 1_000_000)))
     return next(name for name in names if name not in taken)
 
 
-def _name_of(parts: Sequence[str]) -> str:
+def plain_name(parts: Sequence[str]) -> str:
+    """Names of folders as a name that a policy may have."""
     plain = _NOT_IN_NAMES.sub("_", "_".join(parts).lower()).strip("_-") or "table"
     return (plain if plain[0].isalpha() else f"table_{plain}")[:_LONGEST_NAME]
 

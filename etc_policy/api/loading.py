@@ -10,7 +10,7 @@ import os
 import select
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,8 @@ class ProjectReading:
     suites: tuple[str, ...]
     issues: tuple[Issue, ...]
     earlier: Manifest | None = None
+    #: Why tables that namespaces found got no policy, by their locations.
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -52,7 +54,7 @@ class ProjectReading:
             PolicyError: the project has errors; carries all of them.
 
         """
-        named = {policy.declaration.verify.suite for policy in self.files.policies}
+        named = {policy.declaration.verify.suite for policy in self.files.declared}
         own = own_suite_contents(named, self.project_dir)
         return compile_project(self.files, self.suites, self.issues, own)
 
@@ -64,7 +66,7 @@ class ProjectReading:
         """
         from etc_policy.verify.suites import suite_issues
 
-        named = {policy.declaration.verify.suite for policy in self.files.policies} & set(self.suites)
+        named = {policy.declaration.verify.suite for policy in self.files.declared} & set(self.suites)
         own = own_suite_names(self.project_dir)
         issues: list[Issue] = []
         for name in sorted({*named, *own}):

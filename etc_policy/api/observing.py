@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from etc_policy.api.learning import with_learned_latencies
 from etc_policy.api.one_table import entries_of, one_table, readings_of
 from etc_policy.api.proofs import freshness_of
 from etc_policy.api.run_records import last_results, load_runs
@@ -102,7 +103,8 @@ def observer(
     """A function that looks at the tables now; what it cannot read is a warning, and `etc_table_readable` is 0."""
 
     def observe() -> tuple[TableObservation, ...]:
-        observations, issues = observe_tables(environment, policies, target_dir)
+        learned = with_learned_latencies(environment, policies, clock_ms())
+        observations, issues = observe_tables(environment, learned, target_dir)
         for issue in issues:
             warn(replace(issue, level="warning"))
         return observations

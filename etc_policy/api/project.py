@@ -75,7 +75,7 @@ class Project(Workspace):
 
     def parse(self) -> tuple[Issue, ...]:
         """All that is wrong with the project's files and its suites; PolicyError where there is no policy file at all."""
-        reading = self._read()
+        reading = self._declared()
         for issue in (*reading.questions, *reading.suite_issues):
             if issue.level == "warning":  # those of other files are said by each verb that goes by their policies
                 self._warn(issue)
@@ -85,7 +85,7 @@ class Project(Workspace):
         """Write the manifest, and of what is selected the rest; PolicyError with all errors, and nothing is written then."""
         from etc_policy.api.compiling import notes_on_files, write_compiled
 
-        reading = self._read()
+        reading = self._declared()
         policies = self._select(reading, select, exclude)
         manifest = reading.manifest.model_copy(update={"git": self.environment.git_state()})
         write_compiled(reading.files, manifest, policies, self._shape, self.target_dir)
@@ -97,7 +97,7 @@ class Project(Workspace):
         """The resolved values of each policy as YAML, with the line that each came from; nothing is written."""
         from etc_policy.api.compiling import explanations
 
-        reading = self._read()
+        reading = self._declared()
         return explanations(reading.files, self._select(reading, select, exclude))
 
     def writer_options(self, name: str) -> dict[str, str]:
@@ -178,6 +178,7 @@ class Project(Workspace):
         reading = self._read()
         policies, now_ms = self._select(reading, select, exclude), moment_ms(at)
         every_ms = self._every_ms(reading, policies, every)
+        policies = self._learned(policies, now_ms)
         plan = plan_tables(self.environment, policies, now_ms, read_stats=read_stats, every_ms=every_ms)
         text = plan.as_json(indent=2) + "\n"
         unwritten = keep_copy(self.target_dir, "plan.json", text, self._warn) if self._keeps_files else ()
@@ -216,6 +217,7 @@ class Project(Workspace):
         selected, disabled = self._select(reading, select, exclude), self._disabled(reading, select, exclude)
         saved, policies = choose_policies(plan, reading.manifest.policies, selected, disabled)
         every_ms, now_ms = self._every_ms(reading, policies, every), moment_ms(at)
+        policies = self._learned(policies, now_ms)
         results = apply_and_record(
             self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms, self._warn
         )
@@ -253,7 +255,7 @@ class Project(Workspace):
         chosen, policies = choose_policies(given, reading.manifest.policies, selected, disabled)
         if chosen is None or not confirm(chosen):
             return None
-        at_ms = None if at is None else moment_ms(at)
+        at_ms, policies = None if at is None else moment_ms(at), self._learned(policies, moment_ms(at))
         return prepare_submission(self.environment, chosen, policies, at_ms, self.target_dir)
 
     def verify(
@@ -269,8 +271,9 @@ class Project(Workspace):
         from etc_policy.api.verifying import verify_tables
 
         reading = self._read()
-        policies = self._select(reading, select, exclude)
-        report = verify_tables(self.environment, policies, moment_ms(at), level)
+        now_ms = moment_ms(at)
+        policies = self._learned(self._select(reading, select, exclude), now_ms)
+        report = verify_tables(self.environment, policies, now_ms, level)
         if report.tables:
             unwritten = record_verification(self.target_dir, report, self.environment.git_sha())
             report = report.with_errors(self._notified(reading, (), verdicts=report.verdicts), unwritten)
@@ -299,7 +302,8 @@ class Project(Workspace):
         from etc_policy.report.results import FreshnessReport
 
         reading = self._read()
-        policies, now_ms = self._select(reading, select, exclude), moment_ms(at)
+        now_ms = moment_ms(at)
+        policies = self._learned(self._select(reading, select, exclude), now_ms)
         findings = Findings(now_ms) if notify and reading.files.notify else None
         tables, errors = observe_freshness(
             self.environment, policies, now_ms, archived=archived, partitions=partitions, findings=findings
@@ -354,7 +358,8 @@ class Project(Workspace):
         from etc_policy.api.syncing import policies_to_sync, sync_tables
         from etc_policy.report.results import SyncReport
 
-        policies, now_ms = policies_to_sync(self.policies(select, exclude)), moment_ms(at)
+        now_ms = moment_ms(at)
+        policies = self._learned(policies_to_sync(self.policies(select, exclude)), now_ms)
         known = {} if remove else last_results_or_none(self.target_dir, policies, self._warn)
         tables, errors = sync_tables(self.environment, policies, now_ms, known, remove=remove)
         report = SyncReport(observed_at=iso_time(now_ms), tables=tables).with_errors(errors)
@@ -380,7 +385,7 @@ class Project(Workspace):
 
         if (until is None) == (partition is None):
             raise UsageError(Code.USAGE, "`until`: give a time up to which to wait, or a `partition`, and not both")
-        policies = self._select(self._read(), select, exclude, needs_one=True)
+        policies = self._learned(self._select(self._read(), select, exclude, needs_one=True), moment_ms(None))
         goal = CompleteUntil(moment_ms(until)) if partition is None else PartitionDone(partition)
         return wait_for(self.environment, policies, goal, span_ms(timeout), span_ms(poll))
 
@@ -433,7 +438,10 @@ class Project(Workspace):
         reading = self._read()
         policies = self._select(reading, select, exclude)
         every_ms, last_ms = self._every_ms(reading, policies, every), span_ms(last) if last else None
+        policies = self._learned(policies, moment_ms(None))
         changed = changed_policies(reading, policies, settings, every_ms) if settings else {}
+        if "data_latency" not in (settings or {}):
+            changed = {one.name: one for one in self._learned(tuple(changed.values()), moment_ms(None))}
         report = simulate_tables(self.environment, policies, changed, every_ms, last_ms)
         report.raise_errors()
         return report
@@ -473,7 +481,8 @@ class Project(Workspace):
         from etc_policy.api.site import WrittenSite, site_files, write_site
 
         reading = self._read()
-        policies, now_ms = self._select(reading, select, exclude), moment_ms(at)
+        now_ms = moment_ms(at)
+        policies = self._learned(self._select(reading, select, exclude), now_ms)
         name = reading.manifest.project or self.project_dir.resolve().name or "etc"
         kept = load_runs(self.target_dir, self._warn)
         files = site_files(self.environment, name, policies, now_ms, kept, runs, self._warn)

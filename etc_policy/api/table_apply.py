@@ -377,7 +377,7 @@ class TableApply:
         self.errors += wrong_times_errors(policy, verification)
         has_failed = verification.exit_code != ExitCode.DONE
         note(verification.failures if has_failed else None, level=verification.level, status=verification.status)
-        measured_ms = watermark_of(state, policy.data_latency_ms).value_ms
+        measured_ms = watermark_of(state, policy.longest_latency_ms).value_ms
         return done.model_copy(update={"verification": verification, "watermark_measured_ms": measured_ms})
 
     def _evidence(self, done: TableResult, table: TablePlan | None) -> tuple[TableState, Evidence | None]:

@@ -73,6 +73,7 @@ class Workspace:
         metadata_only: read no log files; event times that are not in the commits stay unknown.
         keeps_files: false writes nothing to the target folder that a verb has only read: no copies of its reports, no cache.
         read_once: read the project's files once for all verbs, not anew for each.
+        looks_up: false looks up no table for policies with `tables`, as `parse` and `compile` never do.
         ends_java_on_interrupt: an interrupt ends Spark's Java process at once.
         jobs: so many tables are read at once, and compacted at once; without it as many as the target says, which compacts one
             after the other where it says nothing.
@@ -95,6 +96,7 @@ class Workspace:
         metadata_only: bool = False,
         keeps_files: bool = True,
         read_once: bool = False,
+        looks_up: bool = True,
         ends_java_on_interrupt: bool = False,
         jobs: Jobs | None = None,
         progress: Callable[[str], None] | None = None,
@@ -108,11 +110,12 @@ class Workspace:
         self._state = state or os.environ.get("ETC_STATE") or None
         self._spark_confs, self._spark_log = _free_confs(spark_confs or {}), spark_log
         self._metadata_only, self._read_once = metadata_only, read_once
-        self._keeps_files = keeps_files
+        self._keeps_files, self._looks_up = keeps_files, looks_up
         self._ends_java_on_interrupt = ends_java_on_interrupt
         self._jobs = jobs
         self._progress, self._warn, self._note = progress or _ignore, warn or _ignore, note or _ignore
         self._last: ProjectReading | None = None
+        self._looked_up: ProjectReading | None = None
         self._shapes: dict[str, TableShape | None] = {}
 
     @cached_property
@@ -201,8 +204,23 @@ class Workspace:
             raise UsageError(Code.USAGE, message)
         return policies[0]
 
+    def left_out(self) -> Mapping[str, str]:
+        """Why tables that namespaces find get no policy, by their locations."""
+        return self._read().left_out
+
     def _read(self) -> ProjectReading:
-        """The project as it is now, or as it was when the first verb read it."""
+        """The project with a policy for each table that its namespaces find, as it is now, or as the first verb read it."""
+        reading = self._declared()
+        if not (self._looks_up and reading.files.namespaces):
+            return reading
+        if self._looked_up is None or not self._read_once:
+            from etc_policy.api.namespaces import with_found_tables
+
+            self._looked_up = with_found_tables(reading, self.environment)
+        return self._looked_up
+
+    def _declared(self) -> ProjectReading:
+        """The project's files, with which no table is looked up, as they are now, or were when the first verb read them."""
         if self._last is None or not self._read_once:
             self._last = read_whole_project(self.project_dir, self.target, self._state, self._variables)
         return self._last
@@ -260,8 +278,17 @@ class Workspace:
         if not found:
             if needs_one or any(policy.enabled for policy in manifest.policies):
                 require_some(manifest, selection)
-            self._note("no policy is selected" if manifest.policies else "the project has no policies")
+            has_any = manifest.policies or (manifest.namespaces and not self._looks_up)
+            self._note("no policy is selected" if has_any else "the project has no policies")
         return found
+
+    def _learned(self, policies: tuple[Policy, ...], now_ms: int) -> tuple[Policy, ...]:
+        """The policies, with what their tables' histories say of a `data_latency` that is learned."""
+        if not any(policy.learned_latency for policy in policies):
+            return policies
+        from etc_policy.api.learning import with_learned_latencies
+
+        return with_learned_latencies(self.environment, policies, now_ms)
 
     def _disabled(self, reading: ProjectReading, select: Terms, exclude: Terms) -> tuple[Policy, ...]:
         """The disabled policies that the selection does not leave out."""

@@ -49,7 +49,7 @@ def command(flags: Flags, form: FormName | None, explain: bool) -> None:
     require_one_form(flags, form=form, explain=explain)
     if form is not None and explain:
         raise click.UsageError("`--form` and `--explain` exclude each other: leave one of them out")
-    with open_project(flags) as project:
+    with open_project(flags, looks_up=False) as project:
         manifest = project.compile(*flags.terms)
         policies = project.policies(*flags.terms)
         if explain:

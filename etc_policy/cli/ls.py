@@ -41,18 +41,23 @@ def command(flags: Flags) -> None:
     A selection has terms: a name, a glob such as `orders_*`, `tag:hourly`, `path:policies/sales`,
     `strategy:file_slice`, `state:modified`, `state:new` against an earlier manifest, `result:error`, `result:refused` of
     the last `etc apply`, or `freshness:error`, `freshness:warn` of the last `etc freshness`. Spaces join terms into a
-    union, commas into an intersection. Every command that takes --select takes these.
+    union, commas into an intersection. Every command that takes --select takes these. Where a policy has
+    `tables`, each table that is found is listed with what found it, then those that got no policy.
     """
     with open_project(flags) as project:
-        manifest, policies = project.manifest(), project.policies(*flags.terms)
+        manifest, policies, left_out = project.manifest(), project.policies(*flags.terms), project.left_out()
     if flags.output == "json":
-        print_json(json.dumps({"schema_version": 1, "policies": [_fields(policy) for policy in policies]}, indent=2))
+        without = [{"table": table, "reason": reason} for table, reason in left_out.items()]
+        answer = {"schema_version": 1, "policies": [_fields(policy) for policy in policies], "left_out": without}
+        print_json(json.dumps(answer, indent=2))
     elif flags.output == "names":
         for policy in policies:
             print_text(policy.name)
     else:
         for line in list_policies(manifest, policies):
             say(line)
+        for table, reason in left_out.items():
+            say(f"left out: {one_line(from_here(table))}  {one_line(reason)}")
 
 
 def _fields(policy: Policy) -> dict[str, object]:
@@ -65,15 +70,23 @@ def _fields(policy: Policy) -> dict[str, object]:
         "freshness_target_ms": policy.freshness.target_ms,
         "tags": list(policy.tags),
         "source": policy.source,
+        "found_by": policy.found_by,
         "fingerprint": policy.fingerprint,
     }
+
+
+def _latency(policy: Policy) -> str:
+    learned = policy.learned_latency
+    least = f"{format_duration(learned.at_least_ms)}.." if learned else ""
+    return f"{least}{format_duration(policy.longest_latency_ms)}"
 
 
 def list_policies(manifest: Manifest, policies: tuple[Policy, ...]) -> Iterator[str]:
     """A line for each policy below one with the names of the columns; none without policies."""
     if not policies:
         return
-    rows = [("policy", "table", "latency", "target", "granularity", "tags")]
+    is_found = any(policy.found_by for policy in policies)
+    rows = [("policy", "table", "latency", "target", "granularity", "tags", *(("from",) if is_found else ()))]
     root = f"{manifest.table_root}/" if manifest.table_root else ""
     for policy in policies:
         target = policy.freshness.target_ms
@@ -81,10 +94,11 @@ def list_policies(manifest: Manifest, policies: tuple[Policy, ...]) -> Iterator[
             (
                 policy.name,
                 one_line(from_here(policy.table.removeprefix(root))),
-                format_duration(policy.data_latency_ms),
+                _latency(policy),
                 format_duration(target) if target is not None else "-",
                 policy.strategy.type if policy.is_stock else policy.strategy.granularity,
                 one_line(" ".join(policy.tags)),
+                *((one_line(policy.found_by or policy.source or ""),) if is_found else ()),
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

@@ -87,7 +87,7 @@ P = ParamSpec("P")
 
 
 @contextmanager
-def open_project(flags: Flags, *, read_once: bool = True) -> Iterator[Project]:
+def open_project(flags: Flags, *, read_once: bool = True, looks_up: bool = True) -> Iterator[Project]:
     """The project; Spark's log goes to the target folder, with `--debug` to the terminal."""
     progress = Progress()
     project = Project(
@@ -100,6 +100,7 @@ def open_project(flags: Flags, *, read_once: bool = True) -> Iterator[Project]:
         spark_log=None if SETTINGS.debug else flags.target_dir / "spark.log",
         metadata_only=flags.metadata_only,
         read_once=read_once,
+        looks_up=looks_up,
         ends_java_on_interrupt=True,
         jobs=flags.jobs,
         progress=progress,

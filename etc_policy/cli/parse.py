@@ -33,7 +33,7 @@ def command(flags: Flags) -> ExitCode:
     Reads every file under policies/ and suites/ and prints all that is wrong, each with its place. Nothing is written, no
     table is touched.
     """
-    with open_project(flags) as project:
+    with open_project(flags, looks_up=False) as project:
         issues = _issues(project, as_data=flags.output == "json")
         errors = [issue for issue in issues if issue.level == "error"]
         policies = () if errors else project.policies(*flags.terms)
@@ -65,7 +65,9 @@ def _count(manifest: Manifest, policies: tuple[Policy, ...]) -> str:
     """How many policies are right; without a selection also how many are disabled."""
     everything = tuple(policy for policy in manifest.policies if policy.enabled)
     disabled = len(manifest.policies) - len(policies) if policies == everything else 0
-    return f"{count_of(len(policies), 'policy')} OK" + (f", {disabled} disabled" if disabled else "")
+    names = len(manifest.namespaces)
+    found = f", and {count_of(names, 'namespace')} whose tables are looked up by other commands" if names else ""
+    return f"{count_of(len(policies), 'policy')} OK" + (f", {disabled} disabled" if disabled else "") + found
 
 
 def _answer(policies: Sequence[Policy], issues: Sequence[Issue]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -91,10 +92,11 @@ def _ends(statistics: Any) -> tuple[Any, Any]:
     return statistics.min_raw, statistics.max_raw
 
 
-def find_tables(location: str) -> Iterator[str | EtcError]:
+def find_tables(location: str, levels: Sequence[str] = ()) -> Iterator[str | EtcError]:
     """The paths of the tables in a folder, at any depth up to `MAX_DEPTH`, and an error for each folder that is not read.
 
-    Nothing is looked for in tables, in partitions (`day=1`), and in folders that begin with `.` or `_`.
+    With `levels`, globs over the names of folders, each for one level, it is those at the last level alone. Nothing is looked
+    for in tables, in partitions (`day=1`), and in folders that begin with `.` or `_`.
     """
     storage, waiting, seen = open_reader(location), [("", 0)], 0
     while waiting:
@@ -111,9 +113,12 @@ def find_tables(location: str) -> Iterator[str | EtcError]:
             yield error
             continue
         if OWN_FOLDER in names:
-            yield f"{location.rstrip('/')}/{folder}".rstrip("/")
-        elif depth < MAX_DEPTH:
-            below = sorted((f"{folder}/{name}".lstrip("/") for name in names if _may_hold_tables(name)), reverse=True)
+            if len(levels) in (0, depth):
+                yield f"{location.rstrip('/')}/{folder}".rstrip("/")
+        elif depth < (len(levels) or MAX_DEPTH):
+            wanted = [name for name in names if _may_hold_tables(name)]
+            wanted = fnmatch.filter(wanted, levels[depth]) if levels else wanted
+            below = sorted((f"{folder}/{name}".lstrip("/") for name in wanted), reverse=True)
             waiting += [(one, depth + 1) for one in below]
 
 

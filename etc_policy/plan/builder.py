@@ -49,6 +49,7 @@ from etc_policy.plan.rules import claiming_nothing, why_refused, why_unknown
 from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices, io_bytes, within_budget
 from etc_policy.plan.split import remainder_name
 from etc_policy.policy.manifest import Policy, changed_values, policy_values
+from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.instants import add_ms, instant_from_ms
 from etc_policy.table.state import CUT_VERSIONS, FileSlice, LogFile, Slices, TableState
 from etc_policy.table.watermark import Watermark
@@ -76,6 +77,7 @@ def build_table_plan(
     beyond a hold of the writers' lock are left out, and T is lowered to what is known to be complete without them. By a
     `pace` T is before all that slices hold which can wait for the next run.
     """
+    policy = policy.at(now_ms)
     context = context_of(policy, state, now_ms, clock_ms, written_to, pace)
     refusal = why_refused(policy, state, clock_ms)
     if refusal is not None:
@@ -298,6 +300,7 @@ def _idle(context: PlanningContext, action: Action, why: Reason | None, place: P
         policy_values=values,
         policy_changes=changed_values(last.policy_values, values) if last and last.policy_values else (),
         base_path=state.base_path,
+        new_from=policy.found_by if last is None and state.apply_state == ApplyState() else None,
         table_version=state.table_version,
         granularity=policy.strategy.granularity,
         stock_options=policy.stock_options,
@@ -314,6 +317,7 @@ def _idle(context: PlanningContext, action: Action, why: Reason | None, place: P
         seen=_seen(state),
         now_ms=context.now_ms,
         data_latency_ms=policy.data_latency_ms,
+        latency_evidence=policy.latency_evidence,
         pace=context.pace,
         next_due_ms=no_run_before(context, state.log_files) if action == "nothing_due" else None,
         instant_start=place.start if place else None,

@@ -13,6 +13,7 @@ from etc_policy.plan.model import Operation, TablePlan
 from etc_policy.plan.pace import pace_again
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.formats import FIRST_MS, LAST_MS, format_time
+from etc_policy.table.history import promise_of
 from etc_policy.table.instants import CLOCK_TOLERANCE_MS, instant_from_ms, instant_to_ms, parse_instant
 from etc_policy.table.state import CUT_VERSIONS, FileSlice, TableState
 
@@ -120,8 +121,20 @@ def _made_again(policy: Policy, table: TablePlan, state: TableState, now_ms: int
     if state.table_version not in CUT_VERSIONS and table.instant is not None:
         clock_ms = min(created_ms, instant_to_ms(table.instant, zone))
     seen = _as_seen(table, state, instant_from_ms(created_ms, zone))
-    pace = pace_again(policy, table.pace)
+    pace, policy = pace_again(policy, table.pace), _as_learned(policy, table, seen)
     return build_table_plan(policy, seen, now_ms=now_ms, clock_ms=clock_ms, pace=pace)
+
+
+def _as_learned(policy: Policy, table: TablePlan, state: TableState) -> Policy:
+    """A policy that learns its `data_latency` with that of the plan, where it may have been that long."""
+    learned, evidence, latency_ms = policy.learned_latency, table.latency_evidence, table.data_latency_ms
+    if learned is None or evidence is None or latency_ms is None:
+        return policy
+    promise = promise_of(policy, state)
+    is_held = promise is not None and table.now_ms == promise.threshold_ms + latency_ms
+    if not (is_held or learned.at_least_ms <= latency_ms <= learned.at_most_ms):
+        return policy
+    return policy.model_copy(update={"data_latency_ms": latency_ms, "latency_evidence": evidence})
 
 
 def _as_seen(table: TablePlan, state: TableState, created: str) -> TableState:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from etc_policy.errors.plain_text import one_line
 from etc_policy.plan.explanation import PREFACE, Row, explain_table
 from etc_policy.plan.model import PUBLISHED, Plan, TablePlan
-from etc_policy.plan.pace_explanation import next_due_rows, pace_rows, stock_rows
+from etc_policy.plan.pace_explanation import latency_rows, next_due_rows, pace_rows, stock_rows
 from etc_policy.policy.manifest import OTHER_GRANULARITY
 from etc_policy.table.formats import (
     TEXT_WIDTH,
@@ -33,8 +33,12 @@ def explain_plan(plan: Plan, *, explain: bool = False, width: int = TEXT_WIDTH) 
 
 def list_plan(plan: Plan, width: int = TEXT_WIDTH) -> str:
     """The plan with one line for each table."""
-    rows = [(table.policy, _ACTIONS[table.action], _line(table)) for table in plan.tables]
+    rows = [(table.policy, _action(table), _line(table)) for table in plan.tables]
     return f"{rows_of(rows, width)}\n\n{fold(_summary(plan), width)}"
+
+
+def _action(table: TablePlan) -> str:
+    return f"{_ACTIONS[table.action]}{' (new)' if table.new_from else ''}"
 
 
 def _line(table: TablePlan) -> str:
@@ -61,9 +65,12 @@ def _block(table: TablePlan, *, explain: bool, width: int) -> str:
 
 def table_rows(table: TablePlan) -> Iterator[Row]:
     """What is planned for a table: T, what is merged, how far RO is complete now and after, and what to look at."""
+    if table.new_from:
+        yield "new table", f"found by {one_line(table.new_from)}; etc has compacted nothing of it yet"
     is_late = table.reason_code == PUBLISHED  # what came since waits for the next boundary
     promised = "" if table.action == "refused" or is_late else "  RO will hold every row up to here"
     yield "threshold T", f"{format_time(table.threshold_ms)}{promised}"
+    yield from latency_rows(table)
     yield from pace_rows(table)
     yield from stock_rows(table)
     for change in table.policy_changes:

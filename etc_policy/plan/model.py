@@ -8,7 +8,7 @@ from pydantic import Field
 
 from etc_policy.errors.codes import Code
 from etc_policy.plan.pace import Pace
-from etc_policy.policy.manifest import Frozen, GitState, Granularity, digest
+from etc_policy.policy.manifest import Frozen, GitState, Granularity, LatencyEvidence, digest
 from etc_policy.table.write_growth import WriteGrowth
 
 PLAN_SCHEMA_VERSION = 1
@@ -185,7 +185,8 @@ class TablePlan(Frozen):
     The other granularity would merge `other_log_bytes` of log files of the same slices, None where the table has no other.
     By a `pace` T is before all that slices hold which can wait for a later run, chosen slices are merged up to `now_ms` less
     `data_latency_ms` all the same, and until `next_due_ms` no run is needed. With `stock_options` slices are chosen as Hudi's
-    planner does by these options, whatever their event times.
+    planner does by these options, whatever their event times. `new_from` is the namespace that found a table of which etc has
+    compacted nothing and keeps nothing yet. `latency_evidence` is what a `data_latency` rests on that was learned.
     """
 
     policy: str
@@ -193,6 +194,7 @@ class TablePlan(Frozen):
     policy_values: dict[str, str] = Field(default_factory=dict)
     policy_changes: tuple[str, ...] = ()
     base_path: str
+    new_from: str | None = None
     table_version: int
     granularity: Granularity
     stock_options: dict[str, str] = Field(default_factory=dict)
@@ -214,6 +216,7 @@ class TablePlan(Frozen):
     seen: SeenState
     now_ms: int | None = None
     data_latency_ms: int | None = None
+    latency_evidence: LatencyEvidence | None = None
     pace: Pace | None = None
     next_due_ms: int | None = None
     instant_start: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from etc_policy.plan.model import TablePlan
-from etc_policy.table.formats import format_duration, format_time
+from etc_policy.table.formats import count_of, format_duration, format_time
 
 MERGED = "all of the slices below, as Hudi's strategies choose whole slices"
 _ON_CLOSE = "strategy.on_close"
@@ -29,6 +29,26 @@ def next_due_rows(next_due_ms: int | None) -> Iterator[tuple[str, str]]:
     """Until when a scheduler may sleep."""
     if next_due_ms is not None:
         yield "next due", f"{format_time(next_due_ms)}  no run is needed before"
+
+
+def latency_rows(table: TablePlan) -> Iterator[tuple[str, str]]:
+    """A `data_latency` that was learned, and what it rests on."""
+    found, latency_ms = table.latency_evidence, table.data_latency_ms
+    if found is None or latency_ms is None:
+        return
+    within = "{} to {}".format(*(table.policy_values.get(f"learned_latency.at_{end}") for end in ("least", "most")))
+    if found.observed_ms is None or found.since_ms is None:
+        why = "`at_most`, as too few writes have known event times to learn from"
+    else:
+        read = f", {found.read_writes:,} of them read from log files" if found.read_writes else ""
+        share = float(table.policy_values.get("learned_latency.quantile", 1))
+        why = (
+            f"learned: {share * 100:g} % of {count_of(found.writes, 'write')} since "
+            f"{format_time(found.since_ms)}{read} came in within {format_duration(found.observed_ms)}; {within} are allowed"
+        )
+    if found.promised_ms is not None and table.now_ms == found.promised_ms + latency_ms:
+        why = f"T stays where the last compaction had it, as no shorter one was learned; {why}"
+    yield "data latency", f"{format_duration(latency_ms)}  {why}"
 
 
 def why_now(table: TablePlan) -> Iterator[tuple[str, str]]:

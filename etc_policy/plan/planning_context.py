@@ -116,7 +116,7 @@ class PlanningContext:
 
     def watermark(self, log_files: Iterable[LogFile]) -> Watermark:
         """How far RO is complete without these log files."""
-        return watermark(log_files, self.policy.data_latency_ms, self.zone)
+        return watermark(log_files, self.policy.longest_latency_ms, self.zone)
 
 
 def must_merge(context: PlanningContext, file_slice: FileSlice) -> Iterator[LogFile]:

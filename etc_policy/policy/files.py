@@ -279,7 +279,7 @@ def find_tables(pattern: str, folder: str, where: Where, issues: list[Issue]) ->
     """The folders of tables that a glob means, sorted; relative paths start from `folder`. What is wrong goes to `issues`."""
     if _URI.match(pattern) or (_URI.match(folder) and not pattern.startswith("/")):
         message = "a glob of `for_each` goes over folders of this machine: tables of a store are not listed"
-        issues.append(Issue(Code.BAD_FOR_EACH, message, where, "name the tables in a list, for example under `vars:`"))
+        issues.append(Issue(Code.BAD_FOR_EACH, message, where, "write `tables` in the place of `for_each` and `table`"))
         return []
     root, plain = (split[1] if (split := split_file_uri(text)) else text for text in (folder, pattern))
     try:

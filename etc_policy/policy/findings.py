@@ -200,7 +200,7 @@ def _key_name(path: YamlPath) -> str:
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
+    return text.replace("learned_latency", "data_latency")  # where files have it
 
 
 def _fields(model: type[BaseModel] | None) -> dict[str, FieldInfo]:

@@ -61,7 +61,19 @@ class Level(IntEnum):
 
 #: Keys of a policy that decide nothing, so that they are not part of its fingerprint.
 NOT_IN_FINGERPRINT = frozenset(
-    {"source", "description", "tags", "enabled", "sync", "extends", "fingerprint", "partition_idle_ms", "done"}
+    {
+        "source",
+        "found_by",
+        "latency_evidence",
+        "description",
+        "tags",
+        "enabled",
+        "sync",
+        "extends",
+        "fingerprint",
+        "partition_idle_ms",
+        "done",
+    }
 )
 
 
@@ -78,6 +90,20 @@ class Frozen(BaseModel):
             return json.dumps(self.model_dump(), indent=indent)
 
 
+class LatencyEvidence(Frozen):
+    """What a learned `data_latency` rests on: the latest rows of so many writes since `since_ms` came in within `observed_ms`.
+
+    Of `read_writes` the event times were read from log files. Without writes there was nothing to learn from. `promised_ms` is
+    the threshold of the table's last compaction by etc, from which T does not go back.
+    """
+
+    writes: int = 0
+    read_writes: int = 0
+    since_ms: int | None = None
+    observed_ms: int | None = None
+    promised_ms: int | None = None
+
+
 class Policy(PolicyDeclaration):
     """A policy, resolved: its table's path is absolute, it has the target's lock where it has none, and its granularity is that
     of its strategy.
@@ -87,6 +113,10 @@ class Policy(PolicyDeclaration):
     source: str | None = None
     #: Tells the contents of a suite of the project's own apart; shipped suites have none.
     suite_digest: str | None = None
+    #: The namespace that found its table; None where the policy names the table itself.
+    found_by: str | None = None
+    #: What its `data_latency` was learned from; None where it is not learned, or not yet.
+    latency_evidence: LatencyEvidence | None = None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -112,6 +142,13 @@ class Policy(PolicyDeclaration):
         """What a strategy of Hudi's own becomes, and what it is carried out from; empty for `event_time`."""
         return stock_options(self.strategy)
 
+    def at(self, now_ms: int) -> Policy:
+        """The policy as of a time: where `data_latency` is learned, no longer than since the threshold that was published."""
+        promised_ms = self.latency_evidence.promised_ms if self.latency_evidence else None
+        if promised_ms is None or not 0 <= now_ms - promised_ms < self.data_latency_ms:
+            return self
+        return self.model_copy(update={"data_latency_ms": now_ms - promised_ms})
+
     def latest_ms(self, now_ms: int) -> int:
         """T where nothing is left out: up to where all has arrived by now, or the last boundary of `strategy.at` before that."""
         arrived_ms, boundaries = now_ms - self.data_latency_ms, self.strategy.boundaries
@@ -123,15 +160,19 @@ class Policy(PolicyDeclaration):
         strategy = self.strategy
         if strategy.boundaries is None or strategy.keep is None:
             return None
-        return (
-            strategy.keep + 1
-        ) * strategy.boundaries.longest_ms  # until the next cut has taken the place of the oldest
+        cuts = strategy.keep + 1  # until the next one has taken the place of the oldest
+        return cuts * strategy.boundaries.longest_ms
 
     def deciding_values(self) -> dict[str, Any]:
-        """What the fingerprint covers, without what is not set: a new key leaves the fingerprints of others as they are."""
+        """What the fingerprint covers, without what is not set: a new key leaves the fingerprints of others as they are.
+
+        A `data_latency` that is learned is no part of it.
+        """
         values = self.model_dump(
             mode="json", exclude={**dict.fromkeys(NOT_IN_FINGERPRINT, True), "writer": {"lock_wait_ms", "hold_ms"}}
         )
+        if self.learned_latency is not None:
+            del values["data_latency_ms"]
         return _as_set(self, values)
 
     @model_validator(mode="before")
@@ -172,7 +213,8 @@ class Manifest(Frozen):
     """All policies of a project, sorted by name; `git` is None outside git.
 
     `project` and `target` are names; `table_root` is what relative paths of tables start from; `vars` are those that were
-    given beside the files (`--vars`).
+    given beside the files (`--vars`). Of each of the `namespaces` it has a hash of what the policies of its tables have in
+    common; the policies themselves are there where the tables were looked up.
     """
 
     schema_version: int = MANIFEST_SCHEMA_VERSION
@@ -182,6 +224,7 @@ class Manifest(Frozen):
     target: str | None = None
     table_root: str | None = None
     vars: dict[str, Any] = Field(default_factory=dict)
+    namespaces: dict[str, str] = Field(default_factory=dict)
     policies: tuple[Policy, ...]
 
 

@@ -10,7 +10,8 @@ from etc_policy.errors import Issue, Where
 from etc_policy.errors.plain_text import without_passwords
 from etc_policy.policy.notify_schema import Notify
 from etc_policy.policy.project_schema import Folders
-from etc_policy.policy.schema import PolicyDeclaration
+from etc_policy.policy.schema import PolicyDeclaration, Tables
+from etc_policy.policy.schema_values import FOLDER_MARK, TABLE_MARK
 from etc_policy.policy.secrets import without_secret
 from etc_policy.policy.targets import Target
 from etc_policy.policy.yaml_marks import Mark, YamlPath
@@ -45,16 +46,17 @@ class Places:
 
     def where(self, path: YamlPath, object_name: str | None = None, *, at_key: bool = False) -> Where:
         """The place of the value at `path` below, or of the nearest value round it."""
-        file, whole = self._origin(path)
+        file, whole = self.origin(path)
         return file.where(whole, object_name, at_key=at_key)
 
     def source(self, path: YamlPath) -> str:
         """`file:line:column` of the value at `path`, the file relative to the project."""
-        file, whole = self._origin(path)
+        file, whole = self.origin(path)
         where = file.where(whole)
         return f"{file.relative}:{where.line}:{where.column}"
 
-    def _origin(self, path: YamlPath) -> tuple[FileMarks, YamlPath]:
+    def origin(self, path: YamlPath) -> tuple[FileMarks, YamlPath]:
+        """The file that the value at `path` comes from, and its path there."""
         for length in range(len(path), 0, -1) if self.origins else ():
             origin = self.origins.get(path[:length])
             if origin is not None:
@@ -69,6 +71,8 @@ class DeclaredPolicy:
     declaration: PolicyDeclaration
     places: Places
     values: Mapping[str, object] = field(repr=False)
+    #: The namespace that found its table; None where the policy names the table itself.
+    found_by: str | None = None
 
     def where(self, *keys: str, at_key: bool = False) -> Where:
         """The place of a value of the policy, found by its keys."""
@@ -82,6 +86,30 @@ class DeclaredPolicy:
     def source(self) -> str:
         """`file:line:column` of the policy's name, the file relative to the project."""
         return self.places.source(("name",))
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredNamespace:
+    """A policy that has `tables`; `policy` is that of each table but for its name and table, which are still patterns."""
+
+    tables: Tables
+    exclude: tuple[str, ...]
+    policy: DeclaredPolicy
+
+    def policy_of(self, table: str, folder: str, location: str) -> DeclaredPolicy:
+        """The policy of the table with that name, in a folder or database with that one."""
+        declared = self.policy.declaration
+
+        def filled(pattern: str) -> str:
+            return pattern.replace(TABLE_MARK, table).replace(FOLDER_MARK, folder)
+
+        name, ro_table = filled(declared.name), declared.sync.ro_table
+        changes: dict[str, object] = {"name": name, "table": location}
+        if ro_table is not None:
+            changes["sync"] = declared.sync.model_copy(update={"ro_table": filled(ro_table)})
+        values = {**self.policy.values, "name": name, "table": location}
+        declaration = declared.model_copy(update=changes)
+        return DeclaredPolicy(declaration, self.policy.places, values, found_by=str(self.tables))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +131,13 @@ class ProjectFiles:
     variables: Mapping[str, object] = field(default_factory=dict)
     folders: Folders = field(default_factory=Folders)
     notify: Notify | None = None
+    namespaces: tuple[DeclaredNamespace, ...] = ()
+
+    @property
+    def declared(self) -> tuple[DeclaredPolicy, ...]:
+        """What its files say, each once: policies that name their table, and those of namespaces."""
+        own = (policy for policy in self.policies if policy.found_by is None)
+        return (*own, *(namespace.policy for namespace in self.namespaces))
 
 
 def value_at(value: Any, path: YamlPath) -> Any:  # noqa: ANN401 - any YAML value

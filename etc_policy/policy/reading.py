@@ -16,7 +16,7 @@ from etc_policy.policy.files import SourceFile, Sources, open_questions, read_pr
 from etc_policy.policy.findings import schema_issues
 from etc_policy.policy.layers import DEFAULT_KEYS, FolderDefaults, Layer, layer_of, merge
 from etc_policy.policy.loading import FOR_EACH, NO_VALUE, Loaded, items_of, load_file
-from etc_policy.policy.project import DeclaredPolicy, FileMarks, Places, ProjectFiles
+from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy, FileMarks, Places, ProjectFiles
 from etc_policy.policy.schema import PolicyDeclaration, PolicyEntry, PolicyFileShape, TemplateFile
 from etc_policy.policy.scope import Scope, Value, require_known
 from etc_policy.policy.secrets import is_secret
@@ -29,7 +29,7 @@ _TEMPLATE_HINT = "begin with `version: 1` and `template:`"
 _MAX_EXTENDS = 10
 #: After so many faults no further policy is looked at.
 MAX_ISSUES = 1_000
-_COLUMN = "event_time_column"
+_COLUMN, _LATENCY, _LEARNED = "event_time_column", "data_latency", "learned_latency"
 
 
 def read_project(
@@ -54,7 +54,8 @@ def read_project(
     folders = settings.project.folders
     sources = read_sources(project_dir, folders.policies, folders.templates)
     reader = _ProjectReader(settings, sources, project_dir)
-    policies = tuple(policy for source in sources.policy_files for policy in reader.policies(source))
+    read = [one for source in sources.policy_files for one in reader.policies(source)]
+    policies = tuple(one for one in read if isinstance(one, DeclaredPolicy))
     issues += [*settings.issues, *sources.issues, *reader.issues, *reader.default_issues()]
     files = (*sources.policy_files, *sources.template_files)
     texts = {file.path: file.text for file in (*files, *([project_file] if project_file else []))}
@@ -76,6 +77,7 @@ def read_project(
         variables or {},
         folders,
         settings.project.notify,
+        tuple(one for one in read if isinstance(one, DeclaredNamespace)),
     )
 
 
@@ -130,8 +132,8 @@ class _ProjectReader:
             PurePosixPath(file.relative).stem: self._read_template(file) for file in sources.template_files
         }
 
-    def policies(self, source: SourceFile) -> Iterator[DeclaredPolicy]:
-        """The file's policies that are right by themselves; none of a file with open questions."""
+    def policies(self, source: SourceFile) -> Iterator[DeclaredPolicy | DeclaredNamespace]:
+        """The file's policies and namespaces that are right by themselves; none of a file with open questions."""
         questions = list(open_questions(source))
         if questions:
             self.issues += questions
@@ -197,7 +199,7 @@ class _ProjectReader:
         path = PurePosixPath(source.relative).relative_to(self._folder)
         return (*path.parent.parts, path.stem)
 
-    def _policy(self, item: _Item, file: FileMarks, layers: list[Layer]) -> DeclaredPolicy | None:
+    def _policy(self, item: _Item, file: FileMarks, layers: list[Layer]) -> DeclaredPolicy | DeclaredNamespace | None:
         value, path, name = item.value, item.path, item.name
         places, merged = Places(file, path), value
         problems = {place[2:] for place in item.problems}
@@ -209,8 +211,11 @@ class _ProjectReader:
             templates, known = self._templates_of(extends, Places(file, path), name)
             broken |= not known
             merged, places = merge([*layers, *templates, own], file, path)
+        if isinstance(merged, dict) and isinstance(merged.get(_LATENCY), dict):
+            merged, places = _learning(merged, places)
+        finds = isinstance(merged, dict) and not merged.keys().isdisjoint(("tables", "exclude"))
         try:
-            declaration = PolicyDeclaration.from_yaml(merged)
+            declaration = (PolicyEntry if finds else PolicyDeclaration).from_yaml(merged)
         except ValidationError as error:
             whole = f"policies[{path[1]}]"
             for place, issue in schema_issues(error, merged, PolicyEntry, places, name=name, whole=whole):
@@ -219,7 +224,16 @@ class _ProjectReader:
                 if place not in problems and not (missing and broken) and not elsewhere:
                     self.issues.append(issue)
             return None
-        return None if broken else DeclaredPolicy(declaration, places, merged)
+        if broken:
+            return None
+        if (learned := declaration.learned_latency) is not None:
+            declaration = declaration.model_copy(update={"data_latency_ms": learned.at_most_ms})
+            merged = {**merged, _LATENCY: merged[_LEARNED]["at_most"]}
+        return (
+            _namespace(declaration, places, merged)
+            if isinstance(declaration, PolicyEntry)
+            else DeclaredPolicy(declaration, places, merged)
+        )
 
     def _templates_of(self, name: object, places: Places, policy: str | None) -> tuple[list[Layer], bool]:
         """The layers of a template and those it extends, outermost first; False where one is missing or broken."""
@@ -261,11 +275,13 @@ class _ProjectReader:
 def _partial_issues(layer: Layer, unrendered: Iterable[YamlPath]) -> Iterator[Issue]:
     """What is wrong with some keys of a policy; none of them is required."""
     merged, places = merge([layer], layer.file, ())
-    for key in ("name", "table", FOR_EACH):
+    for key in ("name", "table", "tables", "exclude", FOR_EACH):
         if key in merged:
             message = f"`{key}` is different for each policy"
             yield Issue(Code.UNKNOWN_KEY, message, places.where((key,), at_key=True), "remove it")
             del merged[key]
+    if isinstance(merged.get(_LATENCY), dict):
+        merged, places = _learning(merged, places)
     try:
         PolicyDeclaration.from_yaml({"name": "x", "table": "x", "data_latency": "1m", _COLUMN: "x"} | merged)
     except ValidationError as error:
@@ -273,6 +289,27 @@ def _partial_issues(layer: Layer, unrendered: Iterable[YamlPath]) -> Iterator[Is
         for path, issue in schema_issues(error, merged, PolicyDeclaration, places):
             if path not in skipped and issue.code != Code.MISSING_KEY:
                 yield issue
+
+
+def _learning(merged: dict[str, Any], places: Places) -> tuple[dict[str, Any], Places]:
+    """A `data_latency` that is a mapping as `learned_latency`, in its place; until it is learned it is as long as it may be."""
+    file, path = places.origin((_LATENCY,))
+    origins = {**places.origins, (_LEARNED,): (file, path), (_LATENCY,): (file, (*path, "at_most"))}
+    inner = {key[1:]: origin for key, origin in places.origins.items() if key[:1] == (_LATENCY,) and len(key) > 1}
+    origins |= {(_LEARNED, *key): origin for key, origin in inner.items()}
+    return {**merged, _LEARNED: merged[_LATENCY], _LATENCY: "1d"}, Places(places.file, places.path, origins)
+
+
+def _namespace(entry: PolicyEntry, places: Places, merged: dict[str, Any]) -> DeclaredNamespace | None:
+    """The namespace; the place of what it finds is that of `tables`."""
+    if entry.tables is None:
+        return None
+    kept = {name: getattr(entry, name) for name in PolicyDeclaration.model_fields} | {"table": str(entry.tables)}
+    values = {key: value for key, value in merged.items() if key not in ("tables", "exclude")}
+    origins = {**places.origins, ("table",): (places.file, (*places.path, "tables"))}
+    placed = Places(places.file, places.path, origins)
+    policy = DeclaredPolicy(PolicyDeclaration.model_construct(**kept), placed, {**values, "table": str(entry.tables)})
+    return DeclaredNamespace(entry.tables, entry.exclude, policy)
 
 
 def _built(loaded: Loaded, node: Node, path: YamlPath, scope: Scope) -> _Item:

@@ -33,11 +33,13 @@ from etc_policy.policy.targets import Target
 class CheckedProject:
     """What a rule looks at: every policy that is right by itself, the suites that exist, and the target with its places.
 
+    `declared` are policies as files say them, those of namespaces among them, and `policies` those of single tables.
     `real_path` is a local path without links.
     """
 
     table_root: str
     policies: tuple[DeclaredPolicy, ...]
+    declared: tuple[DeclaredPolicy, ...]
     suites: frozenset[str]
     target: Target = field(default_factory=Target)
     target_places: Places | None = None
@@ -54,7 +56,10 @@ def names_are_unique(project: CheckedProject) -> Iterator[Issue]:
         name = policy.declaration.name
         if name in first:
             message = f"two policies are named `{name}`, the first at {first[name].source}"
-            yield Issue(Code.DUPLICATE_POLICY, message, policy.where("name"), "rename one of them")
+            hint = (
+                "put `{folder}` into `name`, or exclude one of the tables" if policy.found_by else "rename one of them"
+            )
+            yield Issue(Code.DUPLICATE_POLICY, message, policy.where("name"), hint)
         first.setdefault(name, policy)
 
 
@@ -76,7 +81,7 @@ def tables_have_one_policy(project: CheckedProject) -> Iterator[Issue]:
 
 def tables_are_locations(project: CheckedProject) -> Iterator[Issue]:
     """Every `table` is a path, a URI or `db.table`."""
-    for policy in project.policies:
+    for policy in project.declared:
         fault = location_fault(policy.declaration.table)
         if fault is not None:
             message = f"the table `{policy.shown('table')}` {fault[0]}"
@@ -128,7 +133,7 @@ def target_options_are_free(project: CheckedProject) -> Iterator[Issue]:
 
 def locks_protect_the_table(project: CheckedProject) -> Iterator[Issue]:
     """Warns of locks that keep nobody away, or that a writer which dies leaves behind for ever."""
-    for policy in project.policies:
+    for policy in project.declared:
         own = policy.declaration.writer.lock
         lock = own or project.target.lock
         where = policy.where("writer", "lock", PROVIDER) if own else policy.where("name")
@@ -144,7 +149,7 @@ def locks_protect_the_table(project: CheckedProject) -> Iterator[Issue]:
 
 def suites_exist(project: CheckedProject) -> Iterator[Issue]:
     """Every policy names a suite that there is."""
-    for policy in project.policies:
+    for policy in project.declared:
         suite = policy.declaration.verify.suite
         if suite not in project.suites:
             known = ", ".join(f"`{name}`" for name in sorted(project.suites))
@@ -155,7 +160,7 @@ def suites_exist(project: CheckedProject) -> Iterator[Issue]:
 
 def _each(rule: Callable[[DeclaredPolicy], Iterator[Issue]]) -> Rule:
     """A rule of one policy as one of the project."""
-    return lambda project: (issue for policy in project.policies for issue in rule(policy))
+    return lambda project: (issue for policy in project.declared for issue in rule(policy))
 
 
 PROJECT_RULES: tuple[Rule, ...] = (
@@ -193,7 +198,7 @@ def check_project(
 ) -> tuple[Issue, ...]:
     """Every issue of the project, errors and warnings, in the order of their places; `real_path` follows links."""
     root, suites = table_root(files), frozenset(known_suites)
-    project = CheckedProject(root, files.policies, suites, files.target, files.target_places, real_path)
+    project = CheckedProject(root, files.policies, files.declared, suites, files.target, files.target_places, real_path)
     found = [*files.issues, *(issue for rule in PROJECT_RULES for issue in islice(rule(project), MAX_ISSUES))]
     return tuple(_with_lines(sorted(found, key=_place), files.texts))
 
@@ -231,6 +236,9 @@ def compile_project(
         target=files.target.name,
         table_root=root,
         vars=dict(files.variables),
+        namespaces={
+            str(one.tables): resolve_policy(one.policy, "", lock, digests).fingerprint for one in files.namespaces
+        },
         policies=tuple(sorted(policies, key=lambda policy: policy.name)),
     )
 
@@ -252,7 +260,12 @@ def resolve_policy(
     values["table"] = resolve_location(declared.table, root)
     if not declared.writer.lock:
         values["writer"] = declared.writer.model_copy(update={"lock": dict(lock)})
-    return Policy.model_construct(**values, source=policy.source, suite_digest=suite_digests.get(declared.verify.suite))
+    return Policy.model_construct(
+        **values,
+        source=policy.source,
+        suite_digest=suite_digests.get(declared.verify.suite),
+        found_by=policy.found_by,
+    )
 
 
 def _with_lines(issues: Iterable[Issue], texts: Mapping[str, str]) -> Iterator[Issue]:

@@ -6,7 +6,7 @@ Durations and sizes are validated into milliseconds and bytes, options into text
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -18,14 +18,17 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
+    model_validator,
 )
 
 from etc_policy.policy.boundaries import Boundaries, parse_boundaries
 from etc_policy.policy.partition_time import PartitionClock
 from etc_policy.policy.schema_values import (
+    TABLE_MARK,
     Budget,
     CatalogTable,
     Count,
+    DatabaseName,
     DayTimes,
     Declared,
     DurationMs,
@@ -38,13 +41,17 @@ from etc_policy.policy.schema_values import (
     Option,
     PartitionRegex,
     PartitionTerms,
+    PatternOfNames,
     SizeBytes,
     StrategyType,
+    TablesGlob,
+    TablesMatch,
     Text,
     TimePattern,
     VerifyLevel,
     WriterIndex,
     ZoneName,
+    duration_ms,
 )
 
 
@@ -431,6 +438,30 @@ class Writer(Declared):
     )
 
 
+class LearnedLatency(Declared):
+    """A `data_latency` that is learned from the table's own history."""
+
+    quantile: Annotated[StrictFloat | StrictInt, Field(gt=0, le=1)] = Field(
+        0.999,
+        description="Share of the writes whose latest row came in within it, above 0 and at most 1.",
+        examples=[0.999],
+    )
+    at_least_ms: DurationMs = Field(
+        "0s", alias="at_least", validate_default=True, description="It is never shorter.", examples=["10m"]
+    )
+    at_most_ms: DurationMs = Field(
+        alias="at_most",
+        description="It is never longer, and this long where the history has too few event times to learn from.",
+        examples=["6h"],
+    )
+
+    @model_validator(mode="after")
+    def _is_ordered(self) -> Self:
+        if self.at_least_ms > self.at_most_ms:
+            raise ValueError("`at_least` is longer than `at_most`")
+        return self
+
+
 class PolicyDeclaration(Declared):
     """One policy: what is promised for one merge-on-read table."""
 
@@ -463,11 +494,18 @@ class PolicyDeclaration(Declared):
         "Required, here or by `extends` or a default.",
         examples=["placed_at", {"column": "placed_at", "unit": "ms"}],
     )
-    data_latency_ms: DurationMs = Field(
+    data_latency_ms: Annotated[
+        int, BeforeValidator(duration_ms, json_schema_input_type=DurationMs | LearnedLatency)
+    ] = Field(
         alias="data_latency",
-        description="How late events may arrive: whatever is older than now minus this is assumed to have arrived. "
-        "Required, here or by `extends` or a default.",
-        examples=["30m", "1h30m"],
+        description="How late events may arrive: whatever is older than now minus this is assumed to have arrived. Or a mapping "
+        "with `quantile`, `at_least` and `at_most`: then it is learned. Required, here or by `extends` or a default.",
+        examples=["30m", {"quantile": 0.999, "at_least": "10m", "at_most": "6h"}],
+    )
+    learned_latency: LearnedLatency | None = Field(
+        None,
+        description="What `data_latency` as a mapping means; write it there.",
+        examples=[{"quantile": 0.999, "at_least": "10m", "at_most": "6h"}],
     )
     partition_time: PartitionTime | None = Field(
         None,
@@ -528,16 +566,87 @@ class PolicyDeclaration(Declared):
         True, description="`false` keeps the policy in the file but out of every run.", examples=[False]
     )
 
+    @property
+    def longest_latency_ms(self) -> int:
+        """The longest `data_latency` that it may have; rows without a known event time are at most so late."""
+        return self.learned_latency.at_most_ms if self.learned_latency else self.data_latency_ms
+
+
+class Tables(Declared):
+    """Where tables are looked for: folders, or a database of the catalog."""
+
+    path: TablesGlob | None = Field(
+        None,
+        description="A glob over the folders of tables, on this machine, in a bucket or on HDFS; `*` means no `/`.",
+        examples=["s3://lake/sales/*", "lake/*/*_mor"],
+    )
+    catalog: DatabaseName | None = Field(
+        None, description="A database of the target's catalog, where `path` is not given.", examples=["sales"]
+    )
+    match: TablesMatch = Field(
+        "*",
+        description="Which tables of the database: a name in which `*` is any text, or several with `|` between them.",
+        examples=["*_mor"],
+    )
+
+    @model_validator(mode="after")
+    def _has_one_place(self) -> Self:
+        if (self.path is None) == (self.catalog is None):
+            raise ValueError("write a glob such as `lake/sales/*`, or `{catalog: sales, match: '*_mor'}`")
+        return self
+
+    def __str__(self) -> str:
+        return self.path or f"{self.catalog}.{self.match}"
+
 
 class PolicyEntry(PolicyDeclaration):
-    """A policy as a file says it; `for_each` is worked out before the rest."""
+    """A policy as a file says it; `for_each` and `tables` are worked out before the rest."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"required": [], "anyOf": [{"required": ["name", "table"]}, {"required": ["tables"]}]}
+    )
+
+    name: PatternOfNames = Field(
+        default_factory=lambda: TABLE_MARK,
+        description="Name of the policy, unique in the project: lower-case letters, digits, `_` and `-`. Required, but with "
+        "`tables`: there it holds `{table}`, the name of each table, and is that alone where it is not given; `{folder}` is the "
+        "name of the folder or database.",
+        examples=["orders_ro", "sales_{table}"],
+    )
+    table: Text = Field(
+        default_factory=str,
+        description="Base path or URI of the table, or `db.table` of the Spark catalog. Required, or `tables`.",
+        examples=["lake/orders", "/mnt/lake/orders", "sales.orders"],
+    )
+    tables: Annotated[
+        Tables | None, BeforeValidator(lambda value: _path(value), json_schema_input_type=str | Tables | None)
+    ] = Field(
+        None,
+        description="In the place of `table`: a policy for each merge-on-read table that a glob over folders means, or that is "
+        "in a database of the catalog. Commands that work on tables look them up, so new tables are taken by themselves.",
+        examples=["s3://lake/sales/*", {"catalog": "sales", "match": "*_mor"}],
+    )
+    exclude: tuple[Text, ...] = Field(
+        (),
+        description="With `tables`: globs over the names of the tables that get no policy.",
+        examples=[["tmp_*", "orders_test"]],
+    )
     for_each: str | list[JsonValue] | dict[str, JsonValue] | None = Field(
         None,
         description="Makes one policy for each item of a list, each entry of a mapping (`each.key`, `each.value`), or each table "
         "that a glob over folders means (`each.path`, `each.name`); `{{ each }}` is the item.",
         examples=["{{ var('tables') }}", ["orders", "payments"], "lake/sales/*"],
     )
+
+    @model_validator(mode="after")
+    def _has_one_table(self) -> Self:
+        if self.tables is None or self.table:
+            raise ValueError("a policy has `table`, or `tables` and perhaps `exclude`")
+        if TABLE_MARK not in self.name:
+            raise ValueError(
+                f'`name` needs `{TABLE_MARK}`, as each table gets a policy: `name: "{self.name}_{TABLE_MARK}"`'
+            )
+        return self
 
 
 class PolicyFile(Declared):
@@ -570,6 +679,11 @@ class TemplateFile(Declared):
     template: dict[StrictStr, Any] = Field(
         description="Keys of a policy, all but `name` and `table`.", examples=[{"data_latency": "30m"}]
     )
+
+
+def _path(value: Any) -> Any:  # noqa: ANN401 - any YAML value
+    """A bare glob as the mapping that it means."""
+    return {"path": value} if isinstance(value, str) else value
 
 
 def _column(value: Any) -> Any:  # noqa: ANN401 - any YAML value

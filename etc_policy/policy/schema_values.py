@@ -34,6 +34,9 @@ from etc_policy.policy.quantities import (
 )
 
 _MAX_LENGTH = 500
+#: What makes a text a glob, and one that does so before the first folder of a URI.
+GLOB = re.compile(r"[*?\[]")
+_GLOB_OF_HOSTS = re.compile(r"[^/]*:/+[^/]*[*?\[]")
 _ESCAPE = r"\\[dDwWsS]|\\[^A-Za-z0-9\s]"
 _IN_CLASS = rf"(?:{_ESCAPE}|[^\[\]\\&~|\-^]|(?<=[0-9A-Za-z])-(?=[0-9A-Za-z]))"
 #: One character or class, and what may repeat it. Groups are not repeated: a search could take for ever.
@@ -89,7 +92,7 @@ NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,99}$"
 
 DurationMs: TypeAlias = Annotated[
     int,
-    BeforeValidator(lambda value, info: _duration_ms(value, info)),
+    BeforeValidator(lambda value, info: duration_ms(value, info)),
     WithJsonSchema(
         {"type": "string", "pattern": DURATION_PATTERN, "examples": ["30m", "1h30m", "2d", "PT30M"]}, mode="validation"
     ),
@@ -134,6 +137,15 @@ PartitionRegex: TypeAlias = Annotated[StrictStr, AfterValidator(require_plain)]
 #: Hudi counts a budget in whole MiB.
 Budget: TypeAlias = Annotated[SizeBytes, _at_least(2**20, "a budget is 1 MiB at least: Hudi counts it in whole MiB")]
 Name: TypeAlias = Annotated[StrictStr, Field(pattern=NAME_PATTERN)]
+#: The name of each table, and of the folder or database that it is in, in what is written once for all of them.
+TABLE_MARK, FOLDER_MARK = "{table}", "{folder}"
+PatternOfNames: TypeAlias = Annotated[
+    StrictStr, Field(pattern=r"^(?:[a-z]|\{(?:table|folder)\})(?:[a-z0-9_-]|\{(?:table|folder)\}){0,99}$")
+]
+#: A glob over folders; what it begins with is the folder that is searched.
+TablesGlob: TypeAlias = Annotated[Text, AfterValidator(lambda glob: _require_glob(glob))]
+DatabaseName: TypeAlias = Annotated[StrictStr, AfterValidator(lambda name: _require_form(name, r"\w+"))]
+TablesMatch: TypeAlias = Annotated[StrictStr, AfterValidator(lambda match: _require_form(match, r"[\w*|]+"))]
 #: An option as Hudi and Spark read it: text, booleans in lower case.
 Option: TypeAlias = Annotated[
     str,
@@ -202,7 +214,7 @@ class Declared(BaseModel):
 _OF_A_FILE = {"file": True}
 
 
-def _duration_ms(value: object, info: ValidationInfo) -> int:
+def duration_ms(value: object, info: ValidationInfo) -> int:
     """Milliseconds; a number without a unit is one where etc wrote it."""
     if type(value) is int and info.context is None:
         if not 0 <= value <= MAX_MS:
@@ -223,6 +235,20 @@ def _no_flag(value: object) -> object:
     if isinstance(value, bool):
         raise PydanticKnownError("literal_error", {"expected": "1"})
     return value
+
+
+def _require_glob(glob: str) -> str:
+    if not GLOB.search(glob):
+        raise ValueError(f"`{glob[:60]}` has no `*`: write `table` for one table, or a glob such as `{glob[:60]}/*`")
+    if _GLOB_OF_HOSTS.match(glob):
+        raise ValueError(f"`{glob[:60]}` is a glob over buckets: begin with the name of one")
+    return glob
+
+
+def _require_form(text: str, form: str) -> str:
+    if not re.fullmatch(form, text):
+        raise ValueError(f"`{text[:60]}` has other signs than letters, digits and `_` (and `*` and `|` in `match`)")
+    return text
 
 
 def _require_times(pattern: str) -> str:

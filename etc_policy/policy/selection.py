@@ -193,8 +193,9 @@ class _Chooser:
         if self._any_state:
             return self.enabled
         before = {policy.name: _comparable(policy, self._earlier) for policy in self._earlier.policies}
-        same = self._names(lambda policy: before.get(policy.name) == _comparable(policy, self._manifest))
-        old = self.enabled & frozenset(before)
+        before |= {f"*{name}": (True, found) for name, found in self._earlier.namespaces.items()}
+        same = self._names(lambda policy: before.get(_declared_as(policy)) == _comparable(policy, self._manifest))
+        old = self._names(lambda policy: _declared_as(policy) in before)
         return {"new": self.enabled - old, "old": old, "unmodified": same, "modified": self.enabled - same}[state]
 
     def _by_result(self, result: str) -> _Names:
@@ -243,8 +244,15 @@ def _require_comparable(now: Manifest, earlier: Manifest) -> None:
         raise UsageError(Code.BAD_STATE, message, hint="compile both with the same --vars")
 
 
+def _declared_as(policy: Policy) -> str:
+    """The policy's name; for a table that a namespace found the namespace, as no name of a policy can be."""
+    return policy.name if policy.found_by is None else f"*{policy.found_by}"
+
+
 def _comparable(policy: Policy, manifest: Manifest) -> tuple[bool, str]:
     """What decides whether a policy was modified; a table below the manifest's root counts by its relative path."""
+    if policy.found_by is not None:
+        return policy.enabled, manifest.namespaces[policy.found_by]
     root = manifest.table_root
     if root and policy.table.startswith(f"{root}/"):
         policy = policy.model_copy(update={"table": policy.table.removeprefix(f"{root}/")})

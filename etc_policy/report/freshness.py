@@ -83,7 +83,7 @@ def _judge(
     policy: Policy, state: TableState, now_ms: int, history: TableHistory | None, proofs: Sequence[Proof]
 ) -> TableFreshness:
     """The freshness of a table whose files and times can be trusted."""
-    until_ms, mark = completeness_of(state, policy.data_latency_ms, now_ms)
+    until_ms, mark = completeness_of(state, policy, now_ms)
     until = _until(policy, until_ms, proofs)
     lag_ms = completeness_lag_ms(now_ms, until)
     last = promise_of(policy, state)
@@ -127,10 +127,10 @@ def _held_back(policy: Policy, state: TableState, last: CompactionRecord | None,
     """The file slices that the last compaction has seen and left, of which something is due now."""
     if last is None or not last.left_out:
         return
-    zone, due_ms = ZoneInfo(state.timezone), now_ms - policy.data_latency_ms
+    zone, due_ms = ZoneInfo(state.timezone), now_ms - policy.at(now_ms).data_latency_ms
     for one in state.slices:
         seen = (f for f in one.log_files if f.completed <= last.saw_until)
-        bounds = ((event_time_bound(f, policy.data_latency_ms, zone).ms, f.completed) for f in seen)
+        bounds = ((event_time_bound(f, policy.longest_latency_ms, zone).ms, f.completed) for f in seen)
         due = [found for found in bounds if found[0] <= due_ms]
         if due:
             since_ms = instant_to_ms(min(completed for _, completed in due), zone)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from typing import Any
 
-from etc_policy.errors import RetryableError, TableError, first_line
+from etc_policy.errors import EtcError, RetryableError, TableError, first_line
 from etc_policy.errors.codes import Code
 from etc_policy.policy.project_schema import CatalogSettings, StorageSettings
 from etc_policy.report.sync import PREFIX, PropertyChanges, lies_at, no_partition, partition_values
@@ -48,10 +49,29 @@ class GlueCatalog:
         if found is None:
             hint = "check `table` in the policy, and the region"
             raise TableError(Code.UNKNOWN_CATALOG_TABLE, f"the Glue Data Catalog has no table `{table}`", hint=hint)
-        location = str(found.get("StorageDescriptor", {}).get("Location", ""))
-        if "/" not in location:
-            raise TableError(Code.UNKNOWN_CATALOG_TABLE, f"the Glue Data Catalog names no location for `{table}`")
-        return location.removeprefix("file:")
+        return _location(table, found)
+
+    def tables(self, database: str, pattern: str) -> Iterator[tuple[str, str | EtcError]]:
+        """Each table of a database whose name matches (`*` is any text, `|` an or), as `db.table`, with its base path.
+
+        Views are left out.
+
+        Raises:
+            RetryableError: the catalog cannot be asked, or has no such database.
+
+        """
+        globs = pattern.lower().split("|")
+        with _errors(f"{database}.{pattern}"):
+            pages = self._client.get_paginator("get_tables").paginate(DatabaseName=database.lower())
+            found = [table for page in pages for table in page["TableList"]]
+        for table in found:
+            if table.get("TableType") == "VIRTUAL_VIEW" or not any(fnmatchcase(table["Name"], glob) for glob in globs):
+                continue
+            name = f"{database}.{table['Name']}"
+            try:
+                yield name, _location(name, table)
+            except TableError as error:
+                yield name, error
 
     def read(self, table: str, prefix: str = PREFIX) -> dict[str, str]:
         """The properties of `db.table` that begin so: those of etc if not given.
@@ -132,6 +152,13 @@ class GlueCatalog:
             except self._client.exceptions.EntityNotFoundException:
                 return None
         return found
+
+
+def _location(table: str, found: Mapping[str, Any]) -> str:
+    location = str(found.get("StorageDescriptor", {}).get("Location", ""))
+    if "/" not in location:
+        raise TableError(Code.UNKNOWN_CATALOG_TABLE, f"the Glue Data Catalog names no location for `{table}`")
+    return location.removeprefix("file:")
 
 
 def _parts(table: str) -> tuple[str, str]:

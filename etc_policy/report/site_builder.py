@@ -138,7 +138,7 @@ def _slices(facts: SiteTable) -> Iterator[SliceRow]:
 
 
 def _slice(file_slice: FileSlice, policy: Policy, zone: ZoneInfo) -> SliceRow:
-    bounds = [event_time_bound(f, policy.data_latency_ms, zone) for f in file_slice.log_files]
+    bounds = [event_time_bound(f, policy.longest_latency_ms, zone) for f in file_slice.log_files]
     oldest_ms, assumed = min(bounds)
     return SliceRow(
         partition=file_slice.partition,

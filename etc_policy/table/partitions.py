@@ -86,7 +86,7 @@ def partitions_freshness(
 
     None is complete beyond the limit. `proofs` are those of the table's last compaction.
     """
-    judge = _Judge(policy, state, now_ms, limit_ms, proofs)
+    judge = _Judge(policy.at(now_ms), state, now_ms, limit_ms, proofs)
     found = [judge.of(name, slices) for name, slices in by_partition(state.slices).items() if is_in(name, terms)]
     found.sort(key=_worst_first)
     timed = policy.partition_time
@@ -182,7 +182,7 @@ class _Judge:
         return replace(found, **self._lacking(slices, log_files)) if log_files else found
 
     def _lacking(self, slices: Sequence[FileSlice], log_files: Sequence[LogFile]) -> dict[str, Any]:
-        mark = watermark(log_files, self._policy.data_latency_ms, self._zone)
+        mark = watermark(log_files, self._policy.longest_latency_ms, self._zone)
         holding = (one for one in slices if any(log_file.name == mark.held_back_by for log_file in one.log_files))
         return {
             "complete_until_ms": self._limit_ms if mark.value_ms is None else min(mark.value_ms, self._limit_ms),

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from etc_policy.policy.manifest import Policy
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import LogFile, TableState
 
@@ -89,7 +90,7 @@ class Completeness(NamedTuple):
     watermark: Watermark
 
 
-def completeness_of(state: TableState, data_latency_ms: int, now_ms: int) -> Completeness:
+def completeness_of(state: TableState, policy: Policy, now_ms: int) -> Completeness:
     """How far RO of a table as it is now is complete: what freshness, claims and verifications all go by."""
-    mark = watermark_of(state, data_latency_ms)
-    return Completeness(complete_until_ms(mark.value_ms, now_ms, data_latency_ms), mark)
+    mark = watermark_of(state, policy.longest_latency_ms)
+    return Completeness(complete_until_ms(mark.value_ms, now_ms, policy.at(now_ms).data_latency_ms), mark)

@@ -435,8 +435,8 @@ def compaction_backlog(facts: TableFacts) -> Found:
     files = [log_file for _, log_file in facts.state.log_files]
     if not files:
         return "ok", "no log file is left to compact: RO holds all that is committed", None
-    latency_ms, freshness = facts.policy.data_latency_ms, facts.policy.freshness
-    until_ms, _ = completeness_of(facts.state, latency_ms, facts.clock_ms)
+    freshness = facts.policy.freshness
+    until_ms, _ = completeness_of(facts.state, facts.policy, facts.clock_ms)
     late = judge_lag(completeness_lag_ms(facts.clock_ms, until_ms), freshness) in ("warn", "error")
     size = format_bytes(sum(one.size_bytes for one in files))
     message = f"RO lacks {count_of(len(files), 'log file')} ({size}) and is complete until {format_time(until_ms)}"

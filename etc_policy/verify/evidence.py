@@ -55,7 +55,7 @@ class Evidence:
     @cached_property
     def completeness(self) -> Completeness:
         """How far RO is complete now, as far as the metadata can be trusted."""
-        return completeness_of(self.state, self.policy.data_latency_ms, self.now_ms)
+        return completeness_of(self.state, self.policy, self.now_ms)
 
     @property
     def watermark_ms(self) -> int | None:

@@ -8,7 +8,8 @@ from itertools import dropwhile
 from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
-from etc_policy.policy.manifest import Frozen
+from etc_policy.policy.manifest import Frozen, LatencyEvidence
+from etc_policy.policy.schema import LearnedLatency
 from etc_policy.table.formats import count_of, format_duration
 from etc_policy.table.history import GroupWrite, TableHistory
 from etc_policy.table.instants import instant_to_ms
@@ -102,13 +103,40 @@ def judge_latency(history: TableHistory, declared_ms: int, now_ms: int, untracke
     before the first other write do not count either: they were loaded, or are replayed. `untracked` says why Hudi cannot
     record event times for this table.
     """
+    recorded, *read = _sources(history)
+    verdict = _judge(recorded, declared_ms, now_ms, untracked)
+    if verdict.judged is not None or not read:
+        return verdict
+    return _judge(read[0], declared_ms, now_ms, untracked)
+
+
+def learn_latency(history: TableHistory, learned: LearnedLatency, now_ms: int) -> tuple[int, LatencyEvidence]:
+    """A `data_latency` that the history had at `now_ms`, within the bounds of the policy, and what it rests on.
+
+    It is that of the first of `judge_latency`'s sources that has enough writes, rounded up to a value that reads well; the
+    longest that may be without one.
+    """
+    for written in _sources(history):
+        judged = _worth_judging([one for one in written if one.completed_ms <= now_ms], learned.at_most_ms)
+        if len(judged) >= FEWEST_WRITES:
+            observed_ms = quantile(sorted(one.latency_ms for one in judged), learned.quantile)
+            evidence = LatencyEvidence(
+                writes=len(judged),
+                read_writes=sum(one.is_read for one in judged),
+                since_ms=judged[0].completed_ms,
+                observed_ms=observed_ms,
+            )
+            return min(max(round_up_ms(observed_ms), learned.at_least_ms), learned.at_most_ms), evidence
+    return learned.at_most_ms, LatencyEvidence()
+
+
+def _sources(history: TableHistory) -> Iterator[list[_Write]]:
+    """The writes in the order of completion, by what commits record, then, where log files were read, by these too."""
     zone = ZoneInfo(history.timezone)
     written = sorted(history.writes, key=lambda write: write.completed)
-    recorded = [_Write(instant_to_ms(one.completed, zone), one.known_min_ms) for one in written]
-    verdict = _judge(recorded, declared_ms, now_ms, untracked)
-    if verdict.judged is not None or not history.read_times:
-        return verdict
-    return _judge([*_known_since(history, written, zone)][::-1], declared_ms, now_ms, untracked)
+    yield [_Write(instant_to_ms(one.completed, zone), one.known_min_ms) for one in written]
+    if history.read_times:
+        yield [*_known_since(history, written, zone)][::-1]
 
 
 def _known_since(history: TableHistory, written: Sequence[GroupWrite], zone: ZoneInfo) -> Iterator[_Write]:
@@ -125,8 +153,7 @@ def _judge(written: Sequence[_Write], declared_ms: int, now_ms: int, untracked: 
     """The verdict over writes in the order of completion."""
     seen = [one for one in written if one.completed_ms <= now_ms]
     known = [one for one in seen if one.event_ms is not None]
-    old_ms = max(OLD_DAYS * _DAY_MS, OLD_TIMES * declared_ms)
-    judged = list(dropwhile(lambda write: write.latency_ms > old_ms, known))
+    judged = _worth_judging(seen, declared_ms)
     observed = _observed(judged, len(seen) - len(known), len(known) - len(judged)) if judged else None
     late_share = sum(one.latency_ms > declared_ms for one in judged) / len(judged) if judged else None
     if observed is None or late_share is None or observed.writes < FEWEST_WRITES:
@@ -141,6 +168,13 @@ def _judge(written: Sequence[_Write], declared_ms: int, now_ms: int, untracked: 
         late_share=late_share,
         suggested_ms=round_up_ms(observed.p99_ms),
     )
+
+
+def _worth_judging(seen: Sequence[_Write], declared_ms: int) -> list[_Write]:
+    """Those with a known event time, without old data before the first other one."""
+    old_ms = max(OLD_DAYS * _DAY_MS, OLD_TIMES * declared_ms)
+    known = (one for one in seen if one.event_ms is not None)
+    return list(dropwhile(lambda write: write.latency_ms > old_ms, known))
 
 
 def _observed(judged: Sequence[_Write], unknown: int, loaded: int) -> ObservedLatency:

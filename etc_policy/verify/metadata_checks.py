@@ -293,7 +293,7 @@ def _at_or_below(evidence: Evidence) -> Iterator[tuple[LogFile, bool]]:
 
     An unknown event time is trusted to be later only in what came later, or where the compaction says what it left out.
     """
-    threshold_ms, latency_ms, zone = evidence.claim.threshold_ms, evidence.policy.data_latency_ms, evidence.zone
+    threshold_ms, latency_ms, zone = evidence.claim.threshold_ms, evidence.policy.longest_latency_ms, evidence.zone
     for file_slice in evidence.state.slices:
         for log_file in file_slice.log_files:
             known_ms = log_file.min_event_time_ms

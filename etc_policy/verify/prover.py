@@ -45,9 +45,7 @@ def claim_of(policy: Policy, state: TableState, now_ms: int) -> Claim:
     record = promise_of(policy, state)
     if record is not None:
         return claim_in(record)
-    return Claim(
-        completeness_of(state, policy.data_latency_ms, now_ms).until_ms, state.last_completed or "", leaves_out=True
-    )
+    return Claim(completeness_of(state, policy, now_ms).until_ms, state.last_completed or "", leaves_out=True)
 
 
 def record_of_run(state: TableState, history: TableHistory, instant: str) -> CompactionRecord | None:

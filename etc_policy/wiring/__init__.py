@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from etc_policy.errors import EtcError
+from etc_policy.errors.codes import Code
 from etc_policy.hudi.stable_reading import no_garbage_collection as no_garbage_collection
 from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
 from etc_policy.policy.locations import S3_SCHEMES, is_catalog_name
@@ -20,7 +22,6 @@ from etc_policy.wiring.sessions import SparkSessions as SparkSessions
 
 if TYPE_CHECKING:
     from etc_policy.demo.demo import Demo as Demo
-    from etc_policy.errors import EtcError
     from etc_policy.hudi.survey import Columns, Range
     from etc_policy.policy.writers import TableShape
     from etc_policy.report.checks import Check
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
     from etc_policy.verify.ports import DataVerifier
 
 
+#: Why a table that was found, not named, is left out.
+NO_POLICY_FITS = (Code.NOT_MERGE_ON_READ, Code.BOOTSTRAP_TABLE, Code.NOT_HUDI)
+
+
 def clock_ms() -> int:
     """The wall clock in epoch milliseconds."""
     return time.time_ns() // 1_000_000
@@ -53,6 +58,8 @@ class Readings(SparkSessions):
         """The base path of a policy's table; a `db.table` is asked of the target's catalog, anything else is a path."""
         self._reach_storages()
         location = policy.table
+        if (error := self.not_looked_up.get(location)) is not None:
+            raise error
         if is_catalog_name(location) and (glue := self._glue()) is not None:
             location = glue.location(location)
         elif is_catalog_name(location):
@@ -115,15 +122,32 @@ class Readings(SparkSessions):
         state = self._with_times_and_notes(policy, whole.state, read_logs=read_logs)
         return whole._replace(state=state, history=self._with_read_times(policy, state, whole.history))
 
-    def find_tables(self, location: str) -> Iterator[str | EtcError]:
-        """The paths of the tables below a folder or in a bucket, and an error for each folder that cannot be read."""
+    def find_tables(self, location: str, levels: Sequence[str] = ()) -> Iterator[str | EtcError]:
+        """The paths of the tables below a folder or in a bucket, and an error for each folder that cannot be read.
+
+        With `levels` those alone whose folders match these globs, each for one level.
+        """
         from etc_policy.hudi.survey import find_tables
 
         self._reach_storages()
-        return find_tables(location)
+        return find_tables(location, levels)
+
+    def why_not_a_policy(self, location: str) -> EtcError | None:
+        """Why no policy can fit a table that was found, such as that it is copy-on-write; None where one may."""
+        from etc_policy.hudi.properties import read_properties
+        from etc_policy.storage.open_storage import open_reader
+
+        self._reach_storages()
+        try:
+            read_properties(open_reader(location))
+        except EtcError as error:  # what else is wrong each verb says of the table
+            return error if error.code in NO_POLICY_FITS else None
+        return None
 
     def catalog_tables(self, database: str, pattern: str) -> Iterator[tuple[str, str | EtcError]]:
         """The tables `db.table` of the catalog whose names match, each with its path or why that is not known."""
+        if (glue := self._glue()) is not None:
+            return glue.tables(database, pattern)
         from etc_policy.spark.catalog import tables_in
 
         return tables_in(self.catalog_spark, database, pattern)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from etc_policy.errors import RetryableError
+from etc_policy.errors import EtcError, RetryableError
 from etc_policy.plan.bundles import best_release, bundle_of
 from etc_policy.policy.project_schema import Folders
 from etc_policy.policy.secrets import with_values
@@ -48,6 +48,8 @@ class SparkSessions:
     jobs: int = 1
     compaction_jobs: int = 1
     reaches_s3: bool = False
+    #: Namespaces that could not be looked up, by what stands for them as the location of a table.
+    not_looked_up: dict[str, EtcError] = field(default_factory=dict)
     #: The running session; None before it is asked for.
     session: Any = field(default=None, repr=False, compare=False)
     _unanswered: tuple[float, RetryableError] | None = field(init=False, default=None, repr=False, compare=False)

@@ -266,7 +266,7 @@ def test_a_lake_becomes_a_project(tmp_path, blocks):
 @pytest.mark.extended
 def test_a_part_of_many_tables(tmp_path, blocks):
     """The page's own project; its production lies in the test's folder."""
-    defaults, template, extending, loop, targets = blocks_of("docs/how-to/many-tables.md", "yaml")
+    defaults, template, extending, loop, _, targets = blocks_of("docs/how-to/many-tables.md", "yaml")
     files = {
         "etc_project.yml": defaults + targets.replace("/mnt/lake", str(tmp_path / "mnt")),
         "templates/hourly.yml": template,

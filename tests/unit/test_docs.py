@@ -134,18 +134,20 @@ def test_the_yaml_of_many_tables_is_a_project(capsys, tmp_path):
         code = main(arguments)
         return code, *capsys.readouterr()
 
-    defaults, template, extending, loop, targets = blocks(DOCS / "how-to" / "many-tables.md", "yaml")
+    defaults, template, extending, loop, namespaces, targets = blocks(DOCS / "how-to" / "many-tables.md", "yaml")
     files = {
         "etc_project.yml": defaults + targets,
         "templates/hourly.yml": template,
         "policies/sales/orders.yml": extending,
         "policies/payments.yml": loop,
+        "policies/lake.yml": namespaces,
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert etc("parse", "--project-dir", str(tmp_path)) == (0, "3 policies OK\n", "")
-    manifest = Project(tmp_path).manifest()
+    code, out, err = etc("parse", "--project-dir", str(tmp_path))
+    assert (code, out[:31], err) == (0, "3 policies OK, and 2 namespaces", "")
+    manifest = Project(tmp_path, looks_up=False).manifest()
     assert {one.name: one.verify.level for one in manifest.policies} == {
         "orders_ro": "metadata",
         "payments_ro": "data",

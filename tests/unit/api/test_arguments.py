@@ -40,6 +40,7 @@ _FLAGS = (
     "metadata_only",
     "read_once",
     "keeps_files",
+    "looks_up",
     "ends_java_on_interrupt",
 )
 #: What no argument of that name takes.

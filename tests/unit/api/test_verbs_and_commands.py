@@ -352,6 +352,14 @@ def test_import_tables(folder, etc_json):
     ]
 
 
+def test_left_out(folder, etc_json):
+    text = 'version: 1\npolicies:\n  - {tables: "lake/*", event_time_column: ts, data_latency: 1h}\n'
+    (folder / "policies" / "lake.yml").write_text(text)
+    found = Project(folder).left_out()
+    assert found == {one["table"]: one["reason"] for one in etc_json("ls")["left_out"]}
+    assert found == {str(folder / "lake" / "orders"): "has the policy `orders_ro`"}
+
+
 def test_histories(folder, etc_json):
     printed, by_command = etc_json("history", "--select", "*_ro"), left_in(folder)
     with pytest.raises(SeveralErrors) as error:
@@ -428,6 +436,7 @@ COMPARED = {
     "submit": test_submit_saves_the_files_of_the_command,
     "histories": test_histories,
     "manifest": test_the_manifest_is_what_compile_writes,
+    "left_out": test_left_out,
     "policies": test_policies_are_those_that_are_listed,
     "explain": test_explain_is_what_compile_prints_and_leaves_nothing,
     "writer_form": test_a_writer_form_is_what_compile_prints_and_leaves_nothing,

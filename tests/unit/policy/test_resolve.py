@@ -109,6 +109,9 @@ def test_defaults_are_filled_in(read):
         "enabled": True,
         "source": "policies/0.yml:4:12",
         "suite_digest": None,
+        "found_by": None,
+        "latency_evidence": None,
+        "learned_latency": None,
     }
     assert policy.table == f"{files.project_dir}/lake/short"
 
@@ -183,6 +186,9 @@ def test_every_key_reaches_the_manifest(read):
         "enabled": False,
         "source": "policies/0.yml:4:11",
         "suite_digest": None,
+        "found_by": None,
+        "latency_evidence": None,
+        "learned_latency": None,
     }
 
 

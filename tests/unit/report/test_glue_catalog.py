@@ -1,5 +1,6 @@
 """The Glue Data Catalog of moto, asked by botocore alone."""
 
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -195,3 +196,22 @@ def test_a_sync_of_a_table_that_glue_knows_starts_no_spark(moto_server, table, g
     assert result.properties["etc.event_time.policy"] == "orders"
     assert "spark" not in environment.__dict__
     assert catalog_confs(target.catalog) == {}
+
+
+def test_the_tables_of_a_database_whose_names_match(catalog, table, glue, moto_server):
+    database = table.partition(".")[0]
+    for name, kind, location in (
+        ("clicks_mor", "EXTERNAL_TABLE", "s3://lake/clicks"),
+        ("lost_mor", "EXTERNAL_TABLE", ""),
+        ("seen_mor", "VIRTUAL_VIEW", "s3://lake/seen"),
+        ("plain", "EXTERNAL_TABLE", "s3://lake/plain"),
+    ):
+        one = {"Name": name, "TableType": kind, "StorageDescriptor": {"Location": location}}
+        glue.create_table(DatabaseName=database, TableInput=one)
+    target = Target(catalog=settings(moto_server), storage=STORAGE)
+    found = dict(Environment(Path(), print, target=target).catalog_tables(database, "*_ro|*_MOR"))
+    lost = found.pop(f"{database}.lost_mor")
+    assert found == {f"{database}.orders_ro": "s3://lake/orders", f"{database}.clicks_mor": "s3://lake/clicks"}
+    assert lost.code == "ETC211"
+    with pytest.raises(RetryableError, match="cannot be asked"):
+        list(catalog.tables("none", "*"))

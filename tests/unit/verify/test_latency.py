@@ -2,8 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from etc_policy.policy.schema import LearnedLatency
 from etc_policy.table.history import GroupWrite
-from etc_policy.verify.latency import judge_latency, quantile, round_up_ms
+from etc_policy.verify.latency import judge_latency, learn_latency, quantile, round_up_ms
 from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant
 
@@ -167,3 +168,29 @@ def test_nearest_rank():
 )  # fmt: skip
 def test_suggestions_read_well(duration_ms, rounded_ms):
     assert round_up_ms(duration_ms) == rounded_ms
+
+
+LEARNED = LearnedLatency(quantile=0.9, at_least_ms=10 * MINUTE, at_most_ms=6 * HOUR)
+
+
+@pytest.mark.parametrize(
+    ("latencies", "learned_ms", "writes", "observed_ms"),
+    [
+        ([n * MINUTE for n in range(1, 101)], 90 * MINUTE, 100, 90 * MINUTE),
+        ([*[MINUTE] * 30, 40 * MINUTE], 10 * MINUTE, 31, MINUTE),
+        ([8 * HOUR] * 20, 6 * HOUR, 20, 8 * HOUR),
+        ([100 * DAY, *[31 * MINUTE] * 20], 35 * MINUTE, 20, 31 * MINUTE),  # what was loaded first teaches nothing
+        ([MINUTE] * 19, 6 * HOUR, 0, None),
+        ([*[None] * 50, *[MINUTE] * 19], 6 * HOUR, 0, None),
+        ([], 6 * HOUR, 0, None),
+    ],
+)
+def test_what_is_learned(latencies, learned_ms, writes, observed_ms):
+    found, evidence = learn_latency(history(*latencies), LEARNED, NOW)
+    assert (found, evidence.writes, evidence.observed_ms) == (learned_ms, writes, observed_ms)
+    assert learn_latency(history(*latencies), LEARNED, epoch_ms("10:00:00"))[1].writes == 0  # nothing had completed
+
+
+def test_where_commits_record_nothing_log_files_teach():
+    found, evidence = learn_latency(read_history(*[MINUTE] * 20, 2 * HOUR), LEARNED, NOW)
+    assert (found, evidence.writes, evidence.read_writes) == (10 * MINUTE, 21, 21)

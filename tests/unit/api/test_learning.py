@@ -1,0 +1,80 @@
+"""A `data_latency` that is learned, from a table's files to its plan, its freshness and a saved plan."""
+
+import pytest
+
+from etc_policy.api.derived_plans import require_derived
+from etc_policy.api.project import Project
+from etc_policy.plan.explainer import explain_plan
+from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
+from tests.unit.plan.plan_cases import epoch_ms
+
+NOW, MINUTE = epoch_ms("09:30:00"), 60_000
+POLICIES = """version: 1
+policies:
+  - name: orders_ro
+    table: orders
+    event_time_column: ts
+    data_latency: {quantile: 0.95, at_least: 10m, at_most: 6h}
+"""
+
+
+@pytest.fixture
+def orders(tmp_path, monkeypatch):
+    """A table with thirty writes that are 29 minutes late; the current folder is its project."""
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yml").write_text(POLICIES)
+    monkeypatch.chdir(tmp_path)
+    table = TableFolder(tmp_path / "orders")
+    table.commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    for minute in range(30):
+        event_ms = epoch_ms(f"09:{minute:02}:05") - 29 * MINUTE
+        table.commit(at(f"09:{minute:02}:00"), at(f"09:{minute:02}:05"), log("f1", event_ms))
+    return table
+
+
+def test_it_is_learned_and_shown_with_what_it_rests_on(orders):
+    plan = Project().plan(at=NOW)
+    (table,) = plan.tables
+    assert (table.data_latency_ms, table.threshold_ms) == (30 * MINUTE, NOW - 30 * MINUTE)
+    assert "30m  learned: 95 % of 30 writes since 2026-01-01 09:00:05 UTC came in within 29m;" in explain_plan(
+        plan, width=200
+    )
+    assert Project().freshness(at=NOW).tables[0].data_latency.declared_ms == 30 * MINUTE
+
+
+def test_without_event_times_it_is_as_long_as_it_may_be(orders):
+    early = epoch_ms("09:10:00")
+    plan = Project().plan(at=early)
+    assert plan.tables[0].data_latency_ms == 360 * MINUTE
+    assert "6h  `at_most`, as too few writes have known event times" in explain_plan(plan, width=200)
+
+
+def test_what_was_published_stays_where_later_rows_come_later(orders):
+    published = NOW - 29 * MINUTE
+    extra = {THRESHOLD: str(published), PLAN_ID: "x", SEEN_UNTIL: at("09:29:05")}
+    orders.compaction(at("09:29:05.001"), at("09:31:00"), base("f1"), extra=extra)
+    for second in range(10, 20):
+        orders.commit(at(f"09:32:{second}"), at(f"09:32:{second}.500"), log("f1", epoch_ms("09:31:00") - 30 * MINUTE))
+    for second in range(20, 30):
+        orders.commit(at(f"09:32:{second}"), at(f"09:32:{second}.500"), log("f1", epoch_ms("05:31:00")))
+    project, now_ms = Project(), epoch_ms("09:33:00")
+    plan = project.plan(at=now_ms)
+    assert plan.tables[0].threshold_ms == published
+    assert "T stays where the last compaction had it" in explain_plan(plan, width=200)
+
+
+def test_a_saved_plan_holds_though_another_latency_is_learned_since(orders):
+    project = Project()
+    (table,) = project.plan(at=NOW, out="plan.json").tables
+    for second in range(10, 40):
+        orders.commit(at(f"09:30:{second}"), at(f"09:30:{second}.500"), log("f1", epoch_ms("05:31:00")))
+    later = project.plan(at=epoch_ms("09:31:00"))
+    assert later.tables[0].data_latency_ms > table.data_latency_ms
+    submission = project.submit("plan.json")  # the policy is the same one
+    assert '"data_latency_ms":' in submission.job
+    (policy,) = project.policies()
+    require_derived(project.environment, policy, table, NOW)
+    edited = table.model_copy(update={"data_latency_ms": MINUTE, "threshold_ms": NOW - MINUTE})
+    with pytest.raises(Exception, match="does not follow"):
+        require_derived(project.environment, policy, edited, NOW)

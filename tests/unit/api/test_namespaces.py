@@ -1,0 +1,272 @@
+"""Policies with `tables`: which tables get one, which do not and why, and what the commands make of them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from etc_policy.api.project import Project
+from etc_policy.api.submitting import SubmittedJob
+from etc_policy.cli.main import main
+from etc_policy.errors import PolicyError, RetryableError, SeveralErrors
+from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
+from etc_policy.wiring import Environment
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
+from tests.unit.plan.plan_cases import epoch_ms
+
+NOON = epoch_ms("12:00:00")
+SALES = """version: 1
+policies:
+  - tables: lake/sales/*
+    name: "sales_{table}"
+    exclude: ["tmp_*"]
+    event_time_column: ts
+    data_latency: 1h
+"""
+
+
+def make_table(folder, *, compacted=False):
+    table = TableFolder(folder)
+    table.commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    table.commit(at("10:35:00"), at("10:35:05"), log("f1", epoch_ms("10:30:00")))
+    if compacted:
+        extra = {THRESHOLD: str(epoch_ms("10:00:00")), PLAN_ID: "x", SEEN_UNTIL: at("10:35:05")}
+        table.compaction(at("10:35:05.001"), at("10:45:00"), base("f1"), extra=extra)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A project in the current folder, and a lake with all that a glob may meet."""
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "sales.yml").write_text(SALES)
+    monkeypatch.chdir(tmp_path)
+    sales = tmp_path / "lake" / "sales"
+    make_table(sales / "orders", compacted=True)
+    make_table(sales / "Refunds")
+    make_table(sales / "tmp_1")
+    make_table(sales / "old" / "deeper")
+    shutil.copytree(sales / "Refunds", sales / "prices")
+    file = sales / "prices" / ".hoodie" / "hoodie.properties"
+    file.write_text(file.read_text().replace("MERGE_ON_READ", "COPY_ON_WRITE"))
+    (sales / "no table").mkdir()
+    return tmp_path
+
+
+def names(project):
+    return [policy.name for policy in project.policies()]
+
+
+def test_each_merge_on_read_table_has_a_policy_and_the_others_are_listed(folder):
+    project = Project(folder)
+    assert [(one.name, one.table, one.found_by, one.source) for one in project.policies()] == [
+        ("sales_orders", f"{folder}/lake/sales/orders", "lake/sales/*", "policies/sales.yml:4:11"),
+        ("sales_refunds", f"{folder}/lake/sales/Refunds", "lake/sales/*", "policies/sales.yml:4:11"),
+    ]
+    assert project.left_out() == {
+        f"{folder}/lake/sales/prices": f"`{folder}/lake/sales/prices` is a copy-on-write table",
+        f"{folder}/lake/sales/tmp_1": "excluded",
+    }
+
+
+def test_a_new_table_is_taken_by_itself_and_is_new_until_etc_has_compacted_it(folder):
+    project = Project(folder)
+    assert [one.new_from for one in project.plan(at=NOON).tables] == [None, "lake/sales/*"]
+    make_table(folder / "lake" / "sales" / "clicks")
+    plan = project.plan(at=NOON)
+    assert [(one.policy, one.action, one.new_from) for one in plan.tables] == [
+        ("sales_clicks", "compact", "lake/sales/*"),
+        ("sales_orders", "nothing_due", None),
+        ("sales_refunds", "compact", "lake/sales/*"),
+    ]
+    project.environment.apply_states.update(f"{folder}/lake/sales/clicks", lambda kept: kept.__class__(run_ms=1))
+    assert [one.new_from for one in project.plan("sales_clicks", at=NOON).tables] == [None]
+
+
+def test_an_explicit_policy_wins_however_it_writes_the_table(folder):
+    own = "version: 1\npolicies:\n  - {name: mine, table: ./lake//sales/orders, event_time_column: ts, data_latency: 2h}\n"
+    (folder / "policies" / "mine.yml").write_text(own)
+    project = Project(folder)
+    assert names(project) == ["mine", "sales_refunds"]
+    assert project.left_out()[f"{folder}/lake/sales/orders"] == "has the policy `mine`"
+    (folder / "policies" / "mine.yml").write_text(own.replace("data_latency", "enabled: false, data_latency"))
+    assert names(project) == ["sales_refunds"]
+
+
+def test_two_namespaces_with_the_same_tables_are_one_error(folder):
+    second = SALES.replace("lake/sales/*", "lake/*/*").replace("sales_", "all_")
+    (folder / "policies" / "all.yml").write_text(second)
+    with pytest.raises(PolicyError) as error:
+        Project(folder).policies()
+    (issue,) = error.value.issues
+    assert (issue.code, Path(issue.where.path).name, issue.where.line, issue.where.column) == (
+        "ETC131",
+        "sales.yml",
+        3,
+        13,
+    )
+    assert "lake/*/*" in issue.message
+    assert Project(folder).parse() == ()  # no table is looked up
+
+
+def test_two_tables_of_one_name_need_their_folder_in_it(folder):
+    make_table(folder / "lake" / "web" / "orders")
+    text = SALES.replace("lake/sales/*", "lake/*/*").replace("sales_{table}", "{table}")
+    (folder / "policies" / "sales.yml").write_text(text)
+    with pytest.raises(PolicyError) as error:
+        Project(folder).policies()
+    assert [(one.code, "`{folder}`" in one.hint) for one in error.value.issues] == [("ETC130", True)]
+    (folder / "policies" / "sales.yml").write_text(text.replace("{table}", "{folder}_{table}"))
+    assert names(Project(folder)) == ["sales_orders", "sales_refunds", "web_orders"]
+
+
+def test_a_pattern_that_matches_nothing_is_one_warning(folder):
+    (folder / "policies" / "sales.yml").write_text(SALES.replace("sales/*", "sales/none_*"))
+    warned = []
+    assert Project(folder, warn=warned.append).policies() == ()
+    assert [(one.code, one.level, one.where.line) for one in warned] == [("ETC154", "warning", 3)]
+
+
+def test_what_cannot_be_looked_up_is_reported_by_each_verb_and_the_others_go_on(folder):
+    more = SALES.partition("policies:\n")[2].replace("lake/sales/*", "gone/*").replace("sales_", "gone_")
+    (folder / "policies" / "sales.yml").write_text(SALES + more)
+    project = Project(folder)
+    with pytest.raises(SeveralErrors) as error:
+        project.plan(at=NOON, check=True)
+    assert [(one.policy, one.action) for one in error.value.report.tables] == [
+        ("gone_tables", "refused"),
+        ("sales_orders", "nothing_due"),
+        ("sales_refunds", "compact"),
+    ]
+    assert "there is no such folder" in error.value.errors[0].message
+    assert [one.status == "unknown" for one in project.freshness(at=NOON).tables] == [True, False, False]
+    assert project.left_out()["gone/*"].startswith("cannot be looked up: ")
+    make_table(folder / "gone" / "back")
+    assert names(project) == ["gone_back", "sales_orders", "sales_refunds"]
+    assert project.plan(at=NOON, check=True).has_changes
+
+
+def test_a_saved_plan_names_policies_and_a_job_carries_them(folder):
+    project = Project(folder)
+    plan = project.plan(at=NOON, out=folder / "plan.json")
+    job = SubmittedJob.model_validate_json(project.submit(folder / "plan.json").job)
+    assert job.plan == plan
+    assert [one.name for one in job.policies] == ["sales_orders", "sales_refunds"]
+    assert {one.found_by for one in job.policies} == {"lake/sales/*"}
+
+
+def test_state_compares_what_the_files_say(folder):
+    (folder / "etc_project.yml").write_text("name: p\n")
+    Project(folder, target_dir="before").compile()
+    make_table(folder / "lake" / "sales" / "clicks")
+
+    def selected(term):
+        return [one.name for one in Project(folder, state="before").policies(term)]
+
+    assert selected("state:new") == selected("state:modified") == []
+    assert selected("state:old") == ["sales_clicks", "sales_orders", "sales_refunds"]
+    (folder / "policies" / "sales.yml").write_text(SALES.replace("1h", "2h"))
+    assert selected("state:modified") == ["sales_clicks", "sales_orders", "sales_refunds"]
+
+
+def test_nothing_is_looked_up_offline(folder, monkeypatch):
+    monkeypatch.setattr(Environment, "find_tables", lambda *_: pytest.fail("a folder was listed"))
+    project = Project(folder)
+    assert project.parse() == ()
+    assert [*project.compile().namespaces] == ["lake/sales/*"]
+
+
+def test_each_table_has_its_own_ro_table(folder):
+    (folder / "policies" / "sales.yml").write_text(SALES + '    sync: {ro_table: "sales.{table}_ro"}\n')
+    assert [one.sync.ro_table for one in Project(folder).policies()] == ["sales.orders_ro", "sales.refunds_ro"]
+    (folder / "policies" / "sales.yml").write_text(SALES + '    sync: {ro_table: "sales.orders_ro"}\n')
+    with pytest.raises(PolicyError, match="syncs to"):
+        Project(folder).policies()
+
+
+def test_import_leaves_the_tables_of_a_namespace_alone(folder):
+    report = Project(folder).import_tables(buckets="lake", diff=True)
+    assert [(one.policy, one.status) for one in report.tables if one.status != "left_out"] == [
+        ("sales_refunds", "known"),
+        ("deeper", "new"),
+        ("sales_orders", "known"),
+        ("tmp_1", "new"),
+    ]
+
+
+def test_ls_says_where_each_policy_came_from(folder, capsys):
+    def etc(*arguments):
+        return main(arguments), capsys.readouterr().out
+
+    (folder / "policies" / "mine.yml").write_text(
+        "version: 1\npolicies:\n  - {name: mine, table: other, event_time_column: ts, data_latency: 2h}\n"
+    )
+    code, out = etc("ls")
+    assert code == 0
+    assert [" ".join(line.split()) for line in out.splitlines()] == [
+        "policy table latency target granularity tags from",
+        "mine other 2h - file_slice policies/mine.yml:3:12",
+        "sales_orders lake/sales/orders 1h - file_slice lake/sales/*",
+        "sales_refunds lake/sales/Refunds 1h - file_slice lake/sales/*",
+        "left out: lake/sales/prices `lake/sales/prices` is a copy-on-write table",
+        "left out: lake/sales/tmp_1 excluded",
+    ]
+    found = json.loads(etc("ls", "--output", "json")[1])
+    assert [one["found_by"] for one in found["policies"]] == [None, "lake/sales/*", "lake/sales/*"]
+    assert [one["reason"] for one in found["left_out"]][1:] == ["excluded"]
+    assert etc("parse")[1] == "1 policy OK, and 1 namespace whose tables are looked up by other commands\n"
+
+
+def test_a_bucket(folder, moto_server, s3_variables):
+    root = moto_server.upload(folder / "lake", moto_server.make_bucket(), "lake").replace("s3a:", "s3:")
+    (folder / "policies" / "sales.yml").write_text(SALES.replace("lake/sales/*", f"{root}/s*/*"))
+    storage = f'{{endpoint: "{moto_server.endpoint}", region: us-east-1, path_style: true}}'
+    (folder / "etc_project.yml").write_text(
+        f"name: p\nprofiles: {{p: {{target: d, targets: {{d: {{storage: {storage}}}}}}}}}\n"
+    )
+    project = Project(folder)
+    assert [(one.policy, one.base_path, one.new_from) for one in project.plan(at=NOON).tables] == [
+        ("sales_orders", f"{root}/sales/orders", None),
+        ("sales_refunds", f"{root}/sales/Refunds", f"{root}/s*/*"),
+    ]
+    assert project.left_out().keys() == {f"{root}/sales/prices", f"{root}/sales/tmp_1"}
+
+
+@pytest.fixture
+def in_catalog(folder, monkeypatch):
+    """The lake's tables as a catalog knows them, in both views; what each call of it asked."""
+    text = SALES.replace("lake/sales/*", "{catalog: shop, match: '*_ro|*_rt'}").replace("sales_", "shop_")
+    (folder / "policies" / "sales.yml").write_text(text)
+    sales, asked = f"{folder}/lake/sales", []
+
+    def tables(_, database, pattern):
+        asked.append((database, pattern))
+        for name in ("orders", "Refunds", "prices"):
+            yield from ((f"shop.{name.lower()}_{view}", f"{sales}/{name}/") for view in ("ro", "rt"))
+
+    monkeypatch.setattr(Environment, "catalog_tables", tables)
+    return asked
+
+
+def test_a_database_of_the_catalog(folder, in_catalog):
+    project = Project(folder, read_once=True)
+    assert [(one.name, one.table, one.found_by) for one in project.policies()] == [
+        ("shop_orders_ro", f"{folder}/lake/sales/orders", "shop.*_ro|*_rt"),
+        ("shop_refunds_ro", f"{folder}/lake/sales/Refunds", "shop.*_ro|*_rt"),
+    ]
+    assert project.plan(at=NOON).has_changes
+    assert in_catalog == [("shop", "*_ro|*_rt")]  # once for all verbs of a command
+    own = "version: 1\npolicies:\n  - {name: mine, table: shop.orders_ro, event_time_column: ts, data_latency: 2h}\n"
+    (folder / "policies" / "mine.yml").write_text(own)
+    assert names(Project(folder)) == ["mine", "shop_refunds_ro"]
+
+
+def test_a_catalog_that_does_not_answer(folder, in_catalog, monkeypatch):
+    def fails(*_):
+        raise RetryableError("ETC311", "the catalog cannot be asked about `shop.*`")
+
+    monkeypatch.setattr(Environment, "catalog_tables", fails)
+    project = Project(folder)
+    with pytest.raises(SeveralErrors, match="cannot be asked") as error:
+        project.plan(at=NOON, check=True)
+    assert [one.policy for one in error.value.report.tables] == ["shop_tables"]
