@@ -117,6 +117,12 @@ def test_a_copy_that_is_written_to_is_never_taken_for_another_zone(zone, start, 
     commits=st.lists(st.integers(300, HOUR_MS), min_size=1, max_size=8),
     wait=st.integers(0, HOUR_MS),
 )
+@example(
+    zone="Europe/Paris",
+    start=1_792_883_886_292,
+    commits=[2314, 2_875_830, 134_326, 2_097_153, 1_657_905, 1_836_849, 13_515],
+    wait=593_614,
+)
 def test_what_is_planned_lies_before_the_time_of_its_commit_or_is_not_committed(zone, start, commits, wait):
     """Also in the hour that comes twice: then the planner or the fence refuses."""
     times = [start + sum(commits[:n]) for n in range(len(commits) + 1)]

@@ -183,7 +183,8 @@ POLICY_OF_CASES = Policy(name="cases", table="/t", event_time=EventTime(column="
 
 def state_at(completed: list[str], timezone: str) -> TableState:
     """A table of one slice, each commit of which completed as it was requested: a base file, then due log files."""
-    logs = tuple(LogFile(f"L{n}", 1, time, time, 0) for n, time in enumerate(completed[1:]))
+    logs = [LogFile(f"L{n}", 1, time, time, 0) for n, time in enumerate(completed[1:])]
+    logs.sort(key=lambda log: log.completed)  # in an hour that comes twice not the order in which they were written
     return TableState(
         base_path="/t",
         table_version=9,
@@ -193,7 +194,7 @@ def state_at(completed: list[str], timezone: str) -> TableState:
         event_time_type="long",
         instants=tuple(Instant(time, "deltacommit", "completed", time) for time in completed),
         metadata_instants=frozenset(),
-        slices=(FileSlice("p", "f1", completed[0], "f1.parquet", 1, logs),),
+        slices=(FileSlice("p", "f1", completed[0], "f1.parquet", 1, tuple(logs)),),
     )
 
 
