@@ -59,7 +59,7 @@ def measure(project: Path, environment: Environment) -> dict[str, float]:
     (project / "policies" / "flights.yml").write_text(read_template("demo/flights.yml"))
     (policy,) = compile_project(read_project(str(project), {}), ("ro_complete",)).policies
     policy = policy.model_copy(update={"sync": Sync()})  # with a catalog every read by path would ask it too
-    demo = environment.demo(policy)
+    demo = environment.demo(policy, days=3)
     demo.play(lambda at_ms: None)
     applier = Applier(environment, demo.now_ms)
     applier.run([policy])

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 POLICY = "flights_ro"
 POLICY_FILE = "flights.yml"
+#: So many days of flights there are.
+MOST_DAYS = 3
 
 
 @click.command(
@@ -38,22 +40,30 @@ POLICY_FILE = "flights.yml"
     epilog=examples(
         "etc demo",
         "etc demo --open",
+        "etc demo --days 1",
         "etc demo --project-dir /tmp/etc-demo",
     ),
 )
+@click.option(
+    "--days",
+    type=click.IntRange(1, MOST_DAYS),
+    default=MOST_DAYS,
+    show_default=True,
+    help="How many days of flights are played.",
+)
 @click.option("--open", "opens", is_flag=True, help="Open the table's page in the browser at the end.")
 @shared_options(*PROJECT_OPTIONS)
-def command(flags: Flags, opens: bool) -> ExitCode:
+def command(flags: Flags, days: int, opens: bool) -> ExitCode:
     """Build a real table from flight data and run the whole way.
 
-    Three days of status events of real flights, dated up to now, are written by stock Hudi as a stream of delta commits into
+    Days of status events of real flights, dated up to now, are written by stock Hudi as a stream of delta commits into
     demo/flights, and compacted every few hours; Hudi's clock follows the events in this table. Then they are planned,
     compacted, verified and shown under the policy in policies/flights.yml. Any earlier demo table is replaced.
     """
     with open_project(flags) as project:
         policy = _policy(project)
-        demo = project.environment.demo(policy)
-        heading("1. Three days of delta commits, and of runs", f"{demo.description}, into {policy.table}")
+        demo = project.environment.demo(policy, days)
+        heading("1. Days of delta commits, and of runs", f"{demo.description}, into {policy.table}")
 
         unsynced = policy.model_copy(update={"sync": Sync()})
 
@@ -151,7 +161,7 @@ def _show_page(project: Project, *, opens: bool) -> None:
     """Write the site, and open it where that is asked for."""
     import webbrowser
 
-    heading("8. The page of the three days", "etc docs generate")
+    heading("8. The page of these days", "etc docs generate")
     page = project.site(POLICY).folder / "index.html"
     say(f"  {from_here(str(page))}")
     if opens and not webbrowser.open(page.absolute().as_uri()):

@@ -17,6 +17,7 @@ from etc_policy.policy.secrets import with_values
 from etc_policy.policy.writers import writer_options
 from etc_policy.report.views import ViewRows
 from etc_policy.spark.local_catalog import spark_sql_command
+from etc_policy.table.formats import count_of
 
 TABLE_NAME = "flights"
 
@@ -42,7 +43,8 @@ _COLUMNS = {
     "distance": "int",
 }
 
-#: `hoodie.table.type` too: without it Hudi 1.2.0 records a bulk insert as `commit`, the action of a finished compaction.
+#: `hoodie.table.type` too: without it Hudi 1.2.0 records a bulk insert as `commit`, the action of a finished compaction. The
+#: services after each commit have nothing to do in three days.
 WRITER_OPTIONS = {
     "hoodie.table.name": TABLE_NAME,
     "hoodie.datasource.write.table.type": "MERGE_ON_READ",
@@ -57,6 +59,8 @@ WRITER_OPTIONS = {
     "hoodie.compact.inline": "false",
     "hoodie.compact.schedule.inline": "false",
     "hoodie.datasource.compaction.async.enable": "false",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
     "hoodie.bulkinsert.shuffle.parallelism": str(FILE_GROUPS),
     "hoodie.bulkinsert.sort.mode": "NONE",
     "hoodie.upsert.shuffle.parallelism": "1",
@@ -85,7 +89,7 @@ class Sessions(Protocol):
 
 @dataclass(frozen=True)
 class Demo:
-    """The demo's table: real flights, written by the stock writer with the options that the policy asks for.
+    """The demo's table: some days of real flights, written by the stock writer with the options that the policy asks for.
 
     They are dated so that the last commit comes at `now_ms`.
     """
@@ -93,11 +97,12 @@ class Demo:
     sessions: Sessions
     policy: Policy
     now_ms: int
+    days: int
 
     @property
     def description(self) -> str:
         """What is written."""
-        return "three days of flights out of New York with their real delays (of March 2013, dated up to now)"
+        return f"{count_of(self.days, 'day')} of flights out of New York with their real delays (of March 2013, dated up to now)"
 
     def play(self, run: Callable[[int], None]) -> None:
         """Write all commits but the last, replacing an earlier demo table, with a `run` of etc every few hours.
@@ -141,7 +146,7 @@ class Demo:
 
     @cached_property
     def _stream(self) -> list[Batch]:
-        return demo_batches(read_flights(DEMO_DAYS), datetime.fromtimestamp(self.now_ms / 1000, UTC))
+        return demo_batches(read_flights(DEMO_DAYS), datetime.fromtimestamp(self.now_ms / 1000, UTC), self.days)
 
     @property
     def _spark(self) -> Any:

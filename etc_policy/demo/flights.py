@@ -32,8 +32,8 @@ REPORT_MINUTES = 10
 
 #: What the demo plays: the flights of these days (New York calendar), moved so that the last day is that of now (UTC).
 DEMO_DAYS = tuple(date(2013, 3, day) for day in (16, 17, 18, 19))
-#: How much of them is played, and how often a commit comes in that time.
-DEMO_SPAN = timedelta(days=3)
+MOST_DEMO_DAYS = len(DEMO_DAYS) - 1
+#: How often a commit comes in the time that is played.
 DEMO_INTERVAL = timedelta(hours=3)
 
 #: airports.csv lacks the Caribbean airports that these flights serve; all keep Atlantic time without summer time.
@@ -131,14 +131,14 @@ def batches(flights: Iterable[Flight], start: datetime, interval: timedelta) -> 
     return [_batch(first_ms + number * step_ms, by_number[number]) for number in sorted(by_number)]
 
 
-def demo_batches(flights: Iterable[Flight], now: datetime) -> list[Batch]:
-    """The batches of the flights of `DEMO_DAYS` that have come in by `now`: the last one then, the others over `DEMO_SPAN`.
+def demo_batches(flights: Iterable[Flight], now: datetime, days: int = MOST_DEMO_DAYS) -> list[Batch]:
+    """The batches of the flights of `DEMO_DAYS` that have come in by `now`: the last one then, the others over `days`.
 
     The first has the newest event of each flight alone: it is inserted, not merged.
     """
     later = timedelta(days=(now.astimezone(UTC).date() - DEMO_DAYS[-1]).days)
     until_ms = _epoch_ms(now)
-    first, *rest = batches((_moved(flight, later) for flight in flights), now - DEMO_SPAN, DEMO_INTERVAL)
+    first, *rest = batches((_moved(flight, later) for flight in flights), now - timedelta(days=days), DEMO_INTERVAL)
     newest = {row.flight_id: row for row in sorted(first.rows, key=lambda row: row.event_time_ms)}
     return [replace(first, rows=tuple(newest.values())), *(one for one in rest if one.arrived_until_ms <= until_ms)]
 

@@ -315,12 +315,12 @@ class Environment(Readings):
 
         require_great_expectations()
 
-    def demo(self, policy: Policy) -> Demo:
-        """The demo's table, up to now."""
+    def demo(self, policy: Policy, days: int) -> Demo:
+        """The demo's table: so many days, up to now."""
         from etc_policy.demo.demo import Demo
 
         self._data_bytes[policy.table] = 0  # it will be small: Java is started for little work
-        return Demo(self, policy, clock_ms())
+        return Demo(self, policy, clock_ms(), days)
 
     def git_sha(self) -> str | None:
         """The commit of the project's folder, with `-dirty` where its files were changed since; None outside git."""

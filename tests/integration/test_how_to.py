@@ -15,6 +15,7 @@ import pytest
 from etc_policy.cli.main import main
 from etc_policy.wiring import SparkSessions
 from tests.command_blocks import REPOSITORY, Shell, command_blocks_of
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 WRITERS_PAGE = (REPOSITORY / "docs" / "how-to" / "writers.md").read_text("utf-8")
@@ -300,20 +301,22 @@ def test_the_plan_that_was_reviewed_is_carried_out(blocks, types, written_table,
     assert "verified      PASS" in types(reviewed)
 
 
-def test_the_demo(no_spark, tmp_path):
+@pytest.mark.parametrize("days", [1, *nightly(3)])
+def test_the_demo(no_spark, tmp_path, days):
     """README's main command, and what the tutorial begins with."""
     shell = Shell(tmp_path)
-    shell.succeeds("etc demo", timeout=1200)
+    shell.succeeds(f"etc demo --days {days}", timeout=1200)
     runs = [json.loads(path.read_text()) for path in sorted((tmp_path / "target" / "runs").glob("*.json"))]
     applied = [table for run in runs if run["kind"] == "apply" for table in run["results"]["tables"]]
     assert {(table["status"], table["verification"]["status"]) for table in applied} == {("compacted", "pass")}
-    assert len(applied) >= 10
+    assert len(applied) >= 3 * days
     assert runs[-1]["verifications"]["tables"][0]["verification"]["level"] == "data"
     (found,) = json.loads(shell.succeeds("etc freshness --by partition --output json"))["tables"]
     assert "data" in {proof["level"] for proof in found["proofs"]}
     assert found["remaining_log_files"]
-    days = {one["status"] for one in found["partitions"]["partitions"]}
-    assert ("done" in days, any(one["reopened"] for one in found["partitions"]["partitions"])) == (True, True)
+    states = {one["status"] for one in found["partitions"]["partitions"]}
+    assert "done" in states
+    assert days == 1 or any(one["reopened"] for one in found["partitions"]["partitions"])
     assert (tmp_path / "target" / "site" / "tables" / "flights_ro.html").is_file()
 
 

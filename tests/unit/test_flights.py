@@ -19,7 +19,7 @@ import yaml
 
 from etc_policy.demo.flights import (
     DEMO_DAYS,
-    DEMO_SPAN,
+    MOST_DEMO_DAYS,
     Batch,
     Flight,
     StatusEvent,
@@ -198,7 +198,7 @@ def test_at_each_hour_of_the_day_the_demo_has_something_to_show(march: list[Flig
     now_ms, midnight_ms = ms(f"2026-07-04T{hour:02}:30:00Z"), ms("2026-07-03T04:00:00Z")
     stream = demo_batches(march, datetime.fromtimestamp(now_ms / 1000, UTC))
     rows = [(batch.arrived_until_ms, row) for batch in stream[1:] for row in batch.rows]
-    assert stream[0].arrived_until_ms == now_ms - DEMO_SPAN // timedelta(milliseconds=1)
+    assert stream[0].arrived_until_ms == now_ms - timedelta(days=MOST_DEMO_DAYS) // timedelta(milliseconds=1)
     assert now_ms - stream[-1].arrived_until_ms <= 6 * HOUR_MS
     done_ms = (
         midnight_ms + (6 + 6) * HOUR_MS

@@ -15,7 +15,7 @@ from etc_policy.spark.local_catalog import local_catalog_confs, spark_sql_comman
 
 LISTED = "compiled.json"
 #: The commands whose checks go to files.
-CHECKED = ("apply", "freshness", "parse", "plan", "sync", "verify")
+CHECKED = ("apply", "freshness", "parse", "plan", "retry", "sync", "verify")
 
 
 def test_compile_removes_only_what_its_own_list_names(etc, project):

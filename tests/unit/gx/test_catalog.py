@@ -45,7 +45,8 @@ def test_each_of_etcs_own_has_its_check():
 def test_what_fails_an_expectation_counts_as_a_fault():
     assigned = [node for node in ast.walk(ast.parse(EXPECTATIONS.read_text("utf-8"))) if isinstance(node, ast.Assign)]
     failures = [node.value for node in assigned if ast.unparse(node.targets[0]) == "failures"]
-    counts = {name for names in failures for name in ast.literal_eval(names)}
+    joined = [names for names in failures if isinstance(names, ast.Tuple)]  # `ro_as_of` counts its own
+    counts = {name for names in joined for name in ast.literal_eval(names)}
     assert len(counts) > 5
     assert counts <= set(SAMPLED), "add it to SAMPLED of gx/view_join.py"
     tree = ast.parse(Path(view_join.__file__).read_text("utf-8"))
