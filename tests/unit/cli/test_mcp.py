@@ -1,11 +1,19 @@
 """`etc mcp` without its SDK: what its tools answer, that nothing is written, and that the missing package is one line."""
 
-import asyncio
 import sys
+
+import pytest
 
 from etc_policy.cli import mcp
 from etc_policy.cli.options import Flags
 from tests.unit.test_command_blocks import make_table
+
+
+def answer_of(tool):
+    """What a tool answers. It waits for nothing, so it needs no event loop: a browser's test may have left one running."""
+    with pytest.raises(StopIteration) as answered:
+        tool.send(None)
+    return answered.value.value
 
 
 def test_a_missing_sdk_is_one_line_with_the_command(etc, monkeypatch):
@@ -17,8 +25,8 @@ def test_a_missing_sdk_is_one_line_with_the_command(etc, monkeypatch):
 def test_a_plan_is_answered_and_not_saved(project):
     make_table(project / "lake" / "orders")
     tools = mcp.Tools(Flags(project, target_dir=project / "target"))
-    assert "compact       2 of 2 log files" in asyncio.run(tools.plan("orders_ro", explain=True))
-    assert "orders_ro  " in asyncio.run(tools.freshness("orders_ro"))
+    assert "compact       2 of 2 log files" in answer_of(tools.plan("orders_ro", explain=True))
+    assert "orders_ro  " in answer_of(tools.freshness("orders_ro"))
     assert not (project / "target").exists()
 
 
@@ -26,6 +34,6 @@ def test_an_answer_is_clean_and_has_its_bounds(project, monkeypatch):
     monkeypatch.setattr(mcp, "MOST", 40)
     tools = mcp.Tools(Flags(project, target_dir=project / "target"))
     monkeypatch.setattr(mcp, "list_policies", lambda *_: ["\x1b]0;s3://name:secret@bucket", "x" * 100])
-    text = asyncio.run(tools.ls())
+    text = answer_of(tools.ls())
     assert text.startswith("\\x1b]0;s3://***@bucket\nxxx")
     assert text.splitlines()[-1].startswith("... cut after 40 of ")
