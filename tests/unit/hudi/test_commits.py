@@ -105,7 +105,7 @@ def said_of(content, among):
 
 
 @pytest.mark.parametrize("flip", [0x01, 0x02, 0x0D, 0x20, 0x80, 0xFF])
-@pytest.mark.parametrize("content", [CONTENT, FLAT])
+@pytest.mark.parametrize("content", [CONTENT, FLAT], ids=["commit", "flat"])
 def test_a_flipped_byte_is_the_same_for_both_ways_or_lies_in_what_is_not_asked_for(flip, content):
     whole = decode_commit(content, "x")
     for position in range(len(content)):

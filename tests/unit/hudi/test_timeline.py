@@ -75,7 +75,7 @@ def test_what_is_no_record(content):
     assert error.value.code == "ETC208"
 
 
-@pytest.mark.parametrize("content", [CONTENT[:-20], b"\x00\x01", b"{"])
+@pytest.mark.parametrize("content", [CONTENT[:-20], b"\x00\x01", b"{"], ids=["cut", "bytes", "text"])
 def test_a_corrupt_commit_names_its_file(table, content):
     path = table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
     path.write_bytes(content)

@@ -40,6 +40,7 @@ def test_it_is_read_as_it_was_written(changed):
         ),
         LeaseDocument(Owner("t")).as_bytes()[:-1],
     ],
+    ids=range(15),
 )
 def test_what_etc_has_not_written_is_no_document(content):
     assert read_document(content) is None
