@@ -55,8 +55,7 @@ class KnownTables:
 
     def identity(self, location: str) -> str:
         """The same for every way of writing one table."""
-        found = location_identity(resolve_location(location, self.root))
-        return os.path.realpath(found) if found.startswith("/") else found
+        return table_identity(location, self.root)
 
 
 class _Found(NamedTuple):
@@ -267,6 +266,12 @@ def _of_catalog(environment: Environment, text: str) -> Iterator[_Found | EtcErr
 
 def _absolute(path: str) -> str:
     return path.rstrip("/") if ":/" in path else os.path.abspath(path)  # noqa: PTH100 - links are kept as they are named
+
+
+def table_identity(location: str, root: str) -> str:
+    """The same for every way of writing one table, also by a link; relative paths start from `root`."""
+    found = location_identity(resolve_location(location, root))
+    return os.path.realpath(found) if found.startswith("/") else found
 
 
 def policy_name(location: str, taken: Iterable[str]) -> str:

@@ -10,12 +10,12 @@ from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
-from etc_policy.api.importing import plain_name
+from etc_policy.api.importing import plain_name, table_identity
 from etc_policy.api.loading import ProjectReading
 from etc_policy.api.one_table import side_by_side
 from etc_policy.errors import EtcError, Issue
 from etc_policy.errors.codes import Code
-from etc_policy.policy.locations import location_fault, location_identity, resolve_location
+from etc_policy.policy.locations import location_fault, resolve_location
 from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy
 from etc_policy.policy.resolve import check_project, table_root
 from etc_policy.policy.schema_values import GLOB
@@ -41,11 +41,6 @@ class _Lookup:
     policies: list[DeclaredPolicy] = field(default_factory=list)
     issues: list[Issue] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
-
-    def identity(self, location: str) -> str:
-        """The same for every way of writing one table."""
-        found = location_identity(resolve_location(location, self.root))
-        return os.path.realpath(found) if found.startswith("/") else found
 
     def look_up(self, namespace: DeclaredNamespace) -> None:
         """Find its tables; where that fails a policy stands for those that are not known, which every verb reports."""
@@ -81,7 +76,7 @@ class _Lookup:
         if fault := location_fault(found.location):
             self.left_out[found.location] = f"the location {fault[0]}"
             return False
-        named = [self.identity(one) for one in (found.location, found.alias) if one]
+        named = [table_identity(one, self.root) for one in (found.location, found.alias) if one]
         owner = next((self.owners[one] for one in named if one in self.owners), None)
         if isinstance(owner, DeclaredPolicy):
             self.left_out[found.location] = f"has the policy `{owner.declaration.name}`"
@@ -114,7 +109,7 @@ def with_found_tables(reading: ProjectReading, environment: Environment) -> Proj
     if not files.namespaces or reading.has_errors:
         return reading
     lookup = _Lookup(environment, table_root(files))
-    lookup.owners = {lookup.identity(one.declaration.table): one for one in files.policies}
+    lookup.owners = {table_identity(one.declaration.table, lookup.root): one for one in files.policies}
     for namespace in files.namespaces:
         lookup.look_up(namespace)
     found = replace(files, policies=(*files.policies, *lookup.policies), issues=(*files.issues, *lookup.issues))

@@ -165,7 +165,7 @@ _Kept = TypeVar("_Kept", RunResults, FreshnessReport)
 
 
 def _read_report(path: Path, kind: type[_Kept], command: str) -> _Kept | None:
-    """The report that the last run of the command left there; None where there is none."""
+    """The report that the last run of the command left there; None without one."""
     where = Where(str(path))
     try:
         content = from_json(read_text(path.parent, path.name))

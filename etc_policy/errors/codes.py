@@ -247,8 +247,8 @@ class Code(StrEnum):
         "answer. Uncomment the answer, or write another one, and take away the `?`. Until then the policies of the file take "
         "part in no run; those of other files do.")
     EMPTY_NAMESPACE = ("ETC154", _WARNING, "A namespace without tables",
-        "A policy with `tables` is one for each table that its glob means, or that is in its database. Now there is none. What "
-        "is not merge-on-read, is excluded or has a policy of its own is found all the same: `etc ls` lists it.")
+        "The glob or the database of a policy with `tables` has no table now. Tables that are excluded, not merge-on-read, or "
+        "have a policy of their own do count: `etc ls` lists them.")
     CHANGED_SECRET = ("ETC144", _PROJECT, "A value of the environment may only be used unchanged",
         "What `hudi_options` and locks take from `env_var` may be a secret, so files that etc writes keep the\n"
         "reference `{{ env_var('NAME') }}`, and the engine alone gets the value. There is no reference to a value that a "

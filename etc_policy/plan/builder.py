@@ -323,11 +323,7 @@ def _idle(context: PlanningContext, action: Action, why: Reason | None, place: P
         instant_start=place.start if place else None,
         moves=moves,
         left_out=group_skipped_slices(
-            state.slices,
-            context.is_due,
-            context.written_to,
-            context.left_out,
-            refused=action == "refused",
+            state.slices, context.is_due, context.written_to, context.left_out, refused=action == "refused"
         ),
         notes=tuple(f"C moved from {move.before} to {move.after}: {move.why}" for move in moves),
         warnings=_warnings(context, action),

@@ -74,7 +74,7 @@ def zone_of(name: str) -> ZoneInfo:
     """The zone that the IANA has given the name.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no zone has the name.
 
     """
     try:

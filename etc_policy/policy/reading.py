@@ -59,10 +59,7 @@ def read_project(
     issues += [*settings.issues, *sources.issues, *reader.issues, *reader.default_issues()]
     files = (*sources.policy_files, *sources.template_files)
     texts = {file.path: file.text for file in (*files, *([project_file] if project_file else []))}
-    first: dict[object, Issue] = {}
-    for issue in issues:
-        first.setdefault(_once(issue), issue)
-    unique = tuple(first.values())
+    unique = _each_once(issues)
     if not any(issue.level == "error" for issue in unique):
         require_known(variables or {}, settings.scope.known_variables, texts.values())
     name, target_now, places = settings.project.name, settings.target, settings.target_places
@@ -79,6 +76,14 @@ def read_project(
         settings.project.notify,
         tuple(one for one in read if isinstance(one, DeclaredNamespace)),
     )
+
+
+def _each_once(issues: Iterable[Issue]) -> tuple[Issue, ...]:
+    """The issues, each at its first place."""
+    first: dict[object, Issue] = {}
+    for issue in issues:
+        first.setdefault(_once(issue), issue)
+    return tuple(first.values())
 
 
 def _once(issue: Issue) -> object:

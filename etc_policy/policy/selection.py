@@ -204,7 +204,7 @@ class _Chooser:
         if not self._selection.results:
             hint = "`etc apply` keeps how it ended for each policy in the target folder"
             raise UsageError(Code.BAD_SELECTION, f"`result:{result}` needs an earlier run", hint=hint)
-        return self.enabled if self._any_state else self._names(lambda p: self._selection.results.get(p.name) == result)
+        return self._found(self._selection.results, result)
 
     def _by_freshness(self, status: str) -> _Names:
         if status not in get_args(FreshnessStatus):
@@ -212,9 +212,11 @@ class _Chooser:
         if not self._selection.freshness:
             hint = "run `etc freshness`, which keeps what it found in the target folder"
             raise UsageError(Code.BAD_SELECTION, f"`freshness:{status}` needs what was found before", hint=hint)
-        return (
-            self.enabled if self._any_state else self._names(lambda p: self._selection.freshness.get(p.name) == status)
-        )
+        return self._found(self._selection.freshness, status)
+
+    def _found(self, found: Mapping[str, str], wanted: str) -> _Names:
+        """The policies of which that was found."""
+        return self.enabled if self._any_state else self._names(lambda policy: found.get(policy.name) == wanted)
 
     def _names(self, matches: Callable[[Policy], bool]) -> _Names:
         return frozenset(policy.name for policy in self._policies if matches(policy))

@@ -33,22 +33,19 @@ def published_cuts(history: TableHistory, files: BaseFiles) -> tuple[PublishedCu
     """The cuts that the history has, the newest first; what was written before its first commit is known by its files alone."""
     versions = _versions(history, files)
     latest = {(*group, instants[-1]) for group, instants in versions.items()}
-    cuts = (one for one in reversed(history.commits) if _is_cut(one))
-    return tuple(_cut(one, set(_read_as_of(one, versions, history)), files, latest) for one in cuts)
-
-
-def _is_cut(commit: Commit) -> bool:
-    return commit.record is not None and commit.extra.get(GRANULARITY) == "record"
+    return tuple(
+        _cut(one.record, set(_read_as_of(one, versions, history)), files, latest)
+        for one in reversed(history.commits)
+        if one.record is not None and one.extra.get(GRANULARITY) == "record"
+    )
 
 
 def _cut(
-    commit: Commit, needed: set[tuple[str, str, str]], files: BaseFiles, latest: set[tuple[str, str, str]]
+    record: CompactionRecord, needed: set[tuple[str, str, str]], files: BaseFiles, latest: set[tuple[str, str, str]]
 ) -> PublishedCut:
-    if commit.record is None:
-        raise ValueError(f"{commit.requested} is not a compaction by etc")
     there = needed & files.keys()
     kept_bytes = sum(files[one] for one in there - latest)
-    return PublishedCut(commit.record, len(needed), len(needed) - len(there), kept_bytes)
+    return PublishedCut(record, len(needed), len(needed) - len(there), kept_bytes)
 
 
 def _versions(history: TableHistory, files: BaseFiles) -> dict[GroupKey, list[str]]:
