@@ -24,6 +24,7 @@ OWN_PROCESSES = (
     "test_how_to.py::test_the_demo",
     "test_sync.py",
     "test_object_store.py",
+    "test_gcs.py",
     "test_soak.py",
     "test_version_6.py::test_every_view_is_right_under_earlier_bundles",
     "test_kills_between_writes.py",
