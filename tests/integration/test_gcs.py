@@ -59,19 +59,19 @@ def confs(port: int) -> dict[str, str]:
     (jar,) = jars_of("gcs", CONNECTOR).glob("*.jar")
     return {
         "spark.jars": str(jar),
-        "spark.jars.packages": DEFAULT_BUNDLE,
         "spark.sql.shuffle.partitions": "2",
         "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
         **{f"spark.hadoop.fs.gs.{key}": value for key, value in given.items()},
     }
 
 
-def test_every_view_is_right_at_each_step(no_spark, fake_gcs, gcs_bucket, tmp_path):
+@pytest.mark.parametrize("mdt", [False, True])
+def test_every_view_is_right_at_each_step(no_spark, fake_gcs, gcs_bucket, tmp_path, mdt):
     if shutil.which("mvn") is None:
         pytest.skip("Maven is not installed")
-    spark = start_spark(confs(fake_gcs[0]), tmp_path / "spark.log")
+    spark = start_spark(confs(fake_gcs[0]), tmp_path / "spark.log", packages=(DEFAULT_BUNDLE,))
     try:
-        kind, base = Kind(mdt=False), f"{gcs_bucket}/t"
+        kind, base = Kind(mdt=mdt), f"{gcs_bucket}/t"
         write_history(spark, base, options=kind.options)
         bench = BucketBench(spark, base, kind.granularity, server=GoogleServer(fake_gcs[0]))
         check_the_cut(bench, kind.options, since=AT_THE_CUT)
