@@ -26,6 +26,7 @@ from etc_policy.plan.pace import Pace, has_pace, pace_of
 from etc_policy.plan.refusals import refusal_message
 from etc_policy.plan.rules import may_pass
 from etc_policy.plan.skipped_slices import WrittenTo
+from etc_policy.plan.split import is_exact, later_rows
 from etc_policy.policy.locations import location_identity
 from etc_policy.policy.manifest import Policy, changed_values, digest, policy_values
 from etc_policy.table.formats import iso_time
@@ -57,7 +58,11 @@ def plan_tables(
 
     def plan_once(policy: Policy, state: TableState) -> TablePlan:
         whole = environment.with_statistics(policy, state) if read_stats else state
-        return plan_table(policy, whole, now_ms, left_out.get(policy.name, WrittenTo()), every_ms)
+        table = plan_table(policy, whole, now_ms, left_out.get(policy.name, WrittenTo()), every_ms)
+        if table.action != "compact" or not is_exact(policy):
+            return table
+        found = later_rows(whole, environment.row_groups(policy, whole), table.threshold_ms)
+        return table.model_copy(update={"later_rows": found})
 
     def plan(policy: Policy, state: TableState) -> TablePlan:
         first, skew_ms = plan_once(policy, state), clock_skew_ms(policy)

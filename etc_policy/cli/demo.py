@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -20,9 +20,9 @@ from etc_policy.errors import EtcError, ExitCode, UsageError, worst
 from etc_policy.errors.codes import Code
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.policy.files import read_template
-from etc_policy.policy.manifest import Policy, Sync
+from etc_policy.policy.manifest import Granularity, Policy, Strategy, Sync
 from etc_policy.report.report import render_freshness, render_results, render_verifications
-from etc_policy.report.views import render_views
+from etc_policy.report.views import render_as_of, render_views
 from etc_policy.table.formats import fold
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 POLICY = "flights_ro"
 POLICY_FILE = "flights.yml"
+MIDNIGHT = "00:00 America/New_York"
 #: So many days of flights there are.
 MOST_DAYS = 3
 
@@ -41,6 +42,7 @@ MOST_DAYS = 3
         "etc demo",
         "etc demo --open",
         "etc demo --days 1",
+        "etc demo --as-of midnight",
         "etc demo --project-dir /tmp/etc-demo",
     ),
 )
@@ -51,9 +53,14 @@ MOST_DAYS = 3
     show_default=True,
     help="How many days of flights are played.",
 )
+@click.option(
+    "--as-of",
+    type=click.Choice(["midnight"]),
+    help="Show RO as of the last midnight in New York instead, by each granularity.",
+)
 @click.option("--open", "opens", is_flag=True, help="Open the table's page in the browser at the end.")
 @shared_options(*PROJECT_OPTIONS)
-def command(flags: Flags, days: int, opens: bool) -> ExitCode:
+def command(flags: Flags, days: int, as_of: str | None, opens: bool) -> ExitCode:
     """Build a real table from flight data and run the whole way.
 
     Days of status events of real flights, dated up to now, are written by stock Hudi as a stream of delta commits into
@@ -62,6 +69,8 @@ def command(flags: Flags, days: int, opens: bool) -> ExitCode:
     """
     with open_project(flags) as project:
         policy = _policy(project)
+        if as_of is not None:
+            return _show_as_of(project, policy.model_copy(update={"sync": Sync()}), days)
         demo = project.environment.demo(policy, days)
         heading("1. Days of delta commits, and of runs", f"{demo.description}, into {policy.table}")
 
@@ -82,6 +91,29 @@ def command(flags: Flags, days: int, opens: bool) -> ExitCode:
         _show_catalog(demo, policy)
         _show_page(project, opens=opens)
     return worst([code, report.exit_code])
+
+
+def _show_as_of(project: Project, policy: Policy, days: int) -> ExitCode:
+    """Copies of the table as of the last midnight in New York, by each granularity, beside what its events say."""
+    demo = project.environment.demo(policy, days)
+    heading("1. Days of delta commits", f"{demo.description}, into {policy.table}")
+    demo.play(lambda _: None)
+    demo.go_on()
+    found, code, threshold_ms = {}, ExitCode.DONE, 0
+    for number, granularity in enumerate(get_args(Granularity), start=2):
+        strategy = Strategy(granularity=granularity, at=MIDNIGHT)
+        heading(f"{number}. A run on a copy of it", f"strategy: {{granularity: {granularity}, at: {MIDNIGHT}}}")
+        copied = demo.copied(policy.model_copy(update={"strategy": strategy}))
+        results = apply_and_record(project.environment, demo.now_ms, project.target_dir, [copied], None, lambda _: True)
+        say(render_results(results, text_width()))
+        code, threshold_ms = worst([code, results.exit_code]), copied.latest_ms(demo.now_ms)
+        found[granularity] = demo.as_of(copied.table, threshold_ms)
+    heading(
+        "5. The read-optimized view (RO) beside the table at midnight",
+        "of each flight the newest row up to T of all commits",
+    )
+    say(render_as_of(found, threshold_ms))
+    return code
 
 
 def _policy(project: Project) -> Policy:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
-from etc_policy.demo.flights import DEMO_DAYS, Batch, demo_batches, read_flights
+from etc_policy.demo.flights import DEMO_DAYS, Batch, StatusEvent, demo_batches, read_flights
 from etc_policy.demo.played_clock import PlayedClock
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.secrets import with_values
 from etc_policy.policy.writers import writer_options
-from etc_policy.report.views import ViewRows
+from etc_policy.report.views import AsOfRows, ViewRows
 from etc_policy.spark.local_catalog import spark_sql_command
 from etc_policy.table.formats import count_of
 
@@ -42,6 +44,9 @@ _COLUMNS = {
     "arr_delay_minutes": "int",
     "distance": "int",
 }
+
+_EVENT_TIME = [*_COLUMNS].index("event_time_ms")
+READ_OPTIMIZED = {"hoodie.query.as.ro.table": "true"}
 
 #: `hoodie.table.type` too: without it Hudi 1.2.0 records a bulk insert as `commit`, the action of a finished compaction. The
 #: services after each commit have nothing to do in three days.
@@ -132,7 +137,7 @@ class Demo:
         """One commit; a bulk insert replaces the table, and fills base files."""
         self.sessions.progress(f"writing {len(batch.rows):,} events, {batch.name}")
         schema = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
-        rows = [tuple(getattr(row, name) for name in _COLUMNS) for row in batch.rows]
+        rows = [_values(row) for row in batch.rows]
         frame, mode = self._spark.createDataFrame(rows, schema), "append"
         if operation == "bulk_insert":
             frame, mode = frame.repartition(FILE_GROUPS, "flight_id"), "overwrite"
@@ -156,6 +161,29 @@ class Demo:
         """What both views hold now."""
         found = describe_views(self.sessions.spark, self.policy.table, threshold_ms)
         return ViewRows(threshold_ms, found.ro.all_rows, found.rt.all_rows, found.missing_in_ro)
+
+    def copied(self, policy: Policy) -> Policy:
+        """The policy on a copy of the demo's table, beside it, that replaces an earlier one."""
+        source = Path(self.policy.table)
+        copy = source.with_name(f"{source.name}_{policy.strategy.granularity}")
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(source, copy)
+        return policy.model_copy(update={"table": str(copy)})
+
+    def as_of(self, table: str, threshold_ms: int) -> AsOfRows:
+        """What RO of a table holds beside the demo's commits: of each flight the newest of their rows up to the threshold.
+
+        Of a flight's events in one batch a commit has the newest alone: Hudi merges a batch before it writes it.
+        """
+        events = (row for batch in self._stream for row in _newest(batch.rows))
+        then = {
+            row.flight_id: _values(row) for row in _newest(one for one in events if one.event_time_ms <= threshold_ms)
+        }
+        ro = self.sessions.spark.read.format("hudi").options(**READ_OPTIMIZED).load(table).select(list(_COLUMNS))
+        rows = [tuple(row) for row in ro.collect()]
+        as_then = len({*rows} & {*then.values()})
+        later = sum(row[_EVENT_TIME] > threshold_ms for row in rows)
+        return AsOfRows(len(then), len(rows), as_then, later)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """What SQL on the catalog's tables answers."""
@@ -192,6 +220,15 @@ class ViewDescription:
     missing_in_ro: int
 
 
+def _newest(events: Iterable[StatusEvent]) -> Iterable[StatusEvent]:
+    """The newest event of each flight."""
+    return {row.flight_id: row for row in sorted(events, key=attrgetter("event_time_ms"))}.values()
+
+
+def _values(row: StatusEvent) -> tuple[Any, ...]:
+    return tuple(getattr(row, name) for name in _COLUMNS)
+
+
 def hive_sync_options(database: str, table: str) -> dict[str, str]:
     """The writer's options for `table`, `table_ro` and `table_rt` in the catalog (facts: hive-sync-modes)."""
     return {
@@ -222,7 +259,7 @@ def describe_views(spark: Any, base_path: str, threshold_ms: int) -> ViewDescrip
 
     A row counts as shown only when all its values are the same.
     """
-    ro = spark.read.format("hudi").option("hoodie.query.as.ro.table", "true").load(base_path)
+    ro = spark.read.format("hudi").options(**READ_OPTIMIZED).load(base_path)
     rt = spark.read.format("hudi").load(base_path)
     columns = list(_COLUMNS)
     due = rt.where(rt.event_time_ms <= threshold_ms).select(columns)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from etc_policy.errors.plain_text import one_line
 from etc_policy.plan.explanation import PREFACE, Row, explain_table
-from etc_policy.plan.model import PUBLISHED, Plan, TablePlan
+from etc_policy.plan.model import PUBLISHED, LaterRows, Plan, TablePlan
 from etc_policy.plan.pace_explanation import latency_rows, next_due_rows, pace_rows, stock_rows
 from etc_policy.policy.manifest import OTHER_GRANULARITY
 from etc_policy.table.formats import (
@@ -112,11 +112,24 @@ def _compaction(table: TablePlan) -> Iterator[Row]:
             "split",
             f"{files} at T: later rows stay, in a new log file for each of {count_of(len(split), 'file slice')}",
         )
+    if table.later_rows is not None:
+        yield ("later rows", _later_rows(table.later_rows))
     yield ("instant C", f"{table.instant}{cut}")
     read = sum(operation.bytes_read for operation in table.operations)
     written = sum(operation.bytes_written_estimate for operation in table.operations)
     about = f"about {format_bytes(written)}{_learned(table)}"
     yield ("rewrite", f"reads {format_bytes(read)}, writes {about}{_otherwise(table, log_bytes)}")
+
+
+def _later_rows(found: LaterRows) -> str:
+    """What RO shows after T, as writers have put it straight into base files."""
+    parts = []
+    if found.base_files:
+        parts.append(f"at most {count_of(found.rows_at_most, 'row')} in {count_of(found.base_files, 'base file')}")
+    if found.unknown_base_files:
+        parts.append(f"not known of {count_of(found.unknown_base_files, 'base file')}")
+    shown = "  RO shows what is there; a view of `sync.as_of_view` does not"
+    return f"{', '.join(parts)}{shown}" if parts else "none in base files"
 
 
 def _learned(table: TablePlan) -> str:

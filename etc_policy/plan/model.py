@@ -117,6 +117,17 @@ class Operation(Frozen):
         return self.partition, self.file_id
 
 
+class LaterRows(Frozen):
+    """Base files with rows after T, which RO shows whatever is compacted: these have `rows_at_most` of them together.
+
+    Of `unknown_base_files` it is not known whether they have such rows.
+    """
+
+    base_files: int
+    rows_at_most: int
+    unknown_base_files: int
+
+
 class Move(Frozen):
     """One step by which a guard raised C: by which rule, and the file or instant that it met."""
 
@@ -213,6 +224,8 @@ class TablePlan(Frozen):
     held_back_by: str | None = None
     operations: tuple[Operation, ...] = ()
     other_log_bytes: int | None = None
+    #: What writers have put straight into base files; only where RO is to be the table as of T.
+    later_rows: LaterRows | None = None
     seen: SeenState
     now_ms: int | None = None
     data_latency_ms: int | None = None

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pydantic import TypeAdapter
 
 from etc_policy.plan.carry import TRIED_PARTITIONS, carried_name, log_instant
-from etc_policy.plan.model import Operation, SplitInput, SplitSlice
-from etc_policy.policy.locations import is_local
+from etc_policy.plan.model import LaterRows, Operation, SplitInput, SplitSlice
+from etc_policy.policy.locations import S3_SCHEMES, is_local
 from etc_policy.policy.manifest import Frozen, Policy
-from etc_policy.table.state import CUT_VERSIONS, FileSlice, LogFile, TableState, path_below
+from etc_policy.table.state import CUT_VERSIONS, FileSlice, LogFile, RowGroup, TableState, path_below
 
 #: The pair of a compaction's metadata that says what was split.
 SPLIT = "etc.split"
@@ -76,6 +76,18 @@ def made_files(operation: Operation) -> Iterator[tuple[str, int]]:
             yield extract_path(operation, one.name), one.extract_bytes
     if operation.remainder and operation.split.remainder_bytes:
         yield path_below(operation.partition, operation.remainder), operation.split.remainder_bytes
+
+
+def later_rows(state: TableState, known: Mapping[str, tuple[RowGroup, ...]], threshold_ms: int) -> LaterRows:
+    """How much the table's base files hold after T, by their row groups as far as these are known."""
+    paths = [path_below(one.partition, one.base_file) for one in state.slices if one.base_file]
+    later = {
+        path: sum(one.rows for one in known[path] if one.latest_ms is not None and one.latest_ms > threshold_ms)
+        for path in paths
+        if path in known
+    }
+    rows = [count for count in later.values() if count]
+    return LaterRows(base_files=len(rows), rows_at_most=sum(rows), unknown_base_files=len(paths) - len(later))
 
 
 class _Trace(Frozen):
@@ -178,8 +190,8 @@ def find_split_obstacle(policy: Policy, state: TableState) -> tuple[str, str] | 
     untried = sorted(set(state.metadata_partitions) - TRIED_PARTITIONS)
     if untried:
         return f"splitting was not tried with `{untried[0]}` in the metadata table", coarser
-    if not is_local(state.base_path):
-        return "splitting was not tried on object stores and HDFS", coarser
+    if not (is_local(state.base_path) or state.base_path.startswith(S3_SCHEMES)):
+        return "splitting was tried on file systems and S3, and not on other stores", coarser
     if state.has_cdc:
         return "splitting was not tried on tables that keep their changes (CDC)", coarser
     return None

@@ -127,7 +127,7 @@ def _held_back(policy: Policy, state: TableState, last: CompactionRecord | None,
     """The file slices that the last compaction has seen and left, of which something is due now."""
     if last is None or not last.left_out:
         return
-    zone, due_ms = ZoneInfo(state.timezone), now_ms - policy.at(now_ms).data_latency_ms
+    zone, due_ms = ZoneInfo(state.timezone), policy.at(now_ms).latest_ms(now_ms)
     for one in state.slices:
         seen = (f for f in one.log_files if f.completed <= last.saw_until)
         bounds = ((event_time_bound(f, policy.longest_latency_ms, zone).ms, f.completed) for f in seen)

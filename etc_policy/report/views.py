@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from etc_policy.errors.plain_text import one_line
@@ -19,6 +19,33 @@ class ViewRows:
     missing_in_ro: int
 
 
+@dataclass(frozen=True, slots=True)
+class AsOfRows:
+    """A table that has had `then` rows as of T, and what its RO holds: of its `rows` so many `as_then`, and so many `later`."""
+
+    then: int
+    rows: int
+    as_then: int
+    later: int
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether RO is the table as of T."""
+        return self.rows == self.as_then == self.then
+
+
+def render_as_of(found: Mapping[str, AsOfRows], threshold_ms: int) -> str:
+    """What RO holds after a run of each granularity, beside the table as of T."""
+    rows: list[tuple[str, ...]] = [("RO by", "rows", "as at T", "later than T", "changed since T or not there")]
+    for name, one in found.items():
+        lost = one.then - one.as_then
+        rows.append((f"granularity: {name}", *(f"{count:,}" for count in (one.rows, one.as_then, one.later, lost))))
+    then = max((one.then for one in found.values()), default=0)
+    equal = [name for name, one in found.items() if one.is_equal]
+    said = f"Equal to it: {', '.join(equal)}." if equal else "None is equal to it."
+    return "\n".join([*_aligned(rows), "", f"  The table at T = {format_time(threshold_ms)} had {then:,} rows. {said}"])
+
+
 def render_views(before: ViewRows, after: ViewRows) -> str:
     """RO before and after beside RT; RT is the same before and after, which is said when it is not."""
     names = sorted({*before.rt, *after.rt, *before.ro, *after.ro})
@@ -26,12 +53,15 @@ def render_views(before: ViewRows, after: ViewRows) -> str:
     rows.append(_row("RO before", before.ro, names, f"{before.missing_in_ro:,}"))
     rows.append(_row("RO after", after.ro, names, f"{after.missing_in_ro:,}"))
     rows.append(_row("RT", after.rt, names, "-"))
-    rows = [tuple(map(one_line, row)) for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  " + "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
+    lines = _aligned([tuple(map(one_line, row)) for row in rows])
     same = "RT is the same as before." if before.rt == after.rt else "RT changed meanwhile."
     return "\n".join([*lines, "", f"  T = {format_time(after.threshold_ms)}. {same}"])
 
 
 def _row(label: str, counts: Mapping[str, int], names: list[str], missing: str) -> tuple[str, ...]:
     return (label, *(f"{counts.get(name, 0):,}" for name in names), missing)
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  " + "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]

@@ -158,6 +158,13 @@ class WriteInFlight:
     may_live: bool = True
 
 
+class RowGroup(NamedTuple):
+    """A row group of a base file by its footer: the latest event time in it, None where no row has one, and how many rows."""
+
+    latest_ms: int | None
+    rows: int
+
+
 class UnreadableTime(NamedTuple):
     """A value of the event-time column that is not a time as the policy says to read it, and the log file that holds it."""
 

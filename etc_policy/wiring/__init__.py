@@ -17,7 +17,7 @@ from etc_policy.policy.locations import S3_SCHEMES, is_catalog_name
 from etc_policy.policy.manifest import GitState, Policy
 from etc_policy.table.history import TableHistory
 from etc_policy.table.log_witness import with_true_times
-from etc_policy.table.state import TableState, WriterOption, newest_base_file
+from etc_policy.table.state import RowGroup, TableState, WriterOption, newest_base_file
 from etc_policy.wiring.sessions import SparkSessions as SparkSessions
 
 if TYPE_CHECKING:
@@ -221,6 +221,12 @@ class Readings(SparkSessions):
         from etc_policy.hudi.table import read_base_files
 
         return read_base_files(state.base_path)
+
+    def row_groups(self, policy: Policy, state: TableState) -> Mapping[str, tuple[RowGroup, ...]]:
+        """The row groups of the table's base files, as far as their footers say them; none where only metadata is read."""
+        from etc_policy.hudi.base_times import read_row_groups
+
+        return {} if self.metadata_only else read_row_groups(state, policy.event_time)
 
     def held_lock(self, policy: Policy) -> HeldLock | None:
         """The table's lock as far as it is a file that somebody holds now."""

@@ -16,7 +16,7 @@ from etc_policy.table.cuts import published_cuts
 from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.wiring import clock_ms
 from tests.integration.bench import Bench
-from tests.integration.exact_histories import BUCKET, as_of_event
+from tests.integration.exact_histories import BUCKET, as_of_event, oracle_as_of
 from tests.integration.history import QUICK, Oracle, Write, write_history
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended]
@@ -47,10 +47,10 @@ class DailyBench(Bench):
         found = table_cuts(policy, state, published_cuts(history, read_base_files(self.location)), ())
         return [(one.sql, one.readable) for one in reversed(found.cuts)]
 
-    def up_to_last(self):
-        """The condition of the view up to T."""
+    def up_to_last(self, days_before=0):
+        """The condition of the view up to T, or as it was before the last compactions."""
         state = self.state()
-        return up_to(self.policy, state.event_time_type, state.last_compaction.threshold_ms)
+        return up_to(self.policy, state.event_time_type, state.last_compaction.threshold_ms - days_before * DAY * 1000)
 
 
 def as_of_check(bench, moved_ms=0):
@@ -105,7 +105,9 @@ def test_seven_days(spark, tmp_path):
     try:
         assert [(read(sql), readable) for sql, readable in bench.cuts()] == [(day, True) for day in expected]
         store = SparkPropertyStore(spark)
-        for condition, rows in (("`ts` <= 0", {}), (bench.up_to_last(), expected[-1])):
+        between = oracle_as_of(tuple(written), MIDNIGHT + 7 * DAY).rt_up_to(MIDNIGHT + 6 * DAY)
+        assert expected[-2].keys() - between.keys()  # after a commit and before its sync, keys that changed are missing
+        for condition, rows in ((bench.up_to_last(1), between), (bench.up_to_last(), expected[-1])):
             store.write_view("daily.orders_asof", "daily.orders_ro", condition)
             assert read("SELECT * FROM daily.orders_asof") == rows
         store.write_view("daily.orders_asof", "daily.orders_ro", None)

@@ -321,6 +321,12 @@ def test_the_demo(no_spark, tmp_path, days):
 
 
 @pytest.mark.extended
+def test_the_demo_as_of_midnight(no_spark, tmp_path):
+    printed = Shell(tmp_path).succeeds("etc demo --as-of midnight --days 1", timeout=1200)
+    assert "Equal to it: record." in printed
+
+
+@pytest.mark.extended
 def test_the_whole_tutorial(blocks, no_spark, tmp_path):
     """As a reader does it, each command a process of its own: with a catalog, and the demo's table."""
     look, plan, apply, verify, use, debug = blocks

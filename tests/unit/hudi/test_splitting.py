@@ -15,7 +15,7 @@ from etc_policy.run.carrying import require_carried
 from etc_policy.run.ports import Job
 from etc_policy.run.table_files import HudiFiles
 from etc_policy.spark.plan_files import remove_plan
-from tests.unit.hudi.log_file import avro, deletes
+from tests.unit.hudi.log_file import AVRO, CORRUPT, avro, block, deletes
 from tests.unit.hudi.reading import OURS, read
 from tests.unit.hudi.table_folder import TableFolder, at, base, log, operation
 
@@ -128,6 +128,9 @@ def test_a_slice_with_nothing_after_the_threshold_is_merged_as_it_is(tmp_path):
         (content([900])[:-1], "damaged"),
         (deletes((3, 900), ts="long"), "a delete block"),
         (content([900, None]), "a row without an event time"),
+        (block(CORRUPT, b"?"), "a corrupt block"),
+        (block(AVRO, content([900]), version=2), "damaged: another format version"),
+        (avro([900], ts="long", version=9), "another version of data block"),
     ],
 )
 def test_nothing_is_left_of_a_split_that_is_refused(tmp_path, fault, why):
@@ -136,6 +139,16 @@ def test_nothing_is_left_of_a_split_that_is_refused(tmp_path, fault, why):
     with pytest.raises(EngineError, match=why) as error:
         split(table)
     assert (error.value.code, NAMES[2] in error.value.message, files(table)) == ("ETC323", True, before)
+
+
+def test_a_log_file_above_2_gib_is_refused_before_it_is_read(table):
+    with (table.base / "p" / NAMES[1]).open("r+b") as file:
+        file.truncate((2 << 30) + 1)  # sparse
+    before = [path.name for path in (table.base / "p").iterdir()]
+    with pytest.raises(EngineError, match="larger than 2 GiB") as error:
+        split(table)
+    assert (error.value.code, NAMES[1] in error.value.message) == ("ETC323", True)
+    assert [path.name for path in (table.base / "p").iterdir()] == before
 
 
 def test_what_a_killed_split_has_left_is_in_nobodys_way(table):

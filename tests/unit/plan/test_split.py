@@ -6,11 +6,13 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.explainer import explain_plan
+from etc_policy.plan.model import LaterRows, make_plan
 from etc_policy.plan.rules import find_stale, why_refused
-from etc_policy.plan.split import find_split_obstacle
+from etc_policy.plan.split import find_split_obstacle, later_rows
 from etc_policy.plan.staleness import changed_since_carried
 from etc_policy.policy.manifest import EventTime, Strategy, Writer
-from etc_policy.table.state import CompactionRecord, FileSlice, LogFile, WriteInFlight
+from etc_policy.table.state import CompactionRecord, FileSlice, LogFile, RowGroup, WriteInFlight
 from tests.unit.plan.plan_cases import epoch_ms, instant
 from tests.unit.plan.states import NOW, POLICY, STATE
 
@@ -64,7 +66,8 @@ def plan_of(state, policy=EXACT):
         ({"event_time_type": "timestamp-nanos"}, "values of `ts` \\(timestamp-nanos\\)"),
         ({"metadata_partitions": ("files", "record_index")}, "`record_index` in the metadata table"),
         ({"has_cdc": True}, "CDC"),
-        ({"base_path": "s3://lake/orders"}, "object stores"),
+        ({"base_path": "gs://lake/orders"}, "not on other stores"),
+        ({"base_path": "hdfs://lake/orders"}, "not on other stores"),
         ({"foreign_compaction": instant("09:00:00")}, "is not etc's"),
     ],
 )
@@ -76,6 +79,11 @@ def test_a_table_of_which_it_is_not_known_is_refused(changes, why):
     refusal = why_refused(EXACT, state, NOW)
     assert (refusal.code, refusal.reason) == ("cannot_split", reason)
     assert why_refused(EXACT.model_copy(update={"strategy": Strategy(granularity="file_slice")}), state, NOW) is None
+
+
+@pytest.mark.parametrize("location", ["/lake/orders", "file:///lake/orders", "s3://lake/orders", "s3a://lake/orders"])
+def test_where_a_table_that_is_split_may_lie(location):
+    assert find_split_obstacle(EXACT, replace(state_of(STRADDLING), base_path=location)) is None
 
 
 @pytest.mark.parametrize("kind", ["int", "long", "date", "timestamp-millis", "timestamp-micros"])
@@ -123,6 +131,42 @@ def test_keys_that_the_index_does_not_find_are_not_left_in_a_log_file():
 def test_a_threshold_below_that_of_an_earlier_run_is_said():
     last = CompactionRecord(instant("09:00:00"), instant("09:00:00"), T + 1, "p", "x")
     assert any("RO may hold rows up to" in one for one in plan_of(state_of(STRADDLING, last_compaction=last)).warnings)
+
+
+class TestLaterRows:
+    """Base files with rows after T: counted by the row groups of their footers."""
+
+    GROUPS = (RowGroup(T, 70), RowGroup(T + 1, 20), RowGroup(None, 5))
+
+    def test_the_row_groups_that_hold_one_are_counted(self):
+        state = state_of(STRADDLING)
+        slices = (*state.slices, *(replace(state.slices[0], base_file=name) for name in ("f2.parquet", None)))
+        state = replace(state, slices=slices)
+        assert later_rows(state, {"p/f1.parquet": self.GROUPS}, T) == LaterRows(
+            base_files=1, rows_at_most=20, unknown_base_files=1
+        )
+        assert later_rows(state, {"p/f1.parquet": self.GROUPS, "p/f2.parquet": ()}, T + 1) == LaterRows(
+            base_files=0, rows_at_most=0, unknown_base_files=0
+        )
+
+    @pytest.mark.parametrize(
+        ("counts", "words"),
+        [
+            ((0, 0, 0), "none in base files"),
+            (
+                (2, 1200, 0),
+                "at most 1,200 rows in 2 base files  RO shows what is there; a view of `sync.as_of_view` does",
+            ),
+            ((1, 1, 3), "at most 1 row in 1 base file, not known of 3 base files  RO shows"),
+            ((0, 0, 1), "later rows    not known of 1 base file  RO shows"),
+        ],
+    )
+    def test_the_plan_says_so(self, counts, words):
+        found = LaterRows(**dict(zip(LaterRows.model_fields, counts, strict=True)))
+        plan = make_plan(
+            "2026-01-01T00:00:00Z", (plan_of(state_of(STRADDLING)).model_copy(update={"later_rows": found}),)
+        )
+        assert words in explain_plan(plan, width=200)
 
 
 class TestPublished:

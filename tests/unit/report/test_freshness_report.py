@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.policy.manifest import EventTime, Freshness, Policy
+from etc_policy.policy.manifest import EventTime, Freshness, Policy, Strategy
 from etc_policy.report.freshness import table_freshness, unreadable
 from etc_policy.report.report import list_freshness, render_freshness
 from etc_policy.report.results import FreshnessReport
@@ -58,6 +58,9 @@ def test_slices_that_the_last_compaction_left_out_are_named_with_since_when():
     assert words in " ".join(text.split())
     before = table_freshness(POLICY, state, epoch_ms("11:34:00"), NOW)
     assert before.held_back_file_slices == 0
+    daily = POLICY.model_copy(update={"strategy": Strategy(at="11:20 12:20 UTC")})
+    assert table_freshness(daily, state, NOW, NOW).held_back == ()
+    assert len(table_freshness(daily, state, NOW + 1_800_000, NOW).held_back) == 1
     whole = replace(state, last_compaction=replace(last, left_out=0))
     assert table_freshness(POLICY, whole, NOW, NOW).held_back == ()
 

@@ -14,7 +14,7 @@ from etc_policy.report.results import (
     VerificationReport,
 )
 from etc_policy.report.sync import verdict_of
-from etc_policy.report.views import ViewRows, render_views
+from etc_policy.report.views import AsOfRows, ViewRows, render_as_of, render_views
 from etc_policy.run.results import TableResult, timed
 from etc_policy.table.formats import format_time
 from etc_policy.verify.ports import ExpectationResult, Verification
@@ -172,6 +172,7 @@ VERIFICATIONS = VerificationReport(
         ),
     ),
 )
+AS_OF = {"log_file": AsOfRows(1_200, 1_210, 1_100, 35), "record": AsOfRows(1_200, 1_200, 1_200, 0)}
 BEFORE = ViewRows(T, ro={"landed": 10}, rt={"landed": 1_200, "departed": 3}, missing_in_ro=1_193)
 AFTER = ViewRows(T, ro={"landed": 1_200, "departed": 3}, rt={"landed": 1_200, "departed": 3}, missing_in_ro=0)
 CHANGED = ViewRows(T, ro=AFTER.ro, rt={"landed": 1_201}, missing_in_ro=0)
@@ -182,6 +183,9 @@ TEXTS = {
     "verifications": render_verifications(VERIFICATIONS),
     "views": render_views(BEFORE, AFTER),
     "views_changed": render_views(BEFORE, CHANGED),
+    "views_as_of": render_as_of(
+        {"log_file": AsOfRows(1_200, 1_210, 1_100, 35), "record": AsOfRows(1_200, 1_200, 1_200, 0)}, 1_767_225_600_000
+    ),
 }
 
 

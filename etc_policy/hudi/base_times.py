@@ -1,0 +1,74 @@
+"""The latest event time of each row group of base files, from their footers: no row is read. Needs pyarrow."""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib.util
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from etc_policy.hudi.event_time_values import DAY_MS, number_ms
+from etc_policy.policy.manifest import EventTime
+from etc_policy.storage.open_storage import open_reader
+from etc_policy.storage.port import TableReader
+from etc_policy.table.state import RowGroup, TableState, path_below
+
+#: So many base files are looked at, the newest; nothing is known of the others.
+MOST_FILES = 1_000
+#: Those of stores far away are read side by side.
+_THREADS = 8
+_EPOCH_DAY, _EPOCH = dt.date(1970, 1, 1), dt.datetime(1970, 1, 1)  # noqa: DTZ001 - footers have no zone
+_MS = dt.timedelta(milliseconds=1)
+
+
+def read_row_groups(state: TableState, event_time: EventTime) -> dict[str, tuple[RowGroup, ...]]:
+    """The row groups of the table's base files, by the files' paths below it; files of which one is not known are left out."""
+    if importlib.util.find_spec("pyarrow") is None:
+        return {}
+    newest = sorted((one for one in state.slices if one.base_file), key=lambda one: one.base_instant)[-MOST_FILES:]
+    paths = [path_below(one.partition, one.base_file or "") for one in newest]
+    with ThreadPoolExecutor(_THREADS) as threads:
+        found = threads.map(partial(_row_groups, open_reader(state.base_path), event_time), paths)
+        return {path: groups for path, groups in zip(paths, found, strict=True) if groups is not None}
+
+
+def _row_groups(storage: TableReader, event_time: EventTime, path: str) -> tuple[RowGroup, ...] | None:
+    """None where the footer cannot be read, or does not say the latest time of each group."""
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with storage.open(path) as opened:
+            footer = parquet.ParquetFile(opened).metadata
+            groups = (footer.row_group(number) for number in range(footer.num_row_groups))
+            found = tuple(_latest(one, event_time) for one in groups)
+    except (pyarrow.ArrowException, OSError):
+        return None
+    return None if None in found else tuple(one for one in found if one is not None)
+
+
+def _latest(group: Any, event_time: EventTime) -> RowGroup | None:
+    """A group whose event times are all null has no time that is later than another."""
+    for statistics in _statistics(group, event_time.column):
+        if statistics is None:
+            return None
+        if statistics.has_null_count and statistics.null_count == group.num_rows:
+            return RowGroup(None, 0)
+        latest_ms = _time_ms(statistics.max, event_time) if statistics.has_min_max else None
+        return None if latest_ms is None else RowGroup(latest_ms, group.num_rows)
+    return None
+
+
+def _statistics(group: Any, column: str) -> Iterator[Any]:
+    parts: Sequence[Any] = [group.column(number) for number in range(group.num_columns)]
+    return (part.statistics for part in parts if part.path_in_schema == column)
+
+
+def _time_ms(value: Any, event_time: EventTime) -> int | None:
+    if isinstance(value, dt.datetime):
+        return (value.replace(tzinfo=None) - _EPOCH) // _MS
+    if isinstance(value, dt.date):
+        return (value - _EPOCH_DAY).days * DAY_MS
+    return number_ms(value, event_time.unit) if type(value) is int else None

@@ -1,0 +1,86 @@
+"""The latest event times of base files, from the footers of real Parquet files."""
+
+import datetime as dt
+from dataclasses import replace
+
+import pytest
+
+from etc_policy.hudi import base_times
+from etc_policy.hudi.base_times import read_row_groups
+from etc_policy.policy.manifest import EventTime
+from etc_policy.table.state import FileSlice
+from tests.unit.plan.states import STATE
+
+T = 1_700_000_000_000
+MOMENT = dt.datetime.fromtimestamp(T / 1000, dt.UTC)
+DAY_MS = 86_400_000
+
+
+def state_in(folder, *names):
+    slices = tuple(
+        FileSlice("p", name, f"2026010100000000{n}", f"{name}.parquet", 1, ()) for n, name in enumerate(names)
+    )
+    return replace(STATE, base_path=str(folder), slices=slices)
+
+
+def write(folder, name, values, kind="int64", column="ts", **options):
+    import pyarrow
+    from pyarrow import parquet
+
+    kinds = {"timestamp UTC": pyarrow.timestamp("us", "UTC"), "struct": pyarrow.struct([("at", pyarrow.int64())])}
+    array = pyarrow.array(values, kinds.get(kind) or pyarrow.type_for_alias(kind))
+    (folder / "p").mkdir(exist_ok=True)
+    table = pyarrow.table({"id": pyarrow.array(range(len(values))), column: array})
+    parquet.write_table(table, folder / "p" / f"{name}.parquet", **options)
+
+
+def groups_of(folder, values, event_time, kind="int64", **options):
+    write(folder, "f", values, kind, **options)
+    found = read_row_groups(state_in(folder, "f"), event_time)
+    return [tuple(one) for one in found["p/f.parquet"]] if found else None
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "event_time", "latest_ms"),
+    [
+        ([T, T - 5], "int64", EventTime(column="ts", unit="ms"), T),
+        ([T // 1000, 1], "int64", EventTime(column="ts", unit="s"), T),
+        ([T * 1000 + 999], "int64", EventTime(column="ts", unit="us"), T),
+        ([7, None], "int32", EventTime(column="ts", unit="ms"), 7),
+        ([MOMENT], "timestamp UTC", EventTime(column="ts"), T),
+        ([MOMENT.replace(tzinfo=None)], "timestamp[ms]", EventTime(column="ts"), T),
+        ([dt.date(1969, 12, 31)], "date32", EventTime(column="ts"), -DAY_MS),
+        ([None], "int64", EventTime(column="ts", unit="ms"), None),
+    ],
+)
+def test_what_a_footer_says(tmp_path, values, kind, event_time, latest_ms):
+    rows = 0 if latest_ms is None else len(values)
+    assert groups_of(tmp_path, values, event_time, kind) == [(latest_ms, rows)]
+
+
+def test_each_row_group_counts_by_itself(tmp_path):
+    assert groups_of(tmp_path, [3, 1, 2, 9, None], EventTime(column="ts", unit="ms"), row_group_size=2) == [
+        (3, 2),
+        (9, 2),
+        (None, 0),
+    ]
+
+
+def test_what_no_footer_says_is_left_out(tmp_path, monkeypatch):
+    event_time = EventTime(column="ts", unit="ms")
+    assert groups_of(tmp_path, [1], event_time, write_statistics=False) is None
+    assert groups_of(tmp_path, ["x"], event_time, "string") is None
+    assert groups_of(tmp_path, [1], event_time, column="other") is None
+    (tmp_path / "p" / "damaged.parquet").write_bytes(b"PAR1")
+    write(tmp_path, "early", [1])
+    write(tmp_path, "f", [2])
+    names = ("early", "f", "damaged", "gone")
+    assert list(read_row_groups(state_in(tmp_path, *names), event_time)) == ["p/early.parquet", "p/f.parquet"]
+    monkeypatch.setattr(base_times, "MOST_FILES", 3)
+    assert list(read_row_groups(state_in(tmp_path, *names), event_time)) == ["p/f.parquet"]
+
+
+def test_a_field_of_a_struct(tmp_path):
+    write(tmp_path, "f", [{"at": 5}, {"at": 6}], "struct", column="event")
+    found = read_row_groups(state_in(tmp_path, "f"), EventTime(column="event.at", unit="ms"))
+    assert found["p/f.parquet"] == ((6, 2),)
