@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -278,8 +279,8 @@ def policy_name(location: str, taken: Iterable[str]) -> str:
     """A name for the policy of a table: its folder's, with that of the folder above where it is taken."""
     parts = [part for part in PurePosixPath(location.partition(":/")[2] or location).parts if part != "/"]
     last = plain_name(parts[-1:])
-    names = (last, plain_name(parts[-2:]), *(f"{last[: _LONGEST_NAME - 8]}_{number}" for number in range(2, 1_000_000)))
-    return next(name for name in names if name not in taken)
+    numbered = (f"{last[: _LONGEST_NAME - 8]}_{number}" for number in range(2, 1_000_000))
+    return next(name for name in chain((last, plain_name(parts[-2:])), numbered) if name not in taken)
 
 
 def plain_name(parts: Sequence[str]) -> str:
