@@ -197,10 +197,13 @@ class Project(Workspace):
         every: Interval | None = None,
         check: bool = True,
         confirm: Callable[[Plan], bool] = lambda _: True,
+        first: Sequence[Name] = (),
+        goes_on: Callable[[], bool] = lambda: True,
     ) -> RunResults:
         """Carry out `plan` (or the one in that file), or a new one if `confirm` says yes to it, and verify each table.
 
-        With `plan` the tables are those of it that are selected; `every` is for a new one. The run is kept in `runs/`.
+        With `plan` the tables are those of it that are selected; `every` is for a new one. The run is kept in `runs/`. The
+        tables of the policies that `first` names go first, in its order; once `goes_on` says no, no further table is begun.
 
         Raises:
             UsageError: `plan` is not as it was made.
@@ -217,9 +220,11 @@ class Project(Workspace):
         selected, disabled = self._select(reading, select, exclude), self._disabled(reading, select, exclude)
         saved, policies = choose_policies(plan, reading.manifest.policies, selected, disabled)
         every_ms, now_ms = self._every_ms(reading, policies, every), moment_ms(at)
+        places = {name: place for place, name in enumerate(first)}
+        policies = tuple(sorted(policies, key=lambda one: places.get(one.name, len(places))))
         policies = self._learned(policies, now_ms)
         results = apply_and_record(
-            self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms, self._warn
+            self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms, self._warn, goes_on
         )
         results = results.with_errors(self._notified(reading, policies, results.tables, results.verdicts))
         if check:

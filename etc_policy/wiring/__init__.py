@@ -351,12 +351,16 @@ def resolve_table(environment: Environment, policy: Policy) -> Policy:
 
 
 def serve_metrics(
-    observe: Callable[[], Iterable[TableObservation]], address: str, port: int, max_age_seconds: float
+    observe: Callable[[], Iterable[TableObservation]],
+    address: str,
+    port: int,
+    max_age_seconds: float,
+    health: Callable[[], str | None] | None = None,
 ) -> tuple[Any, Any]:
-    """Begin to answer `/metrics` for Prometheus; returns the HTTP server and its thread."""
+    """Begin to answer `/metrics` for Prometheus, and `/healthz` with `health`; returns the HTTP server and its thread."""
     from etc_policy.report.prometheus import serve
 
-    return serve(observe, address, port, max_age_seconds)
+    return serve(observe, address, port, max_age_seconds, health)
 
 
 def write_junit(title: str, checks: Iterable[Check], path: Path) -> None:
