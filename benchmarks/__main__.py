@@ -38,6 +38,7 @@ BENCHMARKS = (
     Benchmark("fleet_budget", (), ("--tables", "50", "--seeds", "1")),
     Benchmark("fleet", ("--runs", "1"), ("--tables", "50", "--runs", "1")),
     Benchmark("done_partitions", (), None),
+    Benchmark("small_tables", (), None),
     Benchmark("object_store", ("--runs", "1"), ("--commits", "10", "--runs", "1", "--no-stock")),
 )
 
