@@ -70,7 +70,13 @@ def test_a_catalog_that_does_not_answer(lake, etc, monkeypatch):
     assert (code, written(lake)) == (4, ["orders.yml"]), err
     assert err.count("error[") == 1
     assert "the catalog does not answer" in err
+
+
+def test_what_is_no_database_ends_with_a_code_and_the_others_go_on(lake, etc):
     assert etc("import", "--catalog", "a b")[0] == 64
+    assert written(lake) == []
+    code, _, err = etc("import", "--catalog", "a b", "lake/orders")
+    assert (code, err.count("error["), written(lake)) == (64, 1, ["orders.yml"])
 
 
 def test_names_of_ten_thousand_tables_whose_folders_have_one_name():
