@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import click
 
+from etc_policy.api.artifacts import write_named
 from etc_policy.cli.opening import finish, open_project, open_tables, settle
 from etc_policy.cli.options import (
     PROJECT_OPTIONS,
@@ -23,11 +25,13 @@ from etc_policy.cli.options import (
     shared_options,
 )
 from etc_policy.cli.printing import show, text_width
-from etc_policy.cli.value_types import every_option, interval_option
+from etc_policy.cli.value_types import FILE, every_option, interval_option
 from etc_policy.errors import ExitCode
-from etc_policy.report.fleet import render_fleet
+from etc_policy.policy.files import read_template
+from etc_policy.report.fleet import render_fleet, render_fleet_page
 from etc_policy.report.simulation import SimulationReport, render_simulation
 from etc_policy.table.formats import MANY_TABLES
+from etc_policy.wiring import clock_ms
 
 
 def _values(_context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> Mapping[str, Any]:
@@ -79,6 +83,7 @@ def _values(_context: click.Context, parameter: click.Parameter, given: tuple[st
 @interval_option("--last", help="Replay only so much of the past, such as 2d.  [default: all that is known]")
 @conf_option
 @jobs_option
+@click.option("--html", type=FILE, help="Write the page of all tables to this file too.")
 @metadata_only_option
 @long_option
 @shared_options(*PROJECT_OPTIONS, *SELECT_OPTIONS, output_option)
@@ -87,6 +92,7 @@ def command(
     names: tuple[str, ...],
     settings: Mapping[str, Any],
     price: Mapping[str, Any],
+    html: Path | None,
     long: bool,
     every: timedelta | None,
     last: timedelta | None,
@@ -109,6 +115,8 @@ def command(
         report, error = settle(
             project.simulate, select, flags.exclude, settings=settings, price=price, every=every, last=last
         )
+        if html is not None:
+            write_named(html, render_fleet_page(report, clock_ms(), read_template), "--html")
         show(flags, report, lambda: _text(report, long=long))
         return finish(error, report.exit_code)
 

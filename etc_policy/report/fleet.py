@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from etc_policy.plan.simulation import Figures
@@ -33,6 +33,11 @@ class FleetRow(NamedTuple):
     other: SimulatedSetting | None = None
     policy_a_day: float = 0.0
     other_a_day: float = 0.0
+
+    @property
+    def past(self) -> Figures | None:
+        """What was, whoever compacted."""
+        return next((one.figures for one in self.table.settings if one.kind == "past" and one.figures), None)
 
 
 def fleet_rows(report: SimulationReport) -> list[FleetRow]:
@@ -82,16 +87,34 @@ def render_fleet(report: SimulationReport) -> str:
     return "\n".join((f"{count_of(len(rows), 'table')}, the longest lag first", *drawn))
 
 
+def render_fleet_page(report: SimulationReport, now_ms: int, read_template: Callable[[str], str]) -> str:
+    """The same as a page of one file, with bars for lags and for what a day moves or costs."""
+    from etc_policy.report.site import page_environment
+
+    rows, has_costs = fleet_rows(report), report.price is not None
+    pages = page_environment(read_template)
+    pages.filters |= {"rounded": rounded, "other_name": lambda row: _name(row.other)}
+    pages.filters["saving"] = lambda row: list(_saving([row], has_costs=has_costs))
+    return pages.get_template("fleet.html").render(
+        rows=rows,
+        now_ms=now_ms // 1000 * 1000,
+        together=list(_saving(rows, has_costs=has_costs)),
+        what="Cost" if has_costs else "Bytes",
+        longest_ms=max((max(row.table.lag_ms or 0, row.table.target_ms or 0) for row in rows), default=0),
+        most_a_day=max((max(row.policy_a_day, row.other_a_day) for row in rows), default=0.0),
+        css=read_template("site/assets/site.css"),
+    )
+
+
 def _cells(row: FleetRow, *, has_costs: bool) -> tuple[str, ...]:
     table = row.table
-    past = next((one.figures for one in table.settings if one.kind == "past" and one.figures), None)
     return (
         table.policy,
         "unknown" if table.lag_ms is None else rounded(table.lag_ms),
         "-" if table.target_ms is None else rounded(table.target_ms),
         f"{table.log_files or 0:,}",
         format_bytes(table.log_bytes or 0),
-        rounded(past.lag_max_ms) if past else "-",
+        rounded(row.past.lag_max_ms) if row.past else "-",
         rounded(row.policy.lag_max_ms) if row.policy else "-",
         *_saving([row], has_costs=has_costs),
         _name(row.other),

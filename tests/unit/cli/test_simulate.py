@@ -1,6 +1,7 @@
 """`etc simulate` over real table folders: its figures, what it knows of settings, and tables it cannot replay."""
 
 import json
+import re
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -200,6 +201,7 @@ def test_what_is_no_price(lake, etc, given, message):
     assert message in err
 
 
+ORDERS = ["orders_ro", "1h10m", "1h30m", "30 B", "2h31m", "1h22m", "8.8 KiB", "5.1 KiB", "42%", "stock, 1h"]
 MORE = """\
   - {name: late_ro, table: lake/late, event_time_column: ts, data_latency: 30m}
   - {name: new_ro, table: lake/new, event_time_column: ts, data_latency: 30m}
@@ -231,5 +233,11 @@ def test_several_tables_are_on_one_page_the_worst_first(lake, etc, tmp_path, mon
     assert [line.split()[0] for line in blocks.split("\n") if line[:1].isalpha()] == ["late_ro", "new_ro", "orders_ro"]
     assert "3 tables" + fleet == FLEET
     monkeypatch.setattr("etc_policy.cli.simulate.MANY_TABLES", 3)
-    assert etc("simulate")[1] == FLEET
+    assert etc("simulate", "--html", "fleet.html")[1] == FLEET
+    page = (tmp_path / "fleet.html").read_text()
+    cells = re.findall(r'data-label="(.+?)"[^>]*>(.*?)(?: <small>.*)?</t[dh]>', page)
+    assert [text for label, text in cells if label == "Policy"] == ["new_ro", "late_ro", "orders_ro"]
+    assert [text.replace("\N{NO-BREAK SPACE}", " ") for _, text in cells[-10:]] == ORDERS
+    assert page.count("<svg") == 6
+    assert "12.1 KiB a day, and 6.8 KiB\nby the policies: 44% saved" in page
     assert etc("simulate", "--long")[1] == out
