@@ -129,9 +129,10 @@ def command(
                 while goes_on():
                     code, next_ms = _round(project, flags, plans, stop, is_first=not done)
                     done += 1
-                    while goes_on() and (left_ms := next_ms - clock_ms()) > 0:
+                    until = time.monotonic() + (next_ms - clock_ms()) / 1000  # whatever the clock does meanwhile
+                    while goes_on() and (left := until - time.monotonic()) > 0:
                         life.beat()
-                        stop.wait(min(left_ms / 1000, _BEAT_SECONDS))
+                        stop.wait(min(left, _BEAT_SECONDS))
                     if code == ExitCode.ENGINE:  # Spark may have died: the next round has another
                         break
     if stop.is_set():

@@ -13,12 +13,13 @@ _HOUR_MS = 3_600_000
 def by_debt(tables: Iterable[tuple[TablePlan, int | None]]) -> list[TablePlan]:
     """The tables, each with its freshness target in ms or None, in the order in which they break it; others go last.
 
-    Among those that have broken it already it is the one that did so first. Without a target RO's completeness decides.
+    Among those that have broken it already it is the one that did so first. Without a target RO's completeness decides; where
+    nothing holds RO back, nothing breaks.
     """
 
     def broken_at_ms(one: tuple[TablePlan, int | None]) -> tuple[bool, int, str]:
-        table, target_ms = one
-        return target_ms is None, (table.watermark_before_ms or 0) + (target_ms or 0), table.policy
+        (table, target_ms), until_ms = one, one[0].watermark_before_ms
+        return target_ms is None or until_ms is None, (until_ms or 0) + (target_ms or 0), table.policy
 
     return [table for table, _ in sorted(tables, key=broken_at_ms)]
 

@@ -20,8 +20,10 @@ def test_who_breaks_its_target_first_goes_first():
         (table("broken", 100), 2_000),
         (table("later", 1_000), 9_000),
         (table("earlier", 500), None),
+        (table("held by nothing", None), 0),
     ]
-    assert [one.policy for one in by_debt(tables)] == ["broken", "soon", "later", "earlier", "late"]
+    names = ["broken", "soon", "later", "held by nothing", "earlier", "late"]
+    assert [one.policy for one in by_debt(tables)] == names
     assert by_debt(tables) == by_debt(reversed(tables))
 
 
