@@ -42,6 +42,7 @@ OWN_PROCESSES = (
     "test_cluster.py",
     "test_yarn.py",
     "test_apply_side_by_side.py",
+    "test_predicted.py::test_flights",
 )
 #: Files that start the same servers or the same browser, each of which is started once for all of them.
 TOGETHER = {

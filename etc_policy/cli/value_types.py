@@ -12,7 +12,9 @@ from typing import Any
 
 import click
 
-from etc_policy.policy.quantities import QuantityError, parse_duration_ms
+from etc_policy.policy.quantities import QuantityError, parse_duration_ms, parse_size_bytes
+
+_LAST_PORT = 65_535
 
 
 class MomentType(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 has no such argument
@@ -58,6 +60,35 @@ class Span(click.ParamType):  # type: ignore[type-arg]
             return parse_duration_ms(value)
         except QuantityError as error:
             self.fail(f"{error.message}; {error.hint}", param, ctx)
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]
+    """A number of bytes as policies write it (`50 GiB`, `200GiB`)."""
+
+    name = "size"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The size in bytes."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_size_bytes(value)
+        except QuantityError as error:
+            self.fail(f"{error.message}; {error.hint}", param, ctx)
+
+
+def _address(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, int] | None:
+    if text is None:
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > _LAST_PORT:
+        raise click.BadParameter(f"`{text[:60]}` is not of the form HOST:PORT, such as 127.0.0.1:9864")
+    return host, int(port)
+
+
+def address_option(name: str, *, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:  # noqa: A002 - as click has it
+    """An option that takes a host and a port."""
+    return click.option(name, metavar="HOST:PORT", callback=_address, help=help)
 
 
 def _interval(_context: click.Context, _parameter: click.Parameter, milliseconds: int | None) -> timedelta | None:
