@@ -235,17 +235,19 @@ def _parquet_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
 def split_parquet(
     block: Block, wanted: TimesWanted, threshold_ms: int
 ) -> tuple[tuple[int, memoryview], tuple[int, memoryview]]:
-    """The rows of a Parquet data block at or before T, or without a time, and the later ones, each as `split_rows` gives them.
+    """The rows of a Parquet data block at or before T, and the later ones, each as `split_rows` gives them.
 
     Raises:
-        UnknownTimes: a value is not a time.
+        UnknownTimes: a value is not a time, or a row has none.
         BadLogFile: the block cannot be read, or its rows cannot be written in the same form.
 
     """
     column = _column_of(block.header[log_blocks.SCHEMA], wanted)
 
     def is_late(raw: Any) -> bool:
-        return raw is not None and _known(raw, column) > threshold_ms
+        if raw is None:
+            raise UnknownTimes("a row without an event time")
+        return _known(raw, column) > threshold_ms
 
     return split_rows(block.content, column.path, column.kind, is_late)
 

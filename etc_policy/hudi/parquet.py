@@ -57,7 +57,7 @@ def split_rows(
 
     """
     import pyarrow
-    from pyarrow import parquet
+    from pyarrow import compute, parquet
 
     try:
         opened = parquet.ParquetFile(pyarrow.BufferReader(content))
@@ -65,8 +65,8 @@ def split_rows(
             raise BadLogFile("more rows than its bytes can hold keys of")
         rows = opened.read()
         values = _stored(rows.column(path[0]).combine_chunks(), path, kind).to_pylist()
-        late = pyarrow.array([is_late(value) for value in values])
-        early_rows, late_rows = rows.filter(pyarrow.compute.invert(late)), rows.filter(late)
+        late = pyarrow.array([is_late(value) for value in values], pyarrow.bool_())
+        early_rows, late_rows = rows.filter(compute.invert(late)), rows.filter(late)
         return _written(early_rows, opened), _written(late_rows, opened)
     except (pyarrow.ArrowException, OSError, KeyError) as error:
         raise BadLogFile("no Parquet file, or one without the column") from error

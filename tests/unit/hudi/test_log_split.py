@@ -150,6 +150,10 @@ class TestParquet:
         with pytest.raises(NotSplittable, match=why):
             split(self.content(T, T + 1, column=column, ts=ts))
 
+    def test_one_with_a_row_without_an_event_time_is_refused(self):
+        with pytest.raises(NotSplittable, match="it holds a row without an event time"):
+            split(self.content(T, None, T + 1))
+
     def test_one_whose_rows_may_be_marked_as_deleted_is_refused(self):
         with_mark = schema("long")
         with_mark["fields"].append({"name": "_hoodie_is_deleted", "type": "boolean"})
