@@ -30,6 +30,7 @@ BENCHMARKS = (
     Benchmark("planning", ("--runs", "2"), ("--quick",)),
     Benchmark("replay", (), ("--quick",)),
     Benchmark("execution", (), ("--rows", "100000", "--runs", "1")),
+    Benchmark("record_split", (), ("--rows", "50000", "--commits", "4", "--runs", "1")),
     Benchmark("data_verification", (), None),
     Benchmark("metadata_verification", (), ("--commits", "100", "--runs", "1")),
     Benchmark("start_up", ("--runs", "1"), None),

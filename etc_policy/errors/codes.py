@@ -415,8 +415,9 @@ class Code(StrEnum):
         "with 1.2.0. Name one of these bundles in the target, or set `granularity: file_slice`.")
     NOT_SPLIT = ("ETC323", _NOTHING_LOST, "A log file cannot be split by record",
         "With `granularity: record` each log file that is compacted is read, and its rows after T are put aside. Only blocks "
-        "of whole rows in Avro are split: other formats, partial updates, deletes that the commit does not count, rows without "
-        "an event time and damaged files are refused before anything is published. Set `granularity: log_file` for this table.")
+        "of whole rows in Avro or Parquet are split: other formats, partial updates, deletes that the commit does not count, "
+        "rows without an event time and damaged files are refused before anything is published. Set `granularity: log_file` "
+        "for this table.")
     UNFIT_BUNDLE = ("ETC322", _NOTHING_LOST, "This bundle of Hudi is not known to merge rows as the table's readers do",
         "Releases of Hudi merge the rows of a key in different ways. A compaction by another release than that of the readers "
         "changes rows for good, and no comparison of both views shows it. `etc debug` shows as `merges as` which releases are "

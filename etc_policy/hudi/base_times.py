@@ -44,7 +44,7 @@ def _row_groups(storage: TableReader, event_time: EventTime, path: str) -> tuple
             footer = parquet.ParquetFile(opened).metadata
             groups = (footer.row_group(number) for number in range(footer.num_row_groups))
             found = tuple(_latest(one, event_time) for one in groups)
-    except (pyarrow.ArrowException, OSError):
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError):  # the last two of times beyond Python's
         return None
     return None if None in found else tuple(one for one in found if one is not None)
 

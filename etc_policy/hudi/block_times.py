@@ -18,7 +18,7 @@ from etc_policy.hudi.avro_schema import find_column, value_at
 from etc_policy.hudi.blocks import Block, read_blocks
 from etc_policy.hudi.deletes import ordering_values
 from etc_policy.hudi.event_time_values import TimeOf, kind_of, reads_as_spark, time_reader
-from etc_policy.hudi.parquet import stored_values
+from etc_policy.hudi.parquet import split_rows, stored_values
 from etc_policy.hudi.values import load_json
 from etc_policy.policy.manifest import EventTime
 
@@ -230,6 +230,26 @@ def _parquet_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
     column = _column_of(block.header[log_blocks.SCHEMA], wanted)
     for raw in stored_values(block.content, column.path, column.kind):
         yield None if raw is None else _known(raw, column)
+
+
+def split_parquet(
+    block: Block, wanted: TimesWanted, threshold_ms: int
+) -> tuple[tuple[int, memoryview], tuple[int, memoryview]]:
+    """The rows of a Parquet data block at or before T, and the later ones, each as `split_rows` gives them.
+
+    Raises:
+        UnknownTimes: a value is not a time, or a row has none.
+        BadLogFile: the block cannot be read, or its rows cannot be written in the same form.
+
+    """
+    column = _column_of(block.header[log_blocks.SCHEMA], wanted)
+
+    def is_late(raw: Any) -> bool:
+        if raw is None:
+            raise UnknownTimes("a row without an event time")
+        return _known(raw, column) > threshold_ms
+
+    return split_rows(block.content, column.path, column.kind, is_late)
 
 
 def _delete_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:

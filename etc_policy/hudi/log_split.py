@@ -1,7 +1,7 @@
 """Splits a log file by event time: the rows at or before T into one, the later ones into another (facts: split-blocks).
 
-Rows are copied byte by byte and one block is in memory at a time. Whatever is not sure to be read alike by Hudi is refused:
-nothing is known of it, so nobody may take it apart.
+Rows of Avro blocks are copied byte by byte, those of Parquet blocks are written anew, and one block is in memory at a time.
+Whatever is not sure to be read alike by Hudi is refused: nothing is known of it, so nobody may take it apart.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any, BinaryIO
 
 from etc_policy.hudi import blocks as log_blocks
 from etc_policy.hudi.avro_records import RecordSchemas, record_schemas, records_of
-from etc_policy.hudi.block_times import TimesWanted, UnknownTimes, avro_times, without_logical_types
+from etc_policy.hudi.block_times import TimesWanted, UnknownTimes, avro_times, split_parquet, without_logical_types
 from etc_policy.hudi.blocks import BadLogFile, Block, OtherLogFile, encode_block, read_blocks
+from etc_policy.hudi.parquet import can_read_parquet
 from etc_policy.hudi.values import load_json
 
 #: A larger log file is not one that Hudi writes: offsets in it do not fit an int of Java.
@@ -25,7 +26,6 @@ _KINDS = {
     log_blocks.DELETE: "delete",
     log_blocks.CORRUPT: "corrupt",
     log_blocks.HFILE_DATA: "HFile",
-    log_blocks.PARQUET_DATA: "Parquet",
     log_blocks.CDC_DATA: "change data capture",
 }
 #: Places of records in a base file: rows are missing in a part, and the part's base file is another one.
@@ -33,6 +33,8 @@ _POSITIONS = (log_blocks.RECORD_POSITIONS, log_blocks.POSITIONS_BASE_INSTANT)
 #: Any other header, such as that of a log compaction, changes how a block is read.
 _KNOWN_HEADERS = frozenset({log_blocks.INSTANT, log_blocks.SCHEMA, log_blocks.IS_PARTIAL, *_POSITIONS})
 _DELETED = "_hoodie_is_deleted"
+#: How many rows are on one side of T, and the content of their block in pieces.
+_Side = tuple[int, list[bytes | memoryview]]
 _PAIR, _LENGTH = struct.Struct(">ii"), struct.Struct(">i")
 
 
@@ -57,7 +59,7 @@ def split_log_file(
     Headers are kept but for the places of records. A block without a row of a side is not written there.
 
     Raises:
-        NotSplittable: it holds deletes, partial updates, a row without an event time, or what is not Avro data of a known form.
+        NotSplittable: it holds deletes, partial updates, a row without an event time, or what is not data of a known form.
         OSError: it cannot be read, or a part not be written.
 
     """
@@ -78,9 +80,11 @@ def split_log_file(
 
 
 def _require_plain(block: Block) -> None:
-    """Return for an Avro data block of whole rows of which all is known."""
-    if block.kind != log_blocks.AVRO_DATA:
+    """Return for a data block of whole rows of which all is known."""
+    if block.kind not in (log_blocks.AVRO_DATA, log_blocks.PARQUET_DATA):
         raise NotSplittable(f"it holds a {_KINDS.get(block.kind, 'unknown')} block")
+    if block.kind == log_blocks.PARQUET_DATA and not can_read_parquet():
+        raise NotSplittable("it holds a Parquet block, and pyarrow, which reads it, is not installed")
     if block.header.get(log_blocks.IS_PARTIAL, b"false").lower() != b"false":
         raise NotSplittable("it holds a partial update")
     others = block.header.keys() - _KNOWN_HEADERS
@@ -89,15 +93,17 @@ def _require_plain(block: Block) -> None:
         raise NotSplittable(f"a block of it has a {what}, which is not known")
     if log_blocks.SCHEMA not in block.header or log_blocks.INSTANT not in block.header:
         raise NotSplittable("a block of it lacks its schema or its instant")
-    if any(_is_deleted(block)):
-        raise NotSplittable("it holds a deleted row")
+    if any(_may_be_deleted(block)):
+        raise NotSplittable("it holds a deleted row, or a Parquet block that may")
 
 
-def _is_deleted(block: Block) -> Iterator[bool]:
-    """Of each row whether it is marked as deleted; nothing where the schema has no such mark."""
+def _may_be_deleted(block: Block) -> Iterator[bool]:
+    """Of each row whether it is marked as deleted, which is not looked for in Parquet; nothing where there is no such mark."""
     schemas = _delete_mark(block.header[log_blocks.SCHEMA])
     if schemas is None:
         return iter(())
+    if block.kind == log_blocks.PARQUET_DATA:
+        return iter((True,))
     _, count = _PAIR.unpack_from(block.content)
     return (bool(row[_DELETED]) for row in records_of(block.content[_PAIR.size :], count, schemas))
 
@@ -110,8 +116,25 @@ def _delete_mark(schema_text: bytes) -> RecordSchemas | None:
 
 
 def _split_block(block: Block, wanted: TimesWanted, threshold_ms: int, early: Part, late: Part) -> None:
-    version, count = _PAIR.unpack_from(block.content)
+    sides = _parquet_sides if block.kind == log_blocks.PARQUET_DATA else _avro_sides
     header = {key: value for key, value in block.header.items() if key not in _POSITIONS}
+    for part, (number, pieces) in zip((early, late), sides(block, wanted, threshold_ms), strict=True):
+        if number:
+            for written in encode_block(block.kind, header, pieces):
+                part.stream.write(written)
+                part.size_bytes += len(written)
+            part.rows += number
+
+
+def _parquet_sides(block: Block, wanted: TimesWanted, threshold_ms: int) -> list[_Side]:
+    """What is all on one side stays as it was written."""
+    sides = split_parquet(block, wanted, threshold_ms)
+    is_one = not all(rows for rows, _ in sides)
+    return [(rows, [block.content if is_one else content]) for rows, content in sides]
+
+
+def _avro_sides(block: Block, wanted: TimesWanted, threshold_ms: int) -> list[_Side]:
+    version, count = _PAIR.unpack_from(block.content)
     sides: tuple[list[memoryview], list[memoryview]] = ([], [])
     rows = [0, 0]
     for is_late, piece, number in _runs(block, wanted, threshold_ms):
@@ -119,12 +142,7 @@ def _split_block(block: Block, wanted: TimesWanted, threshold_ms: int, early: Pa
         rows[is_late] += number
     if sum(rows) != count:
         raise BadLogFile("another number of rows than its header says")
-    for part, content, number in zip((early, late), sides, rows, strict=True):
-        if number:
-            for written in encode_block(block.kind, header, (_PAIR.pack(version, number), *content)):
-                part.stream.write(written)
-                part.size_bytes += len(written)
-            part.rows += number
+    return [(number, [_PAIR.pack(version, number), *side]) for number, side in zip(rows, sides, strict=True)]
 
 
 def _runs(block: Block, wanted: TimesWanted, threshold_ms: int) -> Iterator[tuple[bool, memoryview, int]]:

@@ -1,9 +1,9 @@
-"""Parquet data blocks of a Hudi log file: the event-time column as it is stored; needs pyarrow."""
+"""Parquet data blocks of a Hudi log file: the event-time column as it is stored, and rows on two sides; needs pyarrow."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from etc_policy.hudi.blocks import BadLogFile
@@ -45,7 +45,58 @@ def stored_values(content: memoryview, path: tuple[str, ...], kind: str) -> Iter
         raise BadLogFile("no Parquet file, or one without the column") from error
 
 
+def split_rows(
+    content: memoryview, path: tuple[str, ...], kind: str, is_late: Callable[[Any], bool]
+) -> tuple[tuple[int, memoryview], tuple[int, memoryview]]:
+    """How many rows of the Parquet file are early and how many late, each with a Parquet file of them, in their order.
+
+    `is_late` is asked with each value of the column at the path as an Avro block would store it, None where a row has none.
+
+    Raises:
+        BadLogFile: as `stored_values`; or the file's rows cannot be written in the same form.
+
+    """
+    import pyarrow
+    from pyarrow import compute, parquet
+
+    try:
+        opened = parquet.ParquetFile(pyarrow.BufferReader(content))
+        if opened.metadata.num_rows > MAX_ROWS_PER_BYTE * len(content):
+            raise BadLogFile("more rows than its bytes can hold keys of")
+        rows = opened.read()
+        values = _stored(rows.column(path[0]).combine_chunks(), path, kind).to_pylist()
+        late = pyarrow.array([is_late(value) for value in values], pyarrow.bool_())
+        early_rows, late_rows = rows.filter(compute.invert(late)), rows.filter(late)
+        return _written(early_rows, opened), _written(late_rows, opened)
+    except (pyarrow.ArrowException, OSError, KeyError) as error:
+        raise BadLogFile("no Parquet file, or one without the column") from error
+
+
+def _written(rows: Any, like: Any) -> tuple[int, memoryview]:
+    """The rows as a Parquet file of the same schema and with the same pairs in its footer."""
+    import pyarrow
+    from pyarrow import parquet
+
+    footer = like.metadata
+    codec = footer.row_group(0).column(0).compression if footer.num_row_groups else "none"
+    sink, codec = pyarrow.BufferOutputStream(), codec.lower().replace("uncompressed", "none")
+    with parquet.ParquetWriter(sink, rows.schema, compression=codec, store_schema=False) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata(footer.metadata or {})
+    content = sink.getvalue()
+    if not parquet.read_metadata(pyarrow.BufferReader(content)).schema.equals(footer.schema):
+        raise BadLogFile("a Parquet block whose schema cannot be written alike")
+    return rows.num_rows, memoryview(content)
+
+
 def _values_of(values: Any, path: tuple[str, ...], kind: str) -> Iterator[Any]:
+    from pyarrow import compute
+
+    return iter(compute.unique(_stored(values, path, kind)).to_pylist())
+
+
+def _stored(values: Any, path: tuple[str, ...], kind: str) -> Any:
+    """The values as integers or texts, as they are stored."""
     import pyarrow
     from pyarrow import compute, types
 
@@ -54,10 +105,8 @@ def _values_of(values: Any, path: tuple[str, ...], kind: str) -> Iterator[Any]:
     if not _agree(stored, kind):
         raise BadLogFile("the two schemas of the block differ")
     if types.is_timestamp(stored) or types.is_int32(stored):
-        values = values.cast(pyarrow.int64())
-    elif types.is_date32(stored):
-        values = values.cast(pyarrow.int32())
-    return iter(compute.unique(values).to_pylist())
+        return values.cast(pyarrow.int64())
+    return values.cast(pyarrow.int32()) if types.is_date32(stored) else values
 
 
 def _agree(arrow_type: Any, kind: str) -> bool:

@@ -98,6 +98,10 @@ class Bench:
         job = HudiFiles().split(job, state) if job.splits else job
         HudiCompactor(self.spark).publish(job, lambda: None, lambda: None)
 
+    def names_in(self, folder: str) -> list[str]:
+        """What is below a folder of the table."""
+        return [str(path) for path in (self.base / folder).rglob("*")]
+
     def properties_text(self) -> str:
         return (self.base / ".hoodie" / "hoodie.properties").read_text()
 

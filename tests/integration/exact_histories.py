@@ -1,23 +1,40 @@
-"""Random histories on real tables that are cut by record; more by `python -m tests.integration.exact_histories --count 60`.
+"""Random histories on real tables that are cut by record: `python -m tests.integration.exact_histories [--count 60] [--short]`.
 
 After each cut RO is compared with the table as of T: what an oracle makes of the rows of all writes up to T alone. RT with and
-without the metadata table, with a condition on the event time, by hudi-rs, time travel to each commit by both of its times and
-each commit's incremental query must be as before. Late rows, ties, several versions of a key, new keys and deletes are written;
-where deletes make a slice whole, or new keys are written into base files, RO may hold more than the table as of T, never less.
+without the metadata table, with a condition on the event time, by hudi-rs, time travel to commits by both of their times and
+their incremental queries must be as before: after a cut of the last commits and an older one, at the end of all. Late rows, ties,
+several versions of a key, new keys and deletes are written; where deletes make a slice whole, RO may hold more than the table as
+of T, never less.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.integration.bench import Bench
-from tests.integration.histories import KEYS, NO_METADATA_TABLE, QUIET, RealHistory, play_seeds
-from tests.integration.history import EPOCH_MS, QUICK, Oracle, Write
+from tests.integration.histories import (
+    KEYS,
+    NO_METADATA_TABLE,
+    QUIET,
+    RealHistory,
+    play_seeds,
+    seeds_parser,
+)
+from tests.integration.history import (
+    EPOCH_MS,
+    QUICK,
+    READ_OPTIMIZED,
+    WITHOUT_METADATA_TABLE,
+    Oracle,
+    Views,
+    Write,
+    incremental,
+)
 
 STEPS, SHORT_STEPS = 9, 5
 BUCKET = {
@@ -26,13 +43,19 @@ BUCKET = {
     "hoodie.bucket.index.num.buckets": "2",
     "hoodie.bucket.index.hash.field": "id",
 }
+PARQUET_BLOCKS = {"hoodie.logfile.data.block.format": "parquet"}
 VERSION_8 = {"hoodie.write.table.version": "8", "hoodie.write.auto.upgrade": "false"}
 
 
-def as_of_event(history: tuple[Write, ...], second: int) -> dict[int, str]:
-    """The table as of an event time: what it would be if no later row had ever been written."""
+def oracle_as_of(history: tuple[Write, ...], second: int) -> Oracle:
+    """Of the table as of an event time: what it would be if no later row had ever been written."""
     early = (Write(tuple(row for row in one.rows if row[2] <= second), one.deleted) for one in history)
-    return Oracle.of(tuple(early)).rt()
+    return Oracle.of(tuple(early))
+
+
+def as_of_event(history: tuple[Write, ...], second: int) -> dict[int, str]:
+    """The table as of an event time."""
+    return oracle_as_of(history, second).rt()
 
 
 @dataclass
@@ -41,10 +64,7 @@ class ExactHistory(RealHistory):
 
     threshold: int = 0
     splits: int = 0
-
-    @property
-    def is_bucketed(self) -> bool:
-        return BUCKET.items() <= self.options.items()
+    checks: int = 0
 
     def upsert(self) -> None:
         """As in the other histories, with ties."""
@@ -53,7 +73,7 @@ class ExactHistory(RealHistory):
             key, value, second = self.dice.choice(self.written[-1].rows)
             self.write(Write(((key, f"{value} again", second),)))
 
-    def cut(self) -> None:
+    def cut(self, *, all_commits: bool = False) -> None:
         self.threshold = self.dice.randrange(self.threshold, max(self.threshold + 1, self.clock + 20))
         time.sleep(0.25)  # past the clock-skew bound
         plan = self.bench.plan(self.threshold)
@@ -68,69 +88,96 @@ class ExactHistory(RealHistory):
             assert state.orphans == (), state.orphans
             assert state.uncarried is None
             self.splits += sum(one.remainder is not None for one in table.operations)
-        assert not list(self.bench.base.glob(".hoodie/.etc/split/*"))
-        self.check(self.threshold)
+        assert not self.bench.names_in(".hoodie/.etc/split")
+        if outcome.status == "compacted" or all_commits:
+            self.check(self.threshold, all_commits=all_commits)
+        else:
+            self.check_ro(self.views().ro(), self.threshold)
 
-    def check(self, second: int | None) -> None:
-        super().check(second)
-        views, rt = self.views(), self.oracle
+    def check(self, second: int | None, *, all_commits: bool = False) -> None:
+        """All views of now, and those of the last two commits and of an older one, or of all commits."""
+        self.check_past()
+        views, rt, commits = self.views(), self.oracle, self.commits()
+        older = range(len(commits) - 2)
+        seen = (
+            range(len(commits)) if all_commits else [*older[self.checks % 3 :: 3][:1], *range(len(older), len(commits))]
+        )
+        self.checks += 1
+        frames = self.frames(views) | {f"incremental of commit {n}": self.increment(views, commits, n) for n in seen}
+        frames |= {f"commit {n} as of {at}": views.frame(as__of__instant=at) for n in seen for at in commits[n]}
+        found = views.read_all(frames)
         after = {key: row[0] for key, row in rt.states[-1].items() if row[1] > self.threshold}
-        for skipping in ("true", "false"):
-            assert self.later(views, skipping) == after, f"RT with a condition, data skipping {skipping}"
-        commits = self.commits()
-        for number, (requested, completed) in enumerate(commits):
-            assert views.as_of(completed) == rt.as_of(number), f"time travel to the completion of commit {number}"
-            assert views.as_of(requested) == rt.as_of(number), f"time travel to the instant of commit {number}"
-            start = commits[number - 1][1] if number else "000"
-            self.check_incremental(number, start, completed)
-        if second is None:
-            return
-        ro, exact = views.ro(), as_of_event(tuple(self.written), second)
-        if self.is_exact:
-            assert ro == exact, f"RO is not the table as of second {second}"
+        for name, rows in found.items():
+            if name.startswith("RT"):
+                assert rows == (after if "after T" in name else rt.rt()), name
+        assert views.rust() == rt.rt(), "RT by hudi-rs"
+        assert views.rust(read_optimized=True) == found["RO"], "RO by hudi-rs"
+        for number in seen:
+            for at in commits[number]:
+                name = f"commit {number} as of {at}"
+                assert found[name] == rt.as_of(number), name
+            self.check_incremental(commits, number, found[f"incremental of commit {number}"])
+        if second is not None:
+            self.check_ro(found["RO"], second)
 
-    def check_incremental(self, number: int, start: str, completed: str) -> None:
+    def check_ro(self, ro: Mapping[int, str], second: int) -> None:
+        """The table as of T, with all rows of the first write, which are in base files; with deletes, no less than RT up to T."""
+        promised = self.oracle.rt_up_to(second)
+        assert {key: ro.get(key) for key in promised} == promised, f"RO up to second {second}"
+        if not any(one.deleted for one in self.written):
+            first, *others = self.written
+            early = oracle_as_of(tuple(others), second).history
+            assert ro == Oracle.of((first, *early)).rt(), f"RO is not the table as of second {second}"
+
+    def frames(self, views: Views) -> dict[str, object]:
+        """RO, and RT in each way: by a condition that Hudi may use to skip files, it has the rows after T."""
+        found = {"RT": views.frame(), "RO": views.frame(**READ_OPTIMIZED)}
+        if self.has_metadata_table:
+            found["RT without the metadata table"] = views.frame(**WITHOUT_METADATA_TABLE)
+        enable = {"hoodie__metadata__enable": str(self.has_metadata_table).lower()}
+        skipping = str(self.checks % 2 == 0).lower()
+        rows = views.frame(hoodie__enable__data__skipping=skipping, **enable)
+        found[f"RT after T, data skipping {skipping}"] = rows.where(f"ts > {EPOCH_MS + self.threshold * 1000}")
+        return found
+
+    def increment(self, views: Views, commits: list[tuple[str, str]], number: int) -> object:
+        return views.frame(**incremental(commits[number - 1][1] if number else "000", commits[number][1]))
+
+    def check_incremental(self, commits: list[tuple[str, str]], number: int, rows: Mapping[int, str]) -> None:
         """One commit's own rows; of those that lost, any may be missing where a compaction completed in its range.
 
         What was split off counts as written by that compaction, and is merged with the commit's rows.
         """
-        views, written = self.views(), self.oracle.incremental(number).items()
-        ends = (name.split(".")[0].split("_")[1] for name in views.timeline() if name.endswith(".commit"))
-        shown = views.incremental(start, completed).items()
-        if any(start < end <= completed for end in ends):
+        start, end = commits[number - 1][1] if number else "000", commits[number][1]
+        written, shown = self.oracle.incremental(number).items(), rows.items()
+        ends = (name.split(".")[0].split("_")[1] for name in self.views().timeline() if name.endswith(".commit"))
+        if any(start < one <= end for one in ends):
             won = {(key, row[0]) for key, row in self.oracle.states[number].items() if row[2] == number}
             assert won <= shown <= written, f"incremental of commit {number} beside a compaction"
         else:
             assert shown == written, f"incremental of commit {number}"
-
-    @property
-    def is_exact(self) -> bool:
-        """Without deletes, and where no row after T was ever written into a base file."""
-        return not any(one.deleted for one in self.written)
 
     def commits(self) -> list[tuple[str, str]]:
         """The instant and the completion time of each delta commit."""
         names = (name.split(".")[0].split("_") for name in self.views().timeline() if name.endswith(".deltacommit"))
         return sorted(((requested, completed) for requested, completed in names), key=lambda one: one[1])
 
-    def later(self, views, skipping: str) -> dict[int, str]:
-        """The rows of RT after T, by a condition that Hudi may use to skip files."""
-        options = {
-            "hoodie.enable.data.skipping": skipping,
-            "hoodie.metadata.enable": str(self.has_metadata_table).lower(),
-        }
-        rows = views.spark.read.format("hudi").options(**options).load(str(views.base))
-        found = rows.where(f"ts > {EPOCH_MS + self.threshold * 1000}").select("id", "v").collect()
-        return {row.id: row.v for row in found}
+    def views(self) -> Views:
+        return self.bench.views()
 
 
 def run_history(spark, base: Path, seed: int, *, short: bool = False) -> ExactHistory:
-    """Play the history of a seed; an assertion carries its steps. One in three has deletes, half a bucket index."""
+    """Play the history of a seed; an assertion carries its steps.
+
+    One in three has deletes, half a bucket index, and one in four log files of Parquet blocks.
+    """
     dice = random.Random(seed)
     bucketed, old = dice.random() < 0.5, dice.random() < 0.5
-    options = {**QUIET, **(BUCKET if bucketed else {}), **(VERSION_8 if old else {}), **(QUICK if short else {})}
+    options = {**QUIET, **QUICK, **(BUCKET if bucketed else {}), **(VERSION_8 if old else {})}
     options |= NO_METADATA_TABLE if dice.random() < 0.3 else {}
-    history = ExactHistory(Bench(spark, base, "record", "bucket" if bucketed else None), dice, options)
+    options |= PARQUET_BLOCKS if seed % 4 == 0 else {}
+    index = "bucket" if bucketed else None
+    history = ExactHistory(Bench(spark, base, "record", index), dice, options)
     kinds = {"upsert": 6, "cut": 4, **({"delete": 2} if dice.random() < 0.3 else {})}
     try:
         keys = [key for key in KEYS if not bucketed or dice.random() < 0.7]  # new keys go to log files of buckets alone
@@ -140,7 +187,7 @@ def run_history(spark, base: Path, seed: int, *, short: bool = False) -> ExactHi
             getattr(history, step)()
         history.cut()
         history.upsert()
-        history.cut()
+        history.cut(all_commits=True)
         history.upsert()  # stock Hudi plans nothing where no delta commit came after the last compaction's instant
         history.stock_compaction()
         assert history.views().ro() == history.oracle.rt(), "RO after a stock compaction"
@@ -151,12 +198,14 @@ def run_history(spark, base: Path, seed: int, *, short: bool = False) -> ExactHi
 
 
 def main() -> int:
-    def splits(spark, base, seed, arguments) -> int:
+    parser = seeds_parser(__doc__ or "")
+    parser.add_argument("--short", action="store_true")
+    arguments = parser.parse_args()
+
+    def splits(spark, base: Path, seed: int) -> int:
         return run_history(spark, base, seed, short=arguments.short).splits
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--short", action="store_true")
-    return play_seeds(parser, "file slices split", splits)
+    return play_seeds(arguments, "file slices split", splits)
 
 
 if __name__ == "__main__":

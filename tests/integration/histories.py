@@ -231,21 +231,28 @@ def run_history(spark, base: Path, seed: int, *, short: bool = False) -> list[st
     return history.steps
 
 
-def play_seeds(parser: argparse.ArgumentParser, counted: str, play: Callable[..., int]) -> int:
-    """Play a history of each seed by `play(spark, base, seed, arguments)`, which returns how many of `counted` it has done."""
+def seeds_parser(description: str) -> argparse.ArgumentParser:
+    """The arguments of a command that plays seeds."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--count", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+    return parser
+
+
+def play_seeds(arguments: argparse.Namespace, counted: str, play: Callable[..., int]) -> int:
+    """Play a history of each seed by `play(spark, base, seed)`, which returns how many of `counted` it has done."""
     from etc_policy.spark.session import start_spark
 
     folder, began, failed, done = Path(tempfile.mkdtemp()), time.monotonic(), 0, 0
     spark = start_spark({"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}, folder / "spark.log")
     module = Path(sys.argv[0]).stem
     for seed in range(arguments.seed, arguments.seed + arguments.count):
-        base = folder / str(seed) / "t"
+        base, started = folder / str(seed) / "t", time.monotonic()
         try:
-            done += play(spark, base, seed, arguments)
-            shutil.rmtree(base.parent)
+            found = play(spark, base, seed)
+            done += found
+            print(f"seed {seed} passed ({found} {counted}, {time.monotonic() - started:.0f} s)", flush=True)
+            shutil.rmtree(base.parent, ignore_errors=True)
         except AssertionError as error:
             failed += 1
             print(f"{error}\n  again: python -m tests.integration.{module} --count 1 --seed {seed}", flush=True)
@@ -256,10 +263,10 @@ def play_seeds(parser: argparse.ArgumentParser, counted: str, play: Callable[...
 
 
 def main() -> int:
-    def cuts(spark, base, seed, _) -> int:
+    def cuts(spark, base, seed) -> int:
         return sum("cut at" in step and "compact" in step for step in run_history(spark, base, seed))
 
-    return play_seeds(argparse.ArgumentParser(description=__doc__), "cuts carried out", cuts)
+    return play_seeds(seeds_parser(__doc__).parse_args(), "cuts carried out", cuts)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 
 EPOCH_MS = 1_700_000_000_000
@@ -134,6 +135,18 @@ def write_history(spark, base: Path | str, history=HISTORY, options=None, first=
         ).mode("append" if number else "overwrite").save(str(base))
 
 
+#: Options of `Views.read`.
+READ_OPTIMIZED = {"hoodie__query__as__ro__table": "true"}
+WITHOUT_METADATA_TABLE = {"hoodie__metadata__enable": "false"}
+
+
+def incremental(after, until=None):
+    """Options of an incremental query."""
+    end = {"hoodie__datasource__read__end__instanttime": until} if until else {}
+    begin = {"hoodie__datasource__read__begin__instanttime": after}
+    return {"hoodie__datasource__query__type": "incremental", **begin, **end}
+
+
 @dataclass
 class Views:
     """Readers of one table by Spark and by hudi-rs."""
@@ -142,32 +155,42 @@ class Views:
     base: Path | str
     column: str = "v"
 
-    def read(self, **options):
+    def frame(self, **options):
+        """The rows of a view as Spark reads them, not yet read; `__` in an option's name is a dot."""
         named = {key.replace("__", "."): value for key, value in options.items()}
-        rows = self.spark.read.format("hudi").options(**named).load(str(self.base)).select("id", self.column).collect()
-        assert len({row.id for row in rows}) == len(rows), f"a key stands twice: {sorted(rows)}"
-        return {row.id: row[self.column] for row in rows}
+        return self.spark.read.format("hudi").options(**named).load(str(self.base))
+
+    def read(self, **options):
+        return self.read_all({"": self.frame(**options)})[""]
+
+    def read_all(self, frames):
+        """The values by key of each of several frames by name, some in one job of Spark: each task is sent all of its job."""
+        from pyspark.sql.functions import lit
+
+        parts = [frame.select(lit(name).alias("view"), "id", self.column) for name, frame in frames.items()]
+        found = {name: [] for name in frames}
+        for first in range(0, len(parts), 4):
+            for row in reduce(lambda whole, part: whole.union(part), parts[first : first + 4]).collect():
+                found[row.view].append((row.id, row[self.column]))
+        for name, rows in found.items():
+            assert len(dict(rows)) == len(rows), f"a key stands twice: {name} {sorted(rows)}"
+        return {name: dict(rows) for name, rows in found.items()}
 
     def rt(self):
         return self.read()
 
     def rt_without_mdt(self):
-        return self.read(hoodie__metadata__enable="false")
+        return self.read(**WITHOUT_METADATA_TABLE)
 
     def ro(self):
-        return self.read(hoodie__query__as__ro__table="true")
+        return self.read(**READ_OPTIMIZED)
 
     def as_of(self, completed):
         return self.read(as__of__instant=completed)
 
     def incremental(self, after, until=None):
         """Of the commits that completed after a time, up to another where one is given."""
-        end = {"hoodie__datasource__read__end__instanttime": until} if until else {}
-        return self.read(
-            hoodie__datasource__query__type="incremental",
-            hoodie__datasource__read__begin__instanttime=after,
-            **end,
-        )
+        return self.read(**incremental(after, until))
 
     def rust(self, *, read_optimized=False):
         from hudi import HudiReadOptions, HudiTable

@@ -1,6 +1,8 @@
 """`strategy.at`: what is due at a boundary, and that each is published once; `etc cuts`: which cuts can be read, and how."""
 
+import io
 import json
+from dataclasses import replace
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -13,7 +15,7 @@ from etc_policy.wiring import Environment
 from tests.unit.cli.test_just_in_time import NOON
 from tests.unit.cli.test_just_in_time import orders as orders
 from tests.unit.cli.test_sync import Catalog
-from tests.unit.hudi.table_folder import at, base, log
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import POLICY_OF_CASES, epoch_ms
 
 POLICY = """version: 1
@@ -233,3 +235,30 @@ class TestView:
         path.write_text(path.read_text().replace(*change))
         code, _, err = etc("parse")
         assert (code, "error[ETC148]: `sync.as_of_view` shows" in err, "policies/a.yml:10:" in err) == (1, True, True)
+
+
+def test_a_plan_counts_what_base_files_hold_after_t(etc, tmp_path, monkeypatch):
+    """By their footers."""
+    import pyarrow
+    from pyarrow import parquet
+
+    monkeypatch.chdir(tmp_path)
+    footer = io.BytesIO()
+    parquet.write_table(pyarrow.table({"ts": [1_000, 5_000, 1_500]}), footer, row_group_size=2)
+    table = TableFolder(tmp_path / "t")
+    table.commit(at("00:00:00"), at("00:00:00"), replace(base("f1"), size=footer.tell()))
+    table.commit(at("01:00:00"), at("01:00:00"), log("f1", min_event=900, max_event=900))
+    base_file = table.base / "p" / base("f1").name(at("00:00:00"))
+    base_file.write_bytes(footer.getvalue())
+    (tmp_path / "policies").mkdir()
+    policy = f"{{name: p, table: {table.base}, event_time_column: {{column: ts, unit: ms}}, data_latency: 1s, "
+    policy += "strategy: {granularity: record}, writer: {compaction: none}}"
+    (tmp_path / "policies" / "a.yml").write_text(f"version: 1\npolicies:\n  - {policy}\n")
+    for threshold_ms, counts in ((1_000, [1, 3, 0]), (2_000, [1, 2, 0]), (5_000, [0, 0, 0])):
+        _, out, _ = etc("plan", "--at", f"1970-01-01T00:00:0{threshold_ms // 1_000 + 1}Z", "--output", "json")
+        (planned,) = json.loads(out)["tables"]
+        assert planned["action"] == "compact", planned["reason"]
+        assert [*planned["later_rows"].values()] == counts
+    base_file.write_bytes(bytes(footer.tell()))
+    _, out, _ = etc("plan", "--at", "1970-01-01T00:00:02Z")
+    assert "later rows    not known of 1 base file" in out

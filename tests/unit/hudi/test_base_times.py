@@ -71,6 +71,7 @@ def test_what_no_footer_says_is_left_out(tmp_path, monkeypatch):
     assert groups_of(tmp_path, [1], event_time, write_statistics=False) is None
     assert groups_of(tmp_path, ["x"], event_time, "string") is None
     assert groups_of(tmp_path, [1], event_time, column="other") is None
+    assert groups_of(tmp_path, [2**62], EventTime(column="ts"), "timestamp[us]") is None  # no time of Python's
     (tmp_path / "p" / "damaged.parquet").write_bytes(b"PAR1")
     write(tmp_path, "early", [1])
     write(tmp_path, "f", [2])

@@ -12,7 +12,20 @@ from etc_policy.hudi import blocks
 from etc_policy.hudi.block_times import TimesWanted, read_times
 from etc_policy.hudi.log_split import NotSplittable, Part, split_log_file
 from etc_policy.policy.manifest import EventTime
-from tests.unit.hudi.log_file import AVRO, IS_PARTIAL, LONG, PARQUET, SCHEMA, avro, block, deletes, record, schema
+from tests.unit.hudi.log_file import (
+    AVRO,
+    IS_PARTIAL,
+    LONG,
+    MICROS,
+    PARQUET,
+    SCHEMA,
+    avro,
+    block,
+    deletes,
+    parquet,
+    record,
+    schema,
+)
 
 WANTED = TimesWanted(EventTime(column="ts", unit="ms"), "long", ("ts",))
 T = 1_700_000_000_000
@@ -80,6 +93,7 @@ def test_the_schema_may_change_between_blocks():
     assert {header[SCHEMA] for _, header, _ in rows(late.stream.getvalue())} == {
         json.dumps(schema("long", nullable)).encode() for nullable in (True, False)
     }
+    assert split(plain(T, T + 1) + marked(value=False))[0].rows == 2  # a column more
 
 
 def test_microseconds_are_compared_by_their_millisecond():
@@ -97,6 +111,56 @@ def marked(value):
     return block(AVRO, content, {SCHEMA: json.dumps(text)})
 
 
+def parquet_rows(content):
+    """The ids and times of each block, and what its footer says beside."""
+    from pyarrow import parquet as files
+
+    read = [files.ParquetFile(io.BytesIO(one.content)) for one in blocks.read_blocks(io.BytesIO(content), len(content))]
+    return [(one.read().to_pydict(), one.metadata.metadata, one.schema.to_arrow_schema()) for one in read]
+
+
+class TestParquet:
+    def content(self, *times, kind="int64", **rest):
+        import pyarrow
+
+        return parquet(pyarrow.array(times, pyarrow.type_for_alias(kind)), **{"ts": "long", **rest})
+
+    @pytest.mark.parametrize(("kind", "ts", "scale"), [("int64", "long", 1), ("timestamp[us]", MICROS, 1000)])
+    def test_every_row_is_on_its_side_in_its_order(self, kind, ts, scale):
+        content = self.content(*(scale * time for time in (T + 5, T, T - 1, T + 1)), kind=kind, ts=ts)
+        column_type = "long" if ts == "long" else "timestamp-micros"
+        wanted = TimesWanted(EventTime(column="ts", unit="ms" if ts == "long" else None), column_type, ("ts",))
+        early, late = split(content, wanted=wanted)
+        ((whole, pairs, columns),) = parquet_rows(content)
+        for part, places in ((early, (1, 2)), (late, (0, 3))):
+            ((found, kept, schema_of),) = parquet_rows(part.stream.getvalue())
+            assert found == {name: [values[place] for place in places] for name, values in whole.items()}
+            assert (kept, schema_of, part.rows) == (pairs, columns, 2)
+
+    def test_a_block_that_is_on_one_side_is_as_it_was(self):
+        content = self.content(T, T - 1) + plain(T + 1) + self.content(T + 2)
+        early, late = split(content)
+        assert early.stream.getvalue() + late.stream.getvalue() == content
+
+    @pytest.mark.parametrize(
+        ("column", "ts", "why"),
+        [("other", "long", "damaged: no Parquet file, or one without the column"), ("ts", MICROS, "Hudi would repair")],
+    )
+    def test_one_that_says_something_else_is_refused(self, column, ts, why):
+        with pytest.raises(NotSplittable, match=why):
+            split(self.content(T, T + 1, column=column, ts=ts))
+
+    def test_one_with_a_row_without_an_event_time_is_refused(self):
+        with pytest.raises(NotSplittable, match="it holds a row without an event time"):
+            split(self.content(T, None, T + 1))
+
+    def test_one_whose_rows_may_be_marked_as_deleted_is_refused(self):
+        with_mark = schema("long")
+        with_mark["fields"].append({"name": "_hoodie_is_deleted", "type": "boolean"})
+        with pytest.raises(NotSplittable, match="a Parquet block that may"):
+            split(self.content(T, header={SCHEMA: json.dumps(with_mark)}))
+
+
 def test_rows_that_are_not_marked_as_deleted_are_split():
     assert split(marked(value=False))[0].rows == 1
 
@@ -106,7 +170,7 @@ def test_rows_that_are_not_marked_as_deleted_are_split():
     [
         (deletes((LONG, T), ts="long"), "a delete block"),
         (marked(value=True), "a deleted row"),
-        (block(PARQUET, b"PAR1"), "a Parquet block"),
+        (block(PARQUET, b"PAR1", {SCHEMA: json.dumps(schema("long"))}), "damaged: no Parquet file"),
         (block(0), "a command block"),
         (block(2), "a corrupt block"),
         (block(4), "a HFile block"),

@@ -7,14 +7,17 @@ import pytest
 
 from etc_policy.errors import EngineError, TableError
 from etc_policy.hudi.block_times import TimesWanted, read_times
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.commit_metadata import withdrawn_metadata
 from etc_policy.plan.model import SplitInput
 from etc_policy.plan.split import SPLIT, SPLIT_FOLDER, extract_path, merged_paths, split_text
 from etc_policy.policy.manifest import EventTime, Policy, Strategy, Writer
+from etc_policy.policy.project_schema import StorageSettings
 from etc_policy.run.carrying import require_carried
 from etc_policy.run.ports import Job
 from etc_policy.run.table_files import HudiFiles
 from etc_policy.spark.plan_files import remove_plan
+from etc_policy.storage.open_storage import use_storage_settings
 from tests.unit.hudi.log_file import AVRO, CORRUPT, avro, block, deletes
 from tests.unit.hudi.reading import OURS, read
 from tests.unit.hudi.table_folder import TableFolder, at, base, log, operation
@@ -98,6 +101,21 @@ def test_each_slice_is_split_at_the_threshold(tmp_path, partition):
     assert HudiFiles().missing_files(job) == ()
     HudiFiles().discard_split(job)
     assert files(table) == before
+
+
+def test_a_table_in_a_bucket_is_split_alike(table, s3_server):
+    use_storage_settings(StorageSettings(endpoint=s3_server.endpoint))
+    bucket = s3_server.make_bucket()
+    location = s3_server.upload(table.base, bucket, "t")
+    before = s3_server.keys(bucket)
+    job = replace(job_of(table), base_path=location)
+    job = HudiFiles().split(job, FileTableReader().read(location, EVENT_TIME))
+    require_carried(job)
+    assert job.operations == split(table).operations
+    in_bucket = {key.removeprefix("t/"): s3_server.content(bucket, key) for key in s3_server.keys(bucket)}
+    assert in_bucket == {path: data for path, data in files(table).items() if "draft" not in path}
+    HudiFiles().discard_split(job)
+    assert s3_server.keys(bucket) == before
 
 
 def test_what_is_known_to_hold_nothing_after_the_threshold_is_not_read(table):
