@@ -47,20 +47,20 @@ def fleet_rows(report: SimulationReport) -> list[FleetRow]:
 
 
 def _row_of(table: TableSimulation) -> FleetRow:
-    done = {one.name: found for one in table.settings if (found := one.figures) is not None}
-    policy = next((one for one in table.settings if one.kind == "policy" and one.name in done), None)
-    if policy is None or table.begin_ms is None or table.end_ms is None:
+    policy = next((one for one in table.settings if one.kind == "policy" and one.figures), None)
+    if policy is None or policy.figures is None or table.begin_ms is None or table.end_ms is None:
         return FleetRow(table)
-    own = done[policy.name]
-    others = [one for one in table.settings if one.kind in ("past", "stock") and done.get(one.name, own).compactions]
-    others = [one for one in others if one.name in done]
-    worst_ms = max(own.lag_max_ms, table.target_ms or 0)
-    fresh = [one for one in others if done[one.name].lag_max_ms <= worst_ms]
-    other = min(fresh, key=_amount, default=None) or min(
-        others, key=lambda one: done[one.name].lag_max_ms, default=None
-    )
+    compacted = [one for one in table.settings if one.figures and one.figures.compactions]
+    others = [one for one in compacted if one.kind in ("past", "stock")]
+    worst_ms = max(policy.figures.lag_max_ms, table.target_ms or 0)
+    fresh = [one for one in others if _worst_lag_ms(one) <= worst_ms]
+    other = min(fresh, key=_amount, default=None) or min(others, key=_worst_lag_ms, default=None)
     days = (table.end_ms - table.begin_ms) / _DAY_MS
-    return FleetRow(table, own, other, _amount(policy) / days, _amount(other) / days if other else 0.0)
+    return FleetRow(table, policy.figures, other, _amount(policy) / days, _amount(other) / days if other else 0.0)
+
+
+def _worst_lag_ms(setting: SimulatedSetting) -> int:
+    return setting.figures.lag_max_ms if setting.figures else 0
 
 
 def _amount(setting: SimulatedSetting) -> float:
