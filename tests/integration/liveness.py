@@ -2,11 +2,10 @@
 
 Two stock writers of the soak write batch after batch, each begun as soon as the one before has ended, and nobody is killed; `etc
 apply` begins every minute. Printed are the share of runs that compact or have nothing due, how old the T is that the last
-compaction published, how the runs ended, the writers' duty, how long their batches took, how long etc held their lock (no
-writer waits for it longer at a time) and at which steps. At the end the writers rest, and the views are compared with their
-journals as in the soak: exit 1 and the table's folder on any difference. With `--stock` a process of stock Hudi compacts the
-table instead of etc, again and again; the keys that RT shows wrongly at the end are counted then. With `--one-process` one `etc
-run` does what an `etc apply` a minute does: its Java is warm from the second round on.
+compaction published, how the runs ended, the writers' duty, how long their batches took, how long etc held their lock and at
+which steps: a writer waits as long at a time, and until it tries again. At the end the writers rest, and the views are compared
+with their journals as in the soak: exit 1 and the table's folder on any difference. With `--stock` a process of stock Hudi
+compacts the table instead of etc, again and again; the keys that RT shows wrongly at the end are counted then.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -40,8 +38,6 @@ DELETES = {"none": (), "key": ("key",), "ordered": ("ordered",), "both": ("key",
 DONE = ("exit 0", "compacted", "nothing")
 #: From one look at how old T is to the next one.
 LOOK_SECONDS = 1.0
-#: How a round of `etc run` ended, by what it did: as an `etc apply` of it would have.
-AS_ENDED = {status: f"exit 0 {status}" for status in ("compacted", "resumed", "nothing_due", "already_applied")}
 #: What `Table.step` says before a run has published its plan.
 NO_PLAN, BEFORE = ("nothing", "locked", "committed"), "before the plan"
 
@@ -161,68 +157,6 @@ def _spread(seconds: list[float]) -> str:
 
 
 @dataclass
-class Rounds(Apply):
-    """One process of `etc run`, each round of which is a run."""
-
-    _read: int = 0
-
-    def outcomes(self) -> Iterator[str]:
-        """How the rounds ended that have ended since the last call."""
-        text, decoder = (self.folder / "stdout").read_text(), json.JSONDecoder()
-        while rest := text[self._read :].lstrip():
-            try:
-                found, length = decoder.raw_decode(rest)
-            except ValueError:  # it is being written
-                return
-            self._read = len(text) - len(rest) + length
-            for table in found["tables"]:
-                failed = "fail" in str((table["verification"] or {}).get("status"))
-                yield (
-                    f"exit 1 {table['status']} and not verified" if failed else AS_ENDED.get(table["status"], "exit 4")
-                )
-
-
-@dataclass
-class RunLiveness(Liveness):
-    """The same beside one `etc run`."""
-
-    is_over: bool = False
-
-    def __post_init__(self) -> None:
-        # else `etc run` waits for what may wait for a later round
-        self.setting = replace(self.setting, target=f"{self.setting.latency_seconds}s")
-        super().__post_init__()
-
-    def _start(self, moment: tuple[str, float] | None = None, victim: str = "both") -> Apply:
-        if self.is_over:
-            return super()._start(moment, victim)
-        self.begun = time.monotonic()
-        verb = ("run", "--every", f"{self.every:.0f}s")
-        folder = self.setting.folder / "runs" / "rounds"
-        seconds = self.setting.minutes * 60 + self.setting.patience_seconds
-        return Rounds(0, folder, seconds, self.table, self.timeline, self.place.confs, verb=verb).start()
-
-    def _tick_applies(self, *, starting: bool) -> None:
-        if isinstance(self.apply, Rounds):
-            self._count(self.apply)
-            if not starting and not self.is_over:
-                self.is_over = True
-                self.apply.process.terminate()  # it ends after its round
-        super()._tick_applies(starting=starting)
-
-    def _count(self, rounds: Rounds) -> None:
-        for ended in rounds.outcomes():
-            self.outcomes[ended] += 1
-            self.say(f"a round: {ended}")
-
-    def _end(self, apply: Apply, kind: str) -> None:
-        if isinstance(apply, Rounds):
-            self._count(apply)
-        else:
-            super()._end(apply, kind)
-
-
-@dataclass
 class StockLiveness(Liveness):
     """The same writers beside a process of stock Hudi that compacts whatever is there."""
 
@@ -288,7 +222,6 @@ def main() -> int:
         "--retry", type=float, default=5, help="seconds until a writer tries a lock again (default: Hudi's)"
     )
     parser.add_argument("--no-lock", action="store_true", help="the policy does not name the writers' lock")
-    parser.add_argument("--one-process", action="store_true", help="one `etc run` instead of an `etc apply` each time")
     parser.add_argument("--stock", action="store_true", help="stock Hudi compacts instead of etc")
     given = parser.parse_args()
     exit_when_told()
@@ -311,8 +244,9 @@ def main() -> int:
     with place_of("disk", folder, 0) as place:
         place = replace(place, writer_options=retries(given.retry))
         spark = start_spark_at(place.location, SPARK, folder / "look.log")
-        kind = StockLiveness if given.stock else RunLiveness if given.one_process else Liveness
-        soak = kind(setting, place, deletes=DELETES[given.deletes], every=given.every)
+        soak = (StockLiveness if given.stock else Liveness)(
+            setting, place, deletes=DELETES[given.deletes], every=given.every
+        )
         broken = outcome(soak, spark)
     if broken:
         print(f"BROKEN: {broken}\n  everything is kept in {folder}")

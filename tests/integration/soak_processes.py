@@ -175,12 +175,11 @@ class Apply:
     moment: tuple[str, float] | None = None
     victim: str = "both"
     killed_at: str | None = None
-    verb: tuple[str, ...] = ("apply", "--yes")
 
     def start(self) -> Apply:
         self.folder.mkdir()
         self.before = self.timeline.plans()
-        command = [*etc(*self.verb, "--output", "json"), "--project-dir", str(self.folder.parents[1])]
+        command = [*etc("apply", "--yes", "--output", "json"), "--project-dir", str(self.folder.parents[1])]
         command += ["--target-dir", str(self.folder / "target")]
         command += [part for conf in (*APPLY_CONFS, *map("=".join, self.confs.items())) for part in ("--conf", conf)]
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
