@@ -1,6 +1,7 @@
 """Are real runs what a replay predicts? Each compaction of a table beside what the planner makes of the same moment, by names.
 
 How base files grow is learned from the first three compactions alone.
+How long a run takes is not predicted: each ends when it did.
 
 python -m tests.integration.predicted PROJECT POLICY      (such as a folder with the demo, and flights_ro)
 """
@@ -77,8 +78,10 @@ def compare(policy, whole: WholeTable) -> Compared:
     ends = [instant_to_ms(record.completed, past.zone) for record in records]
     lengths = iter([end - moment for moment, end in zip(moments, ends, strict=True)])
     schedule = AtTimes(policy, 1, paced=False, times_ms=tuple(moments))
-    predicted = list(replay(past, schedule, length_ms=lambda: next(lengths)))
-    real = [run._replace(ended_ms=end) for run, end in zip(as_it_was(past), ends, strict=True)]
+    predicted, real = (
+        [run._replace(ended_ms=end) for run, end in zip(runs, ends, strict=True)]
+        for runs in (replay(past, schedule, length_ms=lambda: next(lengths)), as_it_was(past))
+    )
     by_real, by_prediction = reached(real), reached(predicted)
     shares = [abs(one.bytes_written / other.bytes_written - 1) for one, other in zip(predicted, real, strict=True)]
     moved = sum(by_real.get(key) != by_prediction.get(key) for key in by_real.keys() | by_prediction.keys())

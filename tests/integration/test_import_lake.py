@@ -43,7 +43,10 @@ FRAMES = {
     ),
     "no_meta_columns": ("long", {"hoodie.populate.meta.fields": "false", "hoodie.index.type": "SIMPLE"}),
     "version_6": ("long", {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}),
-    "commit_time": ("long", {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}),
+    "hive_style": (
+        "long",
+        {"hoodie.datasource.write.hive_style_partitioning": "true", "hoodie.index.type": "GLOBAL_SIMPLE"},
+    ),
 }
 LAKE = {*FRAMES, "sql", "sql_ordered", "stream"}
 
