@@ -22,6 +22,7 @@ settings.load_profile("etc")
 #: worker with a Spark writes, then the longest first.
 OWN_PROCESSES = (
     "test_how_to.py::test_the_demo",
+    "test_how_to.py::test_the_demo_as_of_midnight",
     "test_sync.py",
     "test_object_store.py",
     "test_gcs.py",
