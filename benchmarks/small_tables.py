@@ -16,10 +16,9 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.execution import STOCK
-from benchmarks.figures import add_json, write_figures
+from benchmarks.figures import add_json, environment_in, write_figures
 from benchmarks.large_table import EPOCH_MS, WRITER
 from benchmarks.start_up import etc, measured
-from etc_policy.wiring import Environment
 
 _ROWS = 2_000
 POLICY = """  - name: {name}
@@ -33,30 +32,24 @@ POLICY = """  - name: {name}
 
 def write(base: Path) -> None:
     """The table that all others are copies of."""
-    with_spark = Environment(base.parent, progress=lambda _: None, spark_log=base.parent / "spark.log")
-    try:
-        frame = with_spark.spark.range(0, _ROWS).selectExpr(
+    with environment_in(base.parent) as environment:
+        frame = environment.spark.range(0, _ROWS).selectExpr(
             "id", "concat('p', id % 2) AS p", f"{EPOCH_MS} + id AS ts", "sha2(cast(id AS string), 512) AS v"
         )
         for operation, part in (("bulk_insert", 1), ("upsert", 10), ("upsert", 20)):
             options = {**WRITER, "hoodie.datasource.write.operation": operation}
             chosen = frame.where(f"(id - id % 2) % {part} = 0").coalesce(1)
             chosen.write.format("hudi").options(**options).mode("append").save(str(base))
-    finally:
-        with_spark.close()
 
 
 def by_stock(tables: list[Path]) -> None:
     """Stock Hudi's procedure for each of the tables, in one session."""
     folder = tables[0].parent
-    environment = Environment(folder, progress=lambda _: None, spark_log=folder / "spark.log")
-    try:
+    with environment_in(folder) as environment:
         for base in tables:
             for step in ("schedule", "run"):
                 text = f"CALL run_compaction(op => '{step}', path => '{base}', options => '{STOCK}')"
                 environment.spark.sql(text).collect()
-    finally:
-        environment.close()
 
 
 def project_of(folder: Path, table: Path, count: int) -> list[Path]:
