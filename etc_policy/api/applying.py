@@ -133,9 +133,8 @@ class Applier:
                 if not self._agreed(confirm, newest):
                     break
             self._refused = refusal_errors(self.plan, [table.policy for table in ready if table.quiet is None])
-        for table in [
-            one for one in ready if one.result is not None or self.goes_on()
-        ]:  # by this thread alone: the catalog may need a session of its own
+        begun = [one for one in ready if one.result is not None or self.goes_on()]
+        for table in begun:  # by this thread alone: the catalog may need a session of its own
             table.conclude()
         return self.plan
 

@@ -6,11 +6,12 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -38,6 +39,9 @@ from etc_policy.policy.manifest import Policy
 from etc_policy.report.results import RunResults
 from etc_policy.table.formats import format_duration, format_time
 from etc_policy.wiring import clock_ms, serve_metrics
+
+if TYPE_CHECKING:
+    from etc_policy.report.metrics import TableObservation
 
 #: How often a process that waits shows that it lives, and without how long a sign it counts as stuck.
 _BEAT_SECONDS, _STUCK_SECONDS = 30, 3_600
@@ -129,16 +133,22 @@ def command(
                 while goes_on():
                     code, next_ms = _round(project, flags, plans, stop, is_first=not done)
                     done += 1
-                    until = time.monotonic() + (next_ms - clock_ms()) / 1000  # whatever the clock does meanwhile
-                    while goes_on() and (left := until - time.monotonic()) > 0:
-                        life.beat()
-                        stop.wait(min(left, _BEAT_SECONDS))
+                    if goes_on():
+                        _wait(next_ms, stop, life)
                     if code == ExitCode.ENGINE:  # Spark may have died: the next round has another
                         break
     if stop.is_set():
         show_note(f"ended by SIGTERM after {done} rounds")
         return ExitCode.DONE
     return code
+
+
+def _wait(until_ms: int, stop: threading.Event, life: _Life) -> None:
+    """Return at that time, or once the process is to end."""
+    until = time.monotonic() + (until_ms - clock_ms()) / 1000  # whatever the clock does meanwhile
+    while not stop.is_set() and (left := until - time.monotonic()) > 0:
+        life.beat()
+        stop.wait(min(left, _BEAT_SECONDS))
 
 
 def _require_touchable(file: Path) -> None:
@@ -155,7 +165,10 @@ def _listening(flags: Flags, listen: tuple[str, int] | None, life: _Life) -> Ite
         yield
         return
     with open_project(flags, read_once=False) as project:
-        observe = lambda: project.metrics(*flags.terms)()  # noqa: E731 - the files as they are at each look
+
+        def observe() -> Iterable[TableObservation]:
+            return project.metrics(*flags.terms)()  # the files as they are at each look
+
         server, _ = serve_metrics(observe, *listen, _MAX_AGE_SECONDS, life.fault)
         show_note(f"http://{listen[0]}:{server.server_port}/metrics and /healthz")
         try:

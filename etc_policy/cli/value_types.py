@@ -47,34 +47,31 @@ class MomentType(click.ParamType):  # type: ignore[type-arg]  # click before 8.4
             )
 
 
-class Span(click.ParamType):  # type: ignore[type-arg]
-    """A duration as policies write it (`45s`, `30m`, `1h30m`, `PT30M`), in milliseconds."""
+class _Quantity(click.ParamType):  # type: ignore[type-arg]
+    """A number with its unit as policies write it."""
 
-    name = "duration"
+    parse: Callable[[object], int]
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The span in milliseconds."""
+        """The number in the smallest unit."""
         if isinstance(value, int):
             return value
         try:
-            return parse_duration_ms(value)
+            return type(self).parse(value)
         except QuantityError as error:
             self.fail(f"{error.message}; {error.hint}", param, ctx)
 
 
-class Size(click.ParamType):  # type: ignore[type-arg]
-    """A number of bytes as policies write it (`50 GiB`, `200GiB`)."""
+class Span(_Quantity):
+    """A duration (`45s`, `30m`, `1h30m`, `PT30M`), in milliseconds."""
 
-    name = "size"
+    name, parse = "duration", staticmethod(parse_duration_ms)
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The size in bytes."""
-        if isinstance(value, int):
-            return value
-        try:
-            return parse_size_bytes(value)
-        except QuantityError as error:
-            self.fail(f"{error.message}; {error.hint}", param, ctx)
+
+class Size(_Quantity):
+    """A number of bytes (`50 GiB`, `200GiB`)."""
+
+    name, parse = "size", staticmethod(parse_size_bytes)
 
 
 def _address(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, int] | None:

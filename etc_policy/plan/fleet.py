@@ -18,7 +18,8 @@ def by_debt(tables: Iterable[tuple[TablePlan, int | None]]) -> list[TablePlan]:
     """
 
     def broken_at_ms(one: tuple[TablePlan, int | None]) -> tuple[bool, int, str]:
-        (table, target_ms), until_ms = one, one[0].watermark_before_ms
+        table, target_ms = one
+        until_ms = table.watermark_before_ms
         return target_ms is None or until_ms is None, (until_ms or 0) + (target_ms or 0), table.policy
 
     return [table for table, _ in sorted(tables, key=broken_at_ms)]
