@@ -60,6 +60,11 @@ class Setting:
         return (2, 6, 10)[self.seed % 3]
 
     @property
+    def forgets_deleted(self) -> bool:
+        """Whether the index forgets a key with its delete (facts: forgotten-keys)."""
+        return DECLARED.get(self.index, self.index).startswith("global_")
+
+    @property
     def command(self) -> str:
         return (
             f"python -m tests.integration.soak --index {self.index} --seed {self.seed} --minutes {self.minutes:g} "
