@@ -1,8 +1,8 @@
 """How far `etc apply` gets beside writers that never pause: `python -m tests.integration.liveness simple record,no-lock`.
 
 A cell is the writers' index, and words after commas: `no-lock` (the policy does not name their lock), `1` (one writer instead of
-two), `apart` (the two share no partition), `stock` (a process of stock Hudi compacts the table again and again, and etc does
-not). Without cells all indexes are played with and without the lock, and some with `stock`.
+two), `apart` (the two share no partition), `run` (`etc run` compacts, whose Java stays), `stock` (stock Hudi compacts, again and
+again, in a process of its own). Without cells all indexes are played with and without the lock, and some with `stock`.
 
 Stock writers of the soak write batch after batch, each begun as soon as the one before has ended, and nobody is killed; `etc
 apply` begins every minute. At the end of a cell the writers rest, and the views and what each compaction promised are held
@@ -39,7 +39,7 @@ from tests.integration.soak import SPARK, TICK_SECONDS, Soak, outcome
 from tests.integration.soak_batches import Batches
 from tests.integration.soak_checks import Expected, in_ms, read_views
 from tests.integration.soak_places import Place, file_lock, start_spark_at
-from tests.integration.soak_processes import Apply
+from tests.integration.soak_processes import APPLY_CONFS, Apply, etc
 from tests.integration.soak_setting import Setting
 from tests.integration.soak_timeline import Compaction
 from tests.integration.soak_writer import INDEXES
@@ -56,7 +56,8 @@ WORDS = {
     "no-lock": {"declares_lock": False},
     "1": {"writers": 1},
     "apart": {"shares": False},
-    "stock": {"stock": True},
+    "run": {"by": "run"},
+    "stock": {"by": "stock"},
 }
 MATRIX = [f"{index}{more}" for index in INDEXES for more in ("", ",no-lock")]
 MATRIX += [f"{index},stock" for index in ("simple", "bucket", "record")]
@@ -71,7 +72,7 @@ class Cell:
     declares_lock: bool = True
     writers: int = 2
     shares: bool = True
-    stock: bool = False
+    by: str = "apply"
 
     @classmethod
     def of(cls, name: str) -> Cell:
@@ -225,44 +226,72 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 
 @dataclass
-class StockLiveness(Liveness):
-    """The same writers beside a process of stock Hudi that compacts whatever is there."""
+class ProcessLiveness(Liveness):
+    """The same writers beside one process that compacts again and again, and prints how each time ended: `etc run`."""
 
-    compactor: subprocess.Popen | None = None
-    wrong: set[int] = field(default_factory=set)
-    written: int = 0
+    process: subprocess.Popen | None = None
 
     def _wants_apply(self, now: float) -> bool:
         return False
 
     def _make_table(self) -> None:
         super()._make_table()
+        with (self.setting.folder / "process.err").open("wb") as errors:
+            self.process = spawn(
+                self._command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+
+    def _command(self) -> list[str]:
+        confs = [part for conf in APPLY_CONFS for part in ("--conf", conf)]
+        return [*etc("run", "--every", f"{self.every:.0f}s", "--project-dir", str(self.setting.folder)), *confs]
+
+    def _said(self) -> list[str]:
+        """How each time ended; the process has ended then."""
+        assert self.process is not None
+        self.process.terminate()
+        return [line.split("  ")[-1].removeprefix("1 ") for line in self.process.communicate()[0].splitlines()]
+
+    def _rest(self) -> None:
+        super()._rest()
+        self.runs = Counter(self._said())
+
+    def stop(self) -> None:
+        super().stop()
+        if self.process is not None and self.process.poll() is None:
+            kill(-self.process.pid)
+
+
+@dataclass
+class StockLiveness(ProcessLiveness):
+    """The same writers beside a process of stock Hudi that compacts whatever is there."""
+
+    wrong: set[int] = field(default_factory=set)
+    written: int = 0
+
+    def _command(self) -> list[str]:
         command = [sys.executable, "-m", "tests.integration.stock_compactor", self.place.location]
-        command += [str(self.setting.folder / "stock.log"), json.dumps(dict(self.place.lock))]
-        self.compactor = spawn(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
+        return [*command, str(self.setting.folder / "stock.log"), json.dumps(dict(self.place.lock))]
+
+    def _said(self) -> list[str]:
+        assert self.process is not None
+        return self.process.communicate("end\n")[0].split()
 
     def _until(self, newest: Compaction) -> int | None:
         return in_ms(newest.instant)  # it takes all that had completed by then
 
     def checkpoint(self, spark) -> None:
         self._rest()
-        assert self.compactor is not None
-        said, _ = self.compactor.communicate("end\n")
-        self.runs = Counter(said.split())
         self.timeline.poll()
         expected = Expected.of([writer.journal_path for writer in self.writers], self.timeline)
         self.wrong = expected.wrong_keys(read_views(spark, self.place.location)["RT"])
         self.written = len(expected.contents.living) + len(expected.contents.deleted)
 
-    def stop(self) -> None:
-        super().stop()
-        if self.compactor is not None and self.compactor.poll() is None:
-            kill(-self.compactor.pid)
-
     def figures(self) -> dict[str, Any]:
         return {**super().figures(), "keys": self.written, "wrong_in_rt": len(self.wrong)}
+
+
+#: Who compacts, by the word for it.
+BY = {"apply": Liveness, "run": ProcessLiveness, "stock": StockLiveness}
 
 
 def retries(seconds: float) -> dict[str, str]:
@@ -292,8 +321,7 @@ def liveness(cell: Cell, given: argparse.Namespace) -> Liveness:
     )
     base = folder / "lake" / "t"
     place = Place(Table(base), str(base), file_lock(0), writer_options=retries(given.retry))
-    kind = StockLiveness if cell.stock else Liveness
-    return kind(setting, place, shares=cell.shares, deletes=DELETES[given.deletes], every=given.every)
+    return BY[cell.by](setting, place, shares=cell.shares, deletes=DELETES[given.deletes], every=given.every)
 
 
 def figures_of(cell: Cell, play: Liveness, spark) -> dict[str, Any]:
