@@ -147,6 +147,7 @@ class Liveness(Soak):
     def checkpoint(self, spark) -> None:
         """Once nobody writes, look at the table as it is."""
         self._rest()
+        self.counts["checkpoints"] += 1
         self._look(spark, {}, "at the end")
 
     def _rest(self) -> None:
