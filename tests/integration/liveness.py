@@ -319,6 +319,7 @@ def liveness(cell: Cell, given: argparse.Namespace) -> Liveness:
         has_cleaner=False,
         declares_lock=cell.declares_lock,
         hold=given.hold,
+        target="15s" if cell.by == "run" else "1h",  # `etc run` compacts just in time for it
     )
     base = folder / "lake" / "t"
     place = Place(Table(base), str(base), file_lock(0), writer_options=retries(given.retry))
