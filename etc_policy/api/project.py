@@ -228,7 +228,7 @@ class Project(Workspace):
         )
         results = results.with_errors(self._notified(reading, policies, results.tables, results.verdicts))
         if check:
-            results.raise_errors(verdicts=True)
+            return results.or_raise(verdicts=True)
         raise_all((), (), results, results.unwritten)
         return results
 
@@ -282,8 +282,7 @@ class Project(Workspace):
         if report.tables:
             unwritten = record_verification(self.target_dir, report, self.environment.git_sha())
             report = report.with_errors(self._notified(reading, (), verdicts=report.verdicts), unwritten)
-        report.raise_errors()
-        return report
+        return report.or_raise()
 
     def freshness(
         self,
@@ -317,9 +316,7 @@ class Project(Workspace):
         text = report.as_json(indent=2) + "\n"
         unwritten = keep_copy(self.target_dir, "freshness.json", text, self._warn) if self._keeps_files else ()
         unsent = self._sent(reading, findings) if findings else ()
-        report = report.with_errors((*(errors if check else ()), *unsent), unwritten)
-        report.raise_errors()
-        return report
+        return report.with_errors((*(errors if check else ()), *unsent), unwritten).or_raise()
 
     def _notified(
         self,
@@ -367,9 +364,7 @@ class Project(Workspace):
         policies = self._learned(policies_to_sync(self.policies(select, exclude)), now_ms)
         known = {} if remove else last_results_or_none(self.target_dir, policies, self._warn)
         tables, errors = sync_tables(self.environment, policies, now_ms, known, remove=remove)
-        report = SyncReport(observed_at=iso_time(now_ms), tables=tables).with_errors(errors)
-        report.raise_errors()
-        return report
+        return SyncReport(observed_at=iso_time(now_ms), tables=tables).with_errors(errors).or_raise()
 
     def wait(
         self,
@@ -406,17 +401,13 @@ class Project(Workspace):
         from etc_policy.api.observing import table_histories
 
         policies = self.policies(select, exclude)
-        report = table_histories(self.environment, policies, self.target_dir, self._warn)
-        report.raise_errors()
-        return report
+        return table_histories(self.environment, policies, self.target_dir, self._warn).or_raise()
 
     def cuts(self, select: Terms = (), exclude: Terms = ()) -> CutsReport:
         """The published cuts of each selected table; SeveralErrors where one is not read, whose report has the reason."""
         from etc_policy.api.cuts import list_cuts
 
-        report = list_cuts(self.environment, self.policies(select, exclude))
-        report.raise_errors()
-        return report
+        return list_cuts(self.environment, self.policies(select, exclude)).or_raise()
 
     def simulate(
         self,
@@ -450,9 +441,7 @@ class Project(Workspace):
         changed = changed_policies(reading, policies, settings, every_ms) if settings else {}
         if "data_latency" not in (settings or {}):
             changed = {one.name: one for one in self._learned(tuple(changed.values()), moment_ms(None))}
-        report = simulate_tables(self.environment, policies, changed, every_ms, last_ms, known_price)
-        report.raise_errors()
-        return report
+        return simulate_tables(self.environment, policies, changed, every_ms, last_ms, known_price).or_raise()
 
     def repair(self, name: str) -> PlannedRepair:
         """The steps that set wrong completion times of one policy's table right; its `carry_out()` does them."""
@@ -522,19 +511,13 @@ class Project(Workspace):
         """Carry out pending compactions, log compactions and clusterings that are not etc's own; SeveralErrors as below."""
         from etc_policy.api.finishing import finish_tables
 
-        policies = self.policies(select, exclude)
-        report = finish_tables(self.environment, policies)
-        report.raise_errors()
-        return report
+        return finish_tables(self.environment, self.policies(select, exclude)).or_raise()
 
     def undo(self, select: Terms = (), exclude: Terms = ()) -> UndoReport:
         """Withdraw pending plans of etc; SeveralErrors, with the report, where that failed for a table."""
         from etc_policy.api.finishing import undo_tables
 
-        policies = self.policies(select, exclude)
-        report = undo_tables(self.environment, policies)
-        report.raise_errors()
-        return report
+        return undo_tables(self.environment, self.policies(select, exclude)).or_raise()
 
 
 def _several(given: Terms) -> tuple[str, ...]:
