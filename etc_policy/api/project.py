@@ -439,8 +439,6 @@ class Project(Workspace):
         every_ms, last_ms = self._every_ms(reading, policies, every), span_ms(last) if last else None
         policies = self._learned(policies, moment_ms(None))
         changed = changed_policies(reading, policies, settings, every_ms) if settings else {}
-        if "data_latency" not in (settings or {}):
-            changed = {one.name: one for one in self._learned(tuple(changed.values()), moment_ms(None))}
         return simulate_tables(self.environment, policies, changed, every_ms, last_ms, known_price).or_raise()
 
     def repair(self, name: str) -> PlannedRepair:
