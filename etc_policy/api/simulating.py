@@ -89,7 +89,7 @@ def simulate_tables(
     changed: Mapping[str, Policy],
     every_ms: int | None,
     last_ms: int | None,
-    price: Price | None = None,
+    price: Price | None,
 ) -> SimulationReport:
     """Each table's past replayed: as it was, under its policy, under the changed one, and by stock Hudi; and its backlog now."""
     now_ms = clock_ms()

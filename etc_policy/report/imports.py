@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.manifest import Frozen
-from etc_policy.table.formats import TEXT_WIDTH, count_of, rows_of
+from etc_policy.table.formats import count_of, rows_of
 
 IMPORT_SCHEMA_VERSION = 1
 
@@ -52,7 +52,7 @@ class ImportReport(Frozen):
         return any(table.status in ("new", "drifted") for table in self.tables)
 
 
-def render_import(report: ImportReport, width: int = TEXT_WIDTH) -> str:
+def render_import(report: ImportReport, width: int) -> str:
     """A line for each table but those that failed, which are errors; then how many there are of each kind."""
     shown = [table for table in report.tables if table.status != "failed"]
     rows = [(one_line(table.policy), _WORDS.get(table.status, table.status), _text(table)) for table in shown]

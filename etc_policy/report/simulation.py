@@ -10,7 +10,7 @@ from etc_policy.errors.plain_text import one_line
 from etc_policy.plan.simulation import Figures, Price
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.report.results import Report
-from etc_policy.table.formats import TEXT_WIDTH, aligned, count_of, format_bytes, format_duration, format_time, labelled
+from etc_policy.table.formats import aligned, count_of, format_bytes, format_duration, format_time, labelled
 
 SIMULATION_SCHEMA_VERSION = 1
 
@@ -84,7 +84,7 @@ def unread_simulation(policy: Policy, error: EtcError) -> TableSimulation:
     )
 
 
-def render_simulation(report: SimulationReport, width: int = TEXT_WIDTH) -> str:
+def render_simulation(report: SimulationReport, width: int) -> str:
     """A block for each table; why one could not be read is said by its error."""
     return "\n\n".join("\n".join(_block(table, width)) for table in report.tables if table.reason_code is None)
 
