@@ -166,11 +166,13 @@ def _write(context: click.Context, checks: list[Check]) -> tuple[EtcError, ...]:
     """Write the forms that were asked for; the errors of those that cannot be."""
     from etc_policy.api.artifacts import append_named
     from etc_policy.report.checks import github_annotations, markdown_summary
-    from etc_policy.wiring import write_junit
 
     asked = context.meta[_FORMS]
-    title, junit = context.command_path, asked["junit_xml"]
-    works = [partial(write_junit, title, checks, junit)] if junit else []
+    title, works = context.command_path, []
+    if asked["junit_xml"]:
+        from etc_policy.report.junit import write_junit
+
+        works.append(partial(write_junit, title, checks, asked["junit_xml"]))
     if asked["github"]:
         project = Path(context.params.get("project_dir") or ".")
         print_data(github_annotations(checks, partial(_path_in_repository, project)), err=True)
