@@ -152,9 +152,7 @@ class Project(Workspace):
             None if diff else lambda name, text: create_text(self.project_dir, name, text, "--project-dir"),
             guesses=guesses,
         )
-        report = importer.run(Sources(*map(_several, (paths, buckets, catalogs))))
-        raise_all(importer.errors, (), report)
-        return report
+        return importer.run(Sources(*map(_several, (paths, buckets, catalogs)))).or_raise()
 
     def plan(
         self,
@@ -184,7 +182,7 @@ class Project(Workspace):
         unwritten = keep_copy(self.target_dir, "plan.json", text, self._warn) if self._keeps_files else ()
         if out is not None:
             write_named(Path(out), text, "--out")
-        raise_all(refusal_errors(plan, policies) if check else (), (), plan, unwritten)
+        raise_all(refusal_errors(plan, policies) if check else (), unwritten, plan)
         return plan
 
     def apply(
@@ -229,7 +227,7 @@ class Project(Workspace):
         results = results.with_errors(self._notified(reading, policies, results.tables, results.verdicts))
         if check:
             return results.or_raise(verdicts=True)
-        raise_all((), (), results, results.unwritten)
+        raise_all((), results.unwritten, results)
         return results
 
     def submit(

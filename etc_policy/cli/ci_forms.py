@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from etc_policy.api.one_table import errors_of, raise_all
+from etc_policy.api.one_table import errors_of
 from etc_policy.cli.messages import SETTINGS
 from etc_policy.cli.terminal import print_data
 from etc_policy.cli.value_types import FILE
-from etc_policy.errors import EtcError, ExitCode, SeveralErrors, UsageError
+from etc_policy.errors import EtcError, ExitCode, SeveralErrors, UsageError, worst
 from etc_policy.errors.codes import Code
 
 if TYPE_CHECKING:
@@ -78,8 +78,9 @@ class CheckedCommand(click.Command):
                 raise
             found = error.errors if isinstance(error, SeveralErrors) else (error,)
             raise SeveralErrors((*found, *unwritten), error.exit_code) from error
-        if _asked(ctx):
-            raise_all((), [ExitCode.FAILED] if result == ExitCode.FAILED else (), None, _write(ctx, checks))
+        if _asked(ctx) and (unwritten := _write(ctx, checks)):
+            failed = [ExitCode.FAILED] if result == ExitCode.FAILED else ()
+            raise SeveralErrors(unwritten, worst(failed, unwritten=unwritten))
         return result
 
 

@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.manifest import Frozen
+from etc_policy.report.results import Report
 from etc_policy.table.formats import count_of, rows_of
 
 IMPORT_SCHEMA_VERSION = 1
@@ -39,7 +40,7 @@ class ImportedTable(Frozen):
     reason_code: str | None = None
 
 
-class ImportReport(Frozen):
+class ImportReport(Report):
     """All tables that were found, in the order of finding."""
 
     schema_version: int = IMPORT_SCHEMA_VERSION
