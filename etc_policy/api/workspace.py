@@ -289,6 +289,8 @@ class Workspace:
 
     def _learned(self, policies: tuple[Policy, ...], now_ms: int) -> tuple[Policy, ...]:
         """The policies, with what their tables' histories say of a `data_latency` that is learned."""
+        if not any(policy.learned_latency for policy in policies):
+            return policies
         from etc_policy.api.learning import with_learned_latencies
 
         return with_learned_latencies(self.environment, policies, now_ms)
