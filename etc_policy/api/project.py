@@ -507,13 +507,15 @@ class Project(Workspace):
         """Carry out pending compactions, log compactions and clusterings that are not etc's own; SeveralErrors as below."""
         from etc_policy.api.finishing import finish_tables
 
-        return finish_tables(self.environment, self.policies(select, exclude)).or_raise()
+        policies = self.policies(select, exclude)  # first, as it reads the target's settings too
+        return finish_tables(self.environment, policies).or_raise()
 
     def undo(self, select: Terms = (), exclude: Terms = ()) -> UndoReport:
         """Withdraw pending plans of etc; SeveralErrors, with the report, where that failed for a table."""
         from etc_policy.api.finishing import undo_tables
 
-        return undo_tables(self.environment, self.policies(select, exclude)).or_raise()
+        policies = self.policies(select, exclude)  # first, as it reads the target's settings too
+        return undo_tables(self.environment, policies).or_raise()
 
 
 def _several(given: Terms) -> tuple[str, ...]:
