@@ -239,12 +239,20 @@ def seeds_parser(description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def play_seeds(arguments: argparse.Namespace, counted: str, play: Callable[..., int]) -> int:
-    """Play a history of each seed by `play(spark, base, seed)`, which returns how many of `counted` it has done."""
+def start_local(folder: Path):
+    """Spark for tables on local disk."""
     from etc_policy.spark.session import start_spark
 
+    confs = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2", "spark.driver.memory": "3g"}
+    return start_spark(confs, folder / "spark.log")
+
+
+def play_seeds(
+    arguments: argparse.Namespace, counted: str, play: Callable[..., int], start: Callable[[Path], object] = start_local
+) -> int:
+    """Play a history of each seed by `play(spark, base, seed)`, which returns how many of `counted` it has done."""
     folder, began, failed, done = Path(tempfile.mkdtemp()), time.monotonic(), 0, 0
-    spark = start_spark({"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}, folder / "spark.log")
+    spark = start(folder)
     module = Path(sys.argv[0]).stem
     for seed in range(arguments.seed, arguments.seed + arguments.count):
         base, started = folder / str(seed) / "t", time.monotonic()
