@@ -76,14 +76,22 @@ class ExactHistory(RealHistory):
     checks: int = 0
 
     def upsert(self) -> None:
-        """As in the other histories, with ties."""
-        super().upsert()
+        """Rows of some time, one in four late, and ties: T is then between the rows of a log file."""
+        self.clock += self.dice.randrange(20, 60)
+        rows = []
+        for key in self.dice.sample(KEYS, self.dice.randrange(2, 6)):
+            age = self.dice.randrange(200 if self.dice.random() < 0.25 else 40)
+            second = max(0, self.clock - age, self.floor.get(key, 0))
+            rows.append((key, f"v{len(self.written)}", second))
+        self.write(Write(tuple(rows)))
         if self.dice.random() < 0.3:
             key, value, second = self.dice.choice(self.written[-1].rows)
             self.write(Write(((key, f"{value} again", second),)))
 
     def cut(self, *, all_commits: bool = False) -> None:
-        self.threshold = self.dice.randrange(self.threshold, max(self.threshold + 1, self.clock + 20))
+        """T is beside the time of a row of the last writes."""
+        latest = [row[2] for one in self.written[-3:] for row in one.rows] or [self.threshold]
+        self.threshold = max(self.threshold, self.dice.choice(latest) + self.dice.choice((-1, 0, 0, 7)))
         time.sleep(0.25)  # past the clock-skew bound
         plan = self.bench.plan(self.threshold)
         table = plan.tables[0]
