@@ -36,8 +36,10 @@ BENCHMARKS = (
     Benchmark("start_up", ("--runs", "1"), None),
     Benchmark("parse", (), None),
     Benchmark("simulated_day", (), ("--groups", "50")),
+    Benchmark("fleet_budget", (), ("--tables", "50", "--seeds", "1")),
     Benchmark("fleet", ("--runs", "1"), ("--tables", "50", "--runs", "1")),
     Benchmark("done_partitions", (), None),
+    Benchmark("small_tables", (), None),
     Benchmark("object_store", ("--runs", "1"), ("--commits", "10", "--runs", "1", "--no-stock")),
 )
 

@@ -19,9 +19,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.figures import add_json, write_figures
+from benchmarks.figures import add_json, environment_in, write_figures
 from benchmarks.large_table import WRITER
-from etc_policy.wiring import Environment
 
 LENGTH, LATENCY = 75, 20
 #: The closing commit begins so long before its partition ends.
@@ -54,11 +53,8 @@ def main() -> None:
             each.mkdir(parents=True)
         text = POLICY.format(table=folder / "t", latency=LATENCY, length=LENGTH, level=given.level, started=started)
         (folder / "project" / "policies" / "orders.yml").write_text(text, encoding="utf-8")
-        environment = Environment(folder, progress=lambda _: None, spark_log=folder / "spark.log")
-        try:
+        with environment_in(folder) as environment:
             found = measure(environment.spark, folder, given.partitions, given.rows)
-        finally:
-            environment.close()
     report("from the commit", [one["from_commit"] for one in found])
     report("from the close", [one["from_close"] for one in found])
     write_figures(given.json, found)

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.figures import add_json, write_figures
+from benchmarks.figures import add_json, environment_in, write_figures
 from benchmarks.large_table import EPOCH_MS, PARTITIONS, WRITER
 from etc_policy.api.planning import plan_tables
 from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
@@ -45,15 +45,12 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        environment = Environment(folder, progress=lambda _: None, spark_log=folder / "spark.log")
-        try:
+        with environment_in(folder) as environment:
             write(environment.spark, folder / "t", given.rows, given.file_groups)
             time.sleep(MAX_CLOCK_SKEW_MS / 1000)
             found = measure(environment, folder, given.runs)
             found |= measure_queries(environment, folder, given.runs)
             write_figures(given.json, found)
-        finally:
-            environment.close()
 
 
 def write(spark: Any, base: Path, rows: int, file_groups: int) -> None:

@@ -1,4 +1,4 @@
-"""The figures of a benchmark as JSON, with the machine and the versions that they are of."""
+"""What benchmarks share: an environment with Spark, and their figures as JSON, with the machine and the versions of them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import argparse
 import json
 import os
 import platform
+from contextlib import AbstractContextManager, closing
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from etc_policy.spark.session import DEFAULT_BUNDLE
+from etc_policy.wiring import Environment
 
 _PACKAGES = ("etc-policy", "pyspark", "great-expectations", "fastavro", "pydantic", "obstore")
+
+
+def environment_in(folder: Path) -> AbstractContextManager[Environment]:
+    """An environment without a project, whose Spark ends with the block; its log is in the folder."""
+    return closing(Environment(folder, progress=lambda _: None, spark_log=folder / "spark.log"))
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

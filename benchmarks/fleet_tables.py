@@ -42,13 +42,17 @@ def write_fleet(root: Path, tables: int, commits: int) -> None:
             write_table(root / "lake" / f"table_{number:03d}", number, commits, now_ms)
 
 
-def write_table(folder: Path, number: int, commits: int, now_ms: int) -> None:
-    """A table of so many delta commits, one each eight minutes up to now, and a compaction somewhere among them."""
+def write_table(folder: Path, number: int, commits: int, now_ms: int, base_file: bytes = b"") -> None:
+    """A table of so many delta commits, one each eight minutes up to now, and a compaction somewhere among them.
+
+    Its base files have a content that is given, where somebody reads their footers.
+    """
     chance = random.Random(number)
     table = TableFolder(folder)
     groups = [f"{chance.getrandbits(64):016x}-{place}" for place in range(GROUPS)]
     start_ms, tracked = now_ms - (commits + 1) * 8 * MINUTE_MS, number % UNTRACKED > 0
-    bases = tuple(_written(group, place, log=False) for place, group in enumerate(groups))
+    size = len(base_file) or 1_000
+    bases = tuple(_written(group, place, log=False, size=size) for place, group in enumerate(groups))
     table.commit(*_instants(start_ms), *bases)
     compacted_at = chance.randrange(commits)
     for commit in range(1, commits + 1):
@@ -58,6 +62,8 @@ def write_table(folder: Path, number: int, commits: int, now_ms: int) -> None:
         _write_logs(table, groups, chosen, at_ms, event_ms, tracked=tracked)
         if commit == compacted_at:
             table.compaction(*_instants(at_ms + 2 * MINUTE_MS), *bases)
+    for path in folder.rglob("*.parquet") if base_file else ():
+        path.write_bytes(base_file)
 
 
 def _write_logs(

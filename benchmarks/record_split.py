@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from benchmarks.figures import add_json, write_figures
+from benchmarks.figures import add_json, environment_in, write_figures
 from benchmarks.large_table import EPOCH_MS, WRITER
 from etc_policy.api.planning import plan_tables
 from etc_policy.hudi.block_times import TimesWanted
@@ -61,16 +61,13 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        environment = Environment(folder, progress=lambda _: None, spark_log=folder / "spark.log")
-        try:
+        with environment_in(folder) as environment:
             write(environment.spark, folder / "t", given.rows, given.file_groups, given.commits)
             time.sleep(MAX_CLOCK_SKEW_MS / 1000)
             now_ms = EPOCH_MS + given.commits * HOUR_MS + HOUR_MS // 2
             found = compare(environment, folder, now_ms, given.runs)
             found |= compare_reading(environment.spark, folder / "t", now_ms, given.runs)
             write_figures(given.json, found)
-        finally:
-            environment.close()
 
 
 def write(spark: Any, base: Path, rows: int, file_groups: int, commits: int) -> None:

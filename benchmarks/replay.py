@@ -25,7 +25,7 @@ from statistics import quantiles
 from typing import Any
 
 from benchmarks.execution import java_seconds
-from benchmarks.figures import add_json, write_figures
+from benchmarks.figures import add_json, environment_in, write_figures
 from benchmarks.workloads import MINUTE, START, STEP, Row, Workload, flights, skewed, uniform, updates
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
@@ -277,15 +277,12 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        environment = Environment(folder, progress=lambda _: None, spark_log=folder / "spark.log")
-        try:
+        with environment_in(folder) as environment:
             for workload in names:
                 for row in measure(environment, folder, made[workload](), ways[workload]):
                     found.append(row)
                     print(line(row), flush=True)
                     write_figures(given.json, {"seed": given.seed, "rows": found})
-        finally:
-            environment.close()
     print(f"\n{time.monotonic() - began:.0f} s.")
     return int(any(row["minutes_missed"] for row in found if "just in time" in row["way"]))
 

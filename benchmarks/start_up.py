@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -38,15 +39,20 @@ _POLL_SECONDS = 0.1
 
 def etc(project: Path, *arguments: str, defaults: Path | None = None) -> tuple[float, float]:
     """Seconds and the processor's seconds of a run; where Spark has a folder of defaults, it resolves its jars."""
-    environment = {**os.environ, **COMPILED_ONCE, **({"SPARK_CONF_DIR": str(defaults)} if defaults else {})}
-    command = [sys.executable, "-c", _ETC, *arguments, "--project-dir", str(project), "--quiet"]
-    began, used = time.perf_counter(), 0.0
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
+    command = ["-c", _ETC, *arguments, "--project-dir", str(project), "--quiet"]
+    return measured(command, **({"SPARK_CONF_DIR": str(defaults)} if defaults else {}))
+
+
+def measured(arguments: Sequence[str], **variables: str) -> tuple[float, float]:
+    """Seconds and the processor's seconds of a run of Python, with all below it."""
+    environment, used = {**os.environ, **COMPILED_ONCE, **variables}, 0.0
+    began = time.perf_counter()
+    with subprocess.Popen([sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None:
             used = max(used, _used_seconds(process.pid))
             time.sleep(_POLL_SECONDS)
     if process.returncode:
-        raise SystemExit(f"etc {' '.join(arguments)} ended with {process.returncode}")
+        raise SystemExit(f"{' '.join(arguments)} ended with {process.returncode}")
     return time.perf_counter() - began, used
 
 

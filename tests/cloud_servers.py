@@ -43,9 +43,7 @@ def _running(program: str, *arguments: str) -> Iterator[int]:
         process.wait()
 
 
-def _ask(
-    port: int, method: str, url: str, body: bytes, headers: Mapping[str, str]
-) -> tuple[int, dict[str, str], bytes]:
+def ask(port: int, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", port)
     try:
         connection.request(method, url, body, dict(headers))
@@ -72,7 +70,7 @@ def azure_container(azurite, monkeypatch):
     text = "\n".join([*signed, f"/{ACCOUNT}/{ACCOUNT}/{name}", "restype:container"])
     signature = base64.b64encode(hmac.digest(base64.b64decode(_KEY), text.encode(), hashlib.sha256)).decode()
     headers["Authorization"] = f"SharedKey {ACCOUNT}:{signature}"
-    assert _ask(azurite, "PUT", f"/{ACCOUNT}/{name}?restype=container", b"", headers)[0] == 201
+    assert ask(azurite, "PUT", f"/{ACCOUNT}/{name}?restype=container", b"", headers)[0] == 201
     monkeypatch.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
     monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", f"http://127.0.0.1:{azurite}")
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", _KEY)
@@ -102,7 +100,7 @@ def gcs_bucket(fake_gcs, monkeypatch):
     port, port_of_puts = fake_gcs
     name = f"test-{uuid4().hex[:12]}"
     kind = {"Content-Type": "application/json"}
-    assert _ask(port, "POST", "/storage/v1/b?project=test", json.dumps({"name": name}).encode(), kind)[0] == 200
+    assert ask(port, "POST", "/storage/v1/b?project=test", json.dumps({"name": name}).encode(), kind)[0] == 200
     account = {"gcs_base_url": f"http://127.0.0.1:{port_of_puts}", "disable_oauth": True}
     unused = {"client_email": "", "private_key": "", "private_key_id": ""}
     monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", json.dumps(account | unused))
@@ -133,14 +131,14 @@ class _PutsAsXml(BaseHTTPRequestHandler):
         if source:
             from_bucket, _, from_key = source.partition("/")
             url = f"/storage/v1/b/{from_bucket}/o/{from_key}/rewriteTo/b/{bucket}/o/{key}?{condition}"
-        status, _, content = _ask(self.behind, "POST", url, body, {"Content-Type": "application/octet-stream"})
+        status, _, content = ask(self.behind, "POST", url, body, {"Content-Type": "application/octet-stream"})
         made = json.loads(content) if status == 200 else {}
         made = made.get("resource", made)
         self.answer(status, {"ETag": f'"{made.get("etag")}"', "x-goog-generation": made.get("generation", "")}, content)
 
     def relay(self) -> None:
         headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
-        self.answer(*_ask(self.behind, self.command, self.path, b"", headers))
+        self.answer(*ask(self.behind, self.command, self.path, b"", headers))
 
     do_GET = do_HEAD = do_DELETE = relay
 

@@ -22,8 +22,10 @@ settings.load_profile("etc")
 #: worker with a Spark writes, then the longest first.
 OWN_PROCESSES = (
     "test_how_to.py::test_the_demo",
+    "test_how_to.py::test_the_demo_as_of_midnight",
     "test_sync.py",
     "test_object_store.py",
+    "test_gcs.py",
     "test_soak.py",
     "test_version_6.py::test_every_view_is_right_under_earlier_bundles",
     "test_kills_between_writes.py",
@@ -41,6 +43,7 @@ OWN_PROCESSES = (
     "test_cluster.py",
     "test_yarn.py",
     "test_apply_side_by_side.py",
+    "test_predicted.py::test_flights",
 )
 #: Files that start the same servers or the same browser, each of which is started once for all of them.
 TOGETHER = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -125,6 +125,9 @@ class MemoryFiles:
 
     def writes_in_flight(self, base_path: str) -> frozenset[str]:
         return frozenset(write.requested for write in self.table.state.writes_in_flight if write.may_live)
+
+    def seconds_since_files(self, base_path: str, writes: Iterable[str]) -> tuple[float | None, ...]:
+        return tuple(1.0 for _ in writes)
 
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         if self.table.cut_off is None:

@@ -60,6 +60,11 @@ class S3Server:
         keys = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET}
         return boto3.client("s3", endpoint_url=self.endpoint, region_name=REGION, **keys)
 
+    def storage_options(self) -> dict[str, str]:
+        """How hudi-rs reaches it."""
+        keys = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET}
+        return {"aws_endpoint": self.endpoint, **keys, "aws_region": REGION, "aws_allow_http": "true"}
+
     def make_bucket(self) -> str:
         name = f"test-{uuid4().hex[:12]}"
         self.client.create_bucket(Bucket=name)

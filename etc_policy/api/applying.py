@@ -44,6 +44,7 @@ def apply_and_record(
     confirm: Callable[[Plan], bool],
     every_ms: int | None = None,
     warn: Callable[[Issue], None] = lambda _: None,
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> RunResults:
     """Carry out the saved plan, or a new one that is confirmed, and record the run; one that ends early is recorded too.
 
@@ -55,7 +56,7 @@ def apply_and_record(
     """
     require_writable(target_dir, RUNS_FOLDER)
     lineage = Lineage(warn) if is_configured(os.environ) else None
-    applier = Applier(environment, now_ms, every_ms, lineage)
+    applier = Applier(environment, now_ms, every_ms, lineage, goes_on)
     try:
         with traced("etc apply", warn):
             applier.run(policies, saved, confirm)
@@ -75,13 +76,14 @@ class Applier:
     """One `etc apply`: one table's error does not stop the others, and results are in the policies' order.
 
     `every_ms` is the time from run to run, where it is not the policies'. What a run takes counts from its begin, without the
-    time in which it waited for an answer.
+    time in which it waited for an answer. Once `goes_on` says no, no further table is begun.
     """
 
     environment: Environment
     now_ms: int
     every_ms: int | None = None
     lineage: Lineage | None = None
+    goes_on: Callable[[], bool] = lambda: True
     git_sha: str | None = None
     plan: Plan | None = None
     tables: tuple[TableApply, ...] = ()
@@ -131,7 +133,8 @@ class Applier:
                 if not self._agreed(confirm, newest):
                     break
             self._refused = refusal_errors(self.plan, [table.policy for table in ready if table.quiet is None])
-        for table in ready:  # by this thread alone: the catalog may need a session of its own
+        begun = [one for one in ready if one.result is not None or self.goes_on()]
+        for table in begun:  # by this thread alone: the catalog may need a session of its own
             table.conclude()
         return self.plan
 
@@ -221,9 +224,12 @@ class Applier:
         if jobs > 1:
             self.environment.prepare_for_threads()
             work = partial(self._in_own_pool, work)
-        calls = [(partial(work, table), True) for table in tables]
+        calls = [(partial(self._begun, work, table), True) for table in tables]
         answers = side_by_side(calls, jobs, grace_seconds=_GRACE_SECONDS)
         return list(compress(tables, answers))
+
+    def _begun(self, work: Callable[[TableApply], bool], table: TableApply) -> bool:
+        return self.goes_on() and work(table)
 
     def _in_own_pool(self, work: Callable[[TableApply], bool], table: TableApply) -> bool:
         with self.environment.own_pool(table.policy.name):

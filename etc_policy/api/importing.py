@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -275,11 +276,11 @@ def table_identity(location: str, root: str) -> str:
 
 
 def policy_name(location: str, taken: Iterable[str]) -> str:
-    """A name for the policy of a table: its folder's, with that of the folder above where it is taken."""
+    """A name for the policy of a table: its folder's, with those of as many folders above as it takes to be free."""
     parts = [part for part in PurePosixPath(location.partition(":/")[2] or location).parts if part != "/"]
-    last = plain_name(parts[-1:])
-    names = (last, plain_name(parts[-2:]), *(f"{last[: _LONGEST_NAME - 8]}_{number}" for number in range(2, 1_000_000)))
-    return next(name for name in names if name not in taken)
+    longer = (plain_name(parts[-count:]) for count in range(1, len(parts) + 1))
+    numbered = (f"{plain_name(parts[-1:])[: _LONGEST_NAME - 8]}_{number}" for number in range(2, 1_000_000))
+    return next(name for name in chain(longer, numbered) if name not in taken)
 
 
 def plain_name(parts: Sequence[str]) -> str:

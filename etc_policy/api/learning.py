@@ -21,7 +21,7 @@ def with_learned_latencies(environment: Environment, policies: Sequence[Policy],
     def learned(policy: Policy) -> Policy:
         if policy.learned_latency is None:
             return policy
-        state, history = environment.read_table(policy)
+        state, history = environment.read_table(policy, kept=True)
         promise = promise_of(policy, state)
         latency_ms, evidence = learn_latency(history, policy.learned_latency, now_ms)
         evidence = evidence.model_copy(update={"promised_ms": promise.threshold_ms if promise else None})

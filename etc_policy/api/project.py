@@ -197,10 +197,13 @@ class Project(Workspace):
         every: Interval | None = None,
         check: bool = True,
         confirm: Callable[[Plan], bool] = lambda _: True,
+        first: Sequence[Name] = (),
+        goes_on: Callable[[], bool] = lambda: True,
     ) -> RunResults:
         """Carry out `plan` (or the one in that file), or a new one if `confirm` says yes to it, and verify each table.
 
-        With `plan` the tables are those of it that are selected; `every` is for a new one. The run is kept in `runs/`.
+        With `plan` the tables are those of it that are selected; `every` is for a new one. The run is kept in `runs/`. The
+        tables of the policies that `first` names go first, in its order; once `goes_on` says no, no further table is begun.
 
         Raises:
             UsageError: `plan` is not as it was made.
@@ -217,9 +220,11 @@ class Project(Workspace):
         selected, disabled = self._select(reading, select, exclude), self._disabled(reading, select, exclude)
         saved, policies = choose_policies(plan, reading.manifest.policies, selected, disabled)
         every_ms, now_ms = self._every_ms(reading, policies, every), moment_ms(at)
+        places = {name: place for place, name in enumerate(first)}
+        policies = tuple(sorted(policies, key=lambda one: places.get(one.name, len(places))))
         policies = self._learned(policies, now_ms)
         results = apply_and_record(
-            self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms, self._warn
+            self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms, self._warn, goes_on
         )
         results = results.with_errors(self._notified(reading, policies, results.tables, results.verdicts))
         if check:
@@ -419,22 +424,25 @@ class Project(Workspace):
         exclude: Terms = (),
         *,
         settings: Mapping[Name, Any] | None = None,
+        price: Mapping[Name, Any] | None = None,
         every: Interval | None = None,
         last: Interval | None = None,
     ) -> SimulationReport:
         """What the policies would have made of their tables' pasts, beside what was and what stock Hudi would have made.
 
         With `settings`, values by dotted keys such as `{"data_latency": "45m"}`, also the policies with these values. Runs come
-        `every` so often, as `strategy.every` says, or each hour; `last` is how much of the past is replayed.
+        `every` so often, as `strategy.every` says, or each hour; `last` is how much of the past is replayed. With a `price`,
+        such as `{"core_hour": 0.05, "cores": 8, "gb_read": 0.0, "gb_written": 0.02}`, each way has its cost.
 
         Raises:
-            UsageError: a setting is not known.
+            UsageError: a setting or a key of the price is not known.
             PolicyError: with the settings the policies would have errors; carries all of them.
             SeveralErrors: some table could not be read; the report has the reason.
 
         """
-        from etc_policy.api.simulating import changed_policies, simulate_tables
+        from etc_policy.api.simulating import changed_policies, price_of, simulate_tables
 
+        known_price = price_of(price) if price else None
         reading = self._read()
         policies = self._select(reading, select, exclude)
         every_ms, last_ms = self._every_ms(reading, policies, every), span_ms(last) if last else None
@@ -442,7 +450,7 @@ class Project(Workspace):
         changed = changed_policies(reading, policies, settings, every_ms) if settings else {}
         if "data_latency" not in (settings or {}):
             changed = {one.name: one for one in self._learned(tuple(changed.values()), moment_ms(None))}
-        report = simulate_tables(self.environment, policies, changed, every_ms, last_ms)
+        report = simulate_tables(self.environment, policies, changed, every_ms, last_ms, known_price)
         report.raise_errors()
         return report
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from etc_policy.api.loading import ProjectReading
 from etc_policy.api.one_table import entries_of, readings_of
-from etc_policy.errors import PolicyError
+from etc_policy.api.proofs import freshness_of
+from etc_policy.errors import PolicyError, UsageError
+from etc_policy.errors.codes import Code
 from etc_policy.plan.pace import has_pace
-from etc_policy.plan.simulation import ASSUMED_RUN_MS, Schedule, as_it_was, figures_of, replay
+from etc_policy.plan.simulation import ASSUMED_RUN_MS, Price, Schedule, as_it_was, figures_of, replay
 from etc_policy.policy.hudi_options import COMMITS_BEFORE_COMPACTION
 from etc_policy.policy.manifest import Policy, Strategy, changed_values, policy_values
 from etc_policy.policy.resolve import check_project, interval_errors
@@ -24,7 +28,10 @@ from etc_policy.report.simulation import (
 )
 from etc_policy.table.formats import count_of, format_duration
 from etc_policy.table.past import Past, past_of
-from etc_policy.wiring import Environment
+from etc_policy.wiring import Environment, clock_ms
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 _HOUR_MS = 3_600_000
 _NOT_BY_ETC = {"figures": None, "reason": "not replayed, as the planner refuses the table"}
@@ -51,45 +58,84 @@ def changed_policies(
     return {policy.name: policy for policy in manifest.policies if policy.name in names}
 
 
+def price_of(given: Mapping[str, Any]) -> Price:
+    """What compacting costs, as it was given.
+
+    Raises:
+        UsageError: a key is not known, or its value is no price; names all of them.
+
+    """
+    try:
+        return Price.model_validate(given)
+    except ValidationError as error:
+        keys = ", ".join(Price.model_fields)
+        faults = [f"`{str(one['loc'][0])[:60]}`: {_fault(one)}" for one in error.errors()]
+        hint = f"a price has these keys: {keys}, such as `core_hour=0.05`"
+        raise UsageError(Code.USAGE, f"no price: {'; '.join(faults)}", hint=hint) from error
+
+
+def _fault(found: ErrorDetails) -> str:
+    return "is not known" if found["type"] == "extra_forbidden" else found["msg"]
+
+
 def simulate_tables(
     environment: Environment,
     policies: Iterable[Policy],
     changed: Mapping[str, Policy],
     every_ms: int | None,
     last_ms: int | None,
+    price: Price | None = None,
 ) -> SimulationReport:
-    """Each table's past replayed: as it was, under its policy, under the changed one, and by stock Hudi."""
+    """Each table's past replayed: as it was, under its policy, under the changed one, and by stock Hudi; and its backlog now."""
+    now_ms = clock_ms()
 
     def simulate(policy: Policy) -> TableSimulation:
         whole = environment.read_whole(policy)
+        fresh = freshness_of(policy, whole.state, now_ms, whole.history)
+        found = TableSimulation(
+            policy=policy.name,
+            base_path=whole.state.base_path,
+            lag_ms=None if fresh.lag_seconds is None else round(fresh.lag_seconds * 1000),
+            target_ms=policy.freshness.target_ms,
+            log_files=sum(1 for _ in whole.state.log_files),
+            log_bytes=sum(one.size_bytes for _, one in whole.state.log_files),
+        )
         past = past_of(whole.state, whole.history)
         if past is None:
-            reason = "no two commits, one of them with log files, are known"
-            return TableSimulation(policy=policy.name, base_path=whole.state.base_path, reason=reason)
+            return found.model_copy(update={"reason": "no two commits, one of them with log files, are known"})
         past = past if last_ms is None else past.since(past.end_ms - last_ms)
         environment.progress(f"{policy.name}: replaying {count_of(len(past.commit_times_ms), 'commit')}")
-        return _simulated(past, policy, changed.get(policy.name), every_ms)
+        replayed = _simulated(past, policy, changed.get(policy.name), every_ms, price)
+        return found.model_copy(update=replayed)
 
     tables, errors = entries_of(readings_of(environment, policies, simulate), unread_simulation)
-    return SimulationReport(tables=tables).with_errors(errors)
+    return SimulationReport(tables=tables, price=price).with_errors(errors)
 
 
-def _simulated(past: Past, policy: Policy, changed: Policy | None, every_ms: int | None) -> TableSimulation:
+def _simulated(
+    past: Past, policy: Policy, changed: Policy | None, every_ms: int | None, price: Price | None
+) -> dict[str, Any]:
+    """What a replay adds to a table's entry."""
     known_ms = past.state.apply_state.run_ms
     run_ms = ASSUMED_RUN_MS if known_ms is None else known_ms
-    return TableSimulation(
-        policy=policy.name,
-        base_path=past.state.base_path,
-        begin_ms=past.begin_ms,
-        end_ms=past.end_ms,
-        whole=past.whole,
-        commits=len(past.commit_times_ms),
-        writes=len(past.arrivals),
-        unknown_writes=sum(one.log_file.min_event_time_ms is None for one in past.arrivals),
-        run_ms=run_ms,
-        run_assumed=known_ms is None,
-        settings=tuple(_settings(past, policy, changed, every_ms, run_ms)),
-    )
+    settings = _settings(past, policy, changed, every_ms, run_ms)
+    return {
+        "begin_ms": past.begin_ms,
+        "end_ms": past.end_ms,
+        "whole": past.whole,
+        "commits": len(past.commit_times_ms),
+        "writes": len(past.arrivals),
+        "unknown_writes": sum(one.log_file.min_event_time_ms is None for one in past.arrivals),
+        "run_ms": run_ms,
+        "run_assumed": known_ms is None,
+        "settings": tuple(_priced(one, price, run_ms) for one in settings),
+    }
+
+
+def _priced(setting: SimulatedSetting, price: Price | None, run_ms: int) -> SimulatedSetting:
+    if price is None or setting.figures is None:
+        return setting
+    return setting.model_copy(update={"cost": price.of(setting.figures, run_ms)})
 
 
 def _settings(

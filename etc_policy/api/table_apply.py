@@ -80,6 +80,7 @@ class TableApply:
     _goes_back: bool = False
     _stale: bool = False
     _tried_between: bool = False
+    _awaited: bool = False
     _is_held_up: bool = False
     _learned: frozenset[GroupKey] = frozenset()
     _leaves_busy: bool = False
@@ -135,6 +136,8 @@ class TableApply:
                 table = table.model_copy(update={"base_path": policy.table})
                 check = partial(require_derived, self.environment, policy, table, self.made_ms, self.declared)
                 done, table = self._carry_out(plan, table, check, plan_anew)
+                if not last and self._awaits_writers(done, table):
+                    return True
                 self._note(done, table)
                 if not last and self._goes_on(done):
                     return True
@@ -155,6 +158,16 @@ class TableApply:
         if self.result is not None:
             report(self.result)
         return False
+
+    def _awaits_writers(self, done: TableResult, table: TablePlan) -> bool:
+        """Whether writers that refuse a plan were waited for, once: what this run withdrew moves C behind those in flight."""
+        if self._awaited or not self.overtaken or done.status != "refused" or not is_held_up(table):
+            return False
+        self._awaited = True
+        self.environment.progress(f"{self.policy.name}: waiting for the end of the writes in flight; planning again")
+        in_flight = _in_flight(self.environment.read_state(self.policy))
+        await_ends(self.environment, self.policy, in_flight, self.policy.writer.lock_wait_ms / 1000)
+        return True
 
     def _goes_on(self, done: TableResult) -> bool:
         """Whether another plan follows what was done: writes began beside its commit, or it left busy slices out."""
@@ -414,11 +427,16 @@ def written_to(tries: Sequence[frozenset[GroupKey]]) -> WrittenTo:
 
 def await_writes(environment: Environment, policy: Policy, done: TableResult) -> None:
     """Return once the writes beside a compaction have ended and lie behind the clock-skew bound, or after some seconds."""
-    begun, deadline = set(done.writes_beside or ()), time.monotonic() + WRITER_WAIT_SECONDS
     environment.progress(f"{policy.name}: a writer began while deletes were being committed; compacting what it writes")
-    while begun.intersection(_in_flight(environment.read_state(policy))) and time.monotonic() < deadline:
-        time.sleep(_POLL_SECONDS)
+    await_ends(environment, policy, set(done.writes_beside or ()), WRITER_WAIT_SECONDS)
     time.sleep(2 * MAX_CLOCK_SKEW_MS / 1000)
+
+
+def await_ends(environment: Environment, policy: Policy, writes: set[str], seconds: float) -> None:
+    """Return once these writes have ended, or after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while writes.intersection(_in_flight(environment.read_state(policy))) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
 
 
 def joined(first: TableResult, then: TableResult) -> TableResult:

@@ -161,6 +161,11 @@ class Workspace:
         if "environment" in self.__dict__:
             self.environment.close()
 
+    def read_anew(self) -> None:
+        """Have the next verb read the project's files again, and look its tables up."""
+        self._last = self._looked_up = None
+        self._shapes.clear()
+
     def manifest(self) -> Manifest:
         """Every policy with its defaults filled in; nothing is written.
 

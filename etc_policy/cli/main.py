@@ -256,6 +256,8 @@ def _usage_error(error: click.UsageError) -> UsageError:
     """Click's message in our form: no capital, no full stop, backticks round what was typed; its guess is the hint."""
     close = getattr(error, "possibilities", None)
     text = " ".join((str(error.message) if close else error.format_message()).split()).removesuffix(".")
+    if isinstance(error, click.NoSuchOption):  # before 8.4 click words it otherwise
+        text = f"no such option '{error.option_name}'"
     message = re.sub(r"(?<!\w)'([^']+)'(?!\w)", r"`\1`", text[:1].lower() + text[1:])
     command = error.ctx.command_path if error.ctx else "etc"
     hint = f"did you mean `{close[0]}`?" if close else f"run `{command} --help`"

@@ -30,7 +30,8 @@ class Progress:
     Steps may come from several threads at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, beat: Callable[[], None] = lambda: None) -> None:
+        self._beat = beat
         self._lock = RLock()
         self._began = time.monotonic()
         self._step: tuple[str, float] | None = None
@@ -40,6 +41,7 @@ class Progress:
 
     def __call__(self, step: str) -> None:
         """Begin a step, and end the one before."""
+        self._beat()
         with self._lock:
             self._begin(one_line(step))
 
@@ -87,9 +89,11 @@ P = ParamSpec("P")
 
 
 @contextmanager
-def open_project(flags: Flags, *, read_once: bool = True, looks_up: bool = True) -> Iterator[Project]:
-    """The project; Spark's log goes to the target folder, with `--debug` to the terminal."""
-    progress = Progress()
+def open_project(
+    flags: Flags, *, read_once: bool = True, looks_up: bool = True, beat: Callable[[], None] = lambda: None
+) -> Iterator[Project]:
+    """The project; Spark's log goes to the target folder, with `--debug` to the terminal. Each step calls `beat`."""
+    progress = Progress(beat)
     project = Project(
         flags.project_dir,
         target=flags.target,

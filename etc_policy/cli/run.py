@@ -6,11 +6,17 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from etc_policy.api.project import Project
+from etc_policy.api.running import Rounds
 from etc_policy.cli.messages import show_error, show_note
 from etc_policy.cli.opening import open_project, settle
 from etc_policy.cli.options import (
@@ -25,11 +31,40 @@ from etc_policy.cli.options import (
 )
 from etc_policy.cli.printing import say
 from etc_policy.cli.terminal import print_json
-from etc_policy.cli.value_types import Span
-from etc_policy.errors import EtcError, ExitCode
+from etc_policy.cli.value_types import FILE, Size, Span, address_option
+from etc_policy.errors import EtcError, ExitCode, UsageError
+from etc_policy.errors.codes import Code
+from etc_policy.plan.fleet import Allowance
+from etc_policy.policy.manifest import Policy
 from etc_policy.report.results import RunResults
-from etc_policy.table.formats import format_time
-from etc_policy.wiring import clock_ms
+from etc_policy.table.formats import format_duration, format_time
+from etc_policy.wiring import clock_ms, serve_metrics
+
+if TYPE_CHECKING:
+    from etc_policy.report.metrics import TableObservation
+
+#: How often a process that waits shows that it lives, and without how long a sign it counts as stuck.
+_BEAT_SECONDS, _STUCK_SECONDS = 30, 3_600
+#: For so long one reading of the tables serves all scrapes.
+_MAX_AGE_SECONDS = 60
+
+
+@dataclass
+class _Life:
+    """Signs of life of a process: each step touches a file, if there is one."""
+
+    file: Path | None = None
+    _at: float = field(default_factory=lambda: time.monotonic())
+
+    def beat(self) -> None:
+        self._at = time.monotonic()
+        if self.file is not None:
+            with suppress(OSError):  # what looks at the file notices
+                self.file.touch()
+
+    def fault(self) -> str | None:
+        seconds = time.monotonic() - self._at
+        return f"no step for {format_duration(round(seconds) * 1000)}" if seconds > _STUCK_SECONDS else None
 
 
 @click.command(
@@ -38,6 +73,7 @@ from etc_policy.wiring import clock_ms
     epilog=examples(
         "etc run",
         "etc run --every 15m --select tag:hourly --jobs 4",
+        "etc run --max-io 200GiB --max-time 40m --listen 127.0.0.1:9864",
         "etc run --rounds 1   # as `etc apply --yes`",
     ),
 )
@@ -47,70 +83,147 @@ from etc_policy.wiring import clock_ms
     type=Span(),
     default="5m",
     show_default=True,
-    help="Time from the start of a round to the start of the next; what can wait for the next one does.",
+    help="Time from one look at a table to the next, if nothing is due later; what can wait for the next one does.",
+)
+@click.option(
+    "--max-io", type=Size(), help="Bytes that all tables together may read and write in an hour, such as 200GiB."
+)
+@click.option(
+    "--max-time", "max_ms", type=Span(), help="Time that compactions of all tables may take in an hour, such as 40m."
 )
 @click.option("--rounds", type=click.IntRange(min=1), help="End after so many rounds.  [default: go on]")
+@click.option("--alive", type=FILE, help="Touch this file at each step, and each half minute while nothing is due.")
+@address_option("--listen", help="Answer /metrics and /healthz at this HOST:PORT.  [default: nothing listens]")
 @shared_options(conf_option, jobs_option, *PROJECT_OPTIONS, *SELECT_OPTIONS, output_option)
-def command(flags: Flags, every_ms: int, rounds: int | None) -> ExitCode:
+def command(
+    flags: Flags,
+    every_ms: int,
+    max_io: int | None,
+    max_ms: int | None,
+    rounds: int | None,
+    alive: Path | None,
+    listen: tuple[str, int] | None,
+) -> ExitCode:
     """Apply again and again, in one process.
 
-    For systemd or Kubernetes. A round is what `etc apply --yes` does: it plans all tables, and carries the plan out where
-    something is due. Each round reads the project's files anew. Spark starts when it is first needed, and stays until a
-    round fails in it. SIGTERM ends the process after its round, with 0. It keeps nothing in memory that matters: kill it,
-    start it elsewhere, run `etc apply` beside it.
+    For systemd or Kubernetes. A round plans the tables that are due, and does what `etc apply --yes` does where something is to
+    be compacted, refused or sent. The next one begins when a table is due again, and after `--every` at the latest, when the
+    project's files are read anew. Spark starts when it is first needed, and stays until a round fails in it. SIGTERM ends the
+    process after the tables that it works on, with 0. It keeps nothing in memory that matters: kill it, start it elsewhere, run
+    `etc apply` beside it.
+
+    Tables that break their `freshness.target` first go first. With `--max-io` or `--max-time` the others wait until enough of
+    the hour's budget has come in. A table that fails is tried again after twice the time, then four times, up to an hour.
     """
-    if every_ms == 0:
-        raise click.UsageError("an interval is longer than nothing")
-    stop = threading.Event()
+    if 0 in (every_ms, max_ms):
+        raise click.UsageError("an interval and a budget are longer than nothing")
+    stop, life = threading.Event(), _Life(alive)
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    if alive is not None:
+        _require_touchable(alive)
+    plans = Rounds(every_ms, Allowance(max_io), Allowance(max_ms))
     done, code = 0, ExitCode.DONE
 
     def goes_on() -> bool:
         return done != rounds and not stop.is_set()
 
-    while goes_on():
-        with open_project(flags, read_once=False) as project:
-            while goes_on():
-                began = time.monotonic()
-                code = _round(project, flags, every_ms, is_first=not done)
-                done += 1
-                if goes_on():
-                    stop.wait(max(0.0, began + every_ms / 1000 - time.monotonic()))
-                if code == ExitCode.ENGINE:  # Spark may have died: the next round has another
-                    break
+    with _listening(flags, listen, life):
+        while goes_on():
+            with open_project(flags, beat=life.beat) as project:
+                while goes_on():
+                    code, next_ms = _round(project, flags, plans, stop, is_first=not done)
+                    done += 1
+                    if goes_on():
+                        _wait(next_ms, stop, life)
+                    if code == ExitCode.ENGINE:  # Spark may have died: the next round has another
+                        break
     if stop.is_set():
         show_note(f"ended by SIGTERM after {done} rounds")
         return ExitCode.DONE
     return code
 
 
-def _round(project: Project, flags: Flags, every_ms: int, *, is_first: bool) -> ExitCode:
-    """One round, and a line about it; what fails in it is shown, and ends nothing.
+def _wait(until_ms: int, stop: threading.Event, life: _Life) -> None:
+    """Return at that time, or once the process is to end."""
+    until = time.monotonic() + (until_ms - clock_ms()) / 1000  # whatever the clock does meanwhile
+    while not stop.is_set() and (left := until - time.monotonic()) > 0:
+        life.beat()
+        stop.wait(min(left, _BEAT_SECONDS))
+
+
+def _require_touchable(file: Path) -> None:
+    try:
+        file.touch()
+    except OSError as error:
+        raise UsageError(Code.USAGE, f"`--alive`: cannot write `{file}`: {error.strerror}") from error
+
+
+@contextmanager
+def _listening(flags: Flags, listen: tuple[str, int] | None, life: _Life) -> Iterator[None]:
+    """Around all rounds: metrics and health for who asks, from a project of their own."""
+    if listen is None:
+        yield
+        return
+    with open_project(flags, read_once=False) as project:
+
+        def observe() -> Iterable[TableObservation]:
+            return project.metrics(*flags.terms)()  # the files as they are at each look
+
+        server, _ = serve_metrics(observe, *listen, _MAX_AGE_SECONDS, life.fault)
+        show_note(f"http://{listen[0]}:{server.server_port}/metrics and /healthz")
+        try:
+            yield
+        finally:
+            server.shutdown()
+            server.server_close()
+
+
+def _round(
+    project: Project, flags: Flags, plans: Rounds, stop: threading.Event, *, is_first: bool
+) -> tuple[ExitCode, int]:
+    """One round, and a line about it; when the next one begins. What fails in it is shown, and ends nothing.
 
     Raises:
         EtcError: the first round cannot even begin: an error in the files or in what is selected.
 
     """
-    began_ms = clock_ms()
+    began_ms, every = clock_ms(), timedelta(milliseconds=plans.every_ms)
+    project.read_anew()
+    chosen: list[Policy] = []
+    results = error = None
     try:
-        results, error = settle(project.apply, None, *flags.terms, every=timedelta(milliseconds=every_ms))
+        due = plans.due(project.policies(*flags.terms), began_ms)
+        if not due:
+            return ExitCode.DONE, plans.next_ms(began_ms)
+        names = plans.chosen(project.plan([one.name for one in due], every=every), due, began_ms)
+        chosen = [one for one in due if one.name in names]
+        if names:
+            results, error = settle(
+                project.apply, None, names, every=every, first=names, goes_on=lambda: not stop.is_set()
+            )
     except EtcError as failure:
         if is_first:
             raise
+        plans.note(chosen, (), began_ms, clock_ms())
         show_error(failure)
-        return failure.exit_code
-    _show(results, flags, began_ms)
+        return failure.exit_code, began_ms + plans.every_ms
+    plans.note(chosen, results.tables if results else (), began_ms, clock_ms())
+    _show(results, flags, began_ms, idle=len(due) - len(chosen) - len(plans.waiting), waiting=len(plans.waiting))
     if error is not None:
         show_error(error)
-    return results.exit_code
+    return results.exit_code if results else ExitCode.DONE, plans.next_ms(clock_ms())
 
 
-def _show(results: RunResults, flags: Flags, began_ms: int) -> None:
+def _show(results: RunResults | None, flags: Flags, began_ms: int, *, idle: int, waiting: int) -> None:
     if flags.output == "json":
-        print_json(results.as_json())
+        if results is not None:
+            print_json(results.as_json())
         return
-    counts = Counter(one.status.replace("_", " ") for one in results.tables)
-    failed = sum(verdict.exit_code != ExitCode.DONE for _, verdict in results.verdicts)
+    tables = results.tables if results else ()
+    counts = Counter({"nothing due": idle} if idle else {})
+    counts.update(one.status.replace("_", " ") for one in tables)
+    failed = sum(verdict.exit_code != ExitCode.DONE for _, verdict in results.verdicts) if results else 0
     said = [f"{count} {status}" for status, count in sorted(counts.items())]
     said += [f"{failed} not verified"] if failed else []
+    said += [f"{waiting} beyond the budget"] if waiting else []
     say(f"{format_time(began_ms)}  {', '.join(said) or 'no tables'}")

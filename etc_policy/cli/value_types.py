@@ -12,7 +12,9 @@ from typing import Any
 
 import click
 
-from etc_policy.policy.quantities import QuantityError, parse_duration_ms
+from etc_policy.policy.quantities import QuantityError, parse_duration_ms, parse_size_bytes
+
+_LAST_PORT = 65_535
 
 
 class MomentType(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 has no such argument
@@ -45,19 +47,45 @@ class MomentType(click.ParamType):  # type: ignore[type-arg]  # click before 8.4
             )
 
 
-class Span(click.ParamType):  # type: ignore[type-arg]
-    """A duration as policies write it (`45s`, `30m`, `1h30m`, `PT30M`), in milliseconds."""
+class _Quantity(click.ParamType):  # type: ignore[type-arg]
+    """A number with its unit as policies write it."""
 
-    name = "duration"
+    parse: Callable[[object], int]
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The span in milliseconds."""
+        """The number in the smallest unit."""
         if isinstance(value, int):
             return value
         try:
-            return parse_duration_ms(value)
+            return type(self).parse(value)
         except QuantityError as error:
             self.fail(f"{error.message}; {error.hint}", param, ctx)
+
+
+class Span(_Quantity):
+    """A duration (`45s`, `30m`, `1h30m`, `PT30M`), in milliseconds."""
+
+    name, parse = "duration", staticmethod(parse_duration_ms)
+
+
+class Size(_Quantity):
+    """A number of bytes (`50 GiB`, `200GiB`)."""
+
+    name, parse = "size", staticmethod(parse_size_bytes)
+
+
+def _address(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, int] | None:
+    if text is None:
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > _LAST_PORT:
+        raise click.BadParameter(f"`{text[:60]}` is not of the form HOST:PORT, such as 127.0.0.1:9864")
+    return host, int(port)
+
+
+def address_option(name: str, *, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:  # noqa: A002 - as click has it
+    """An option that takes a host and a port."""
+    return click.option(name, metavar="HOST:PORT", callback=_address, help=help)
 
 
 def _interval(_context: click.Context, _parameter: click.Parameter, milliseconds: int | None) -> timedelta | None:

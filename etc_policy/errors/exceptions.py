@@ -241,7 +241,7 @@ def worst(codes: Iterable[ExitCode], errors: Iterable[EtcError] = (), unwritten:
     found = {*codes, *(error.exit_code for error in errors)}
     if ExitCode.FAILED not in found:
         found |= {error.exit_code for error in unwritten}
-    order = (ExitCode.ENGINE, ExitCode.FAILED, ExitCode.RETRY, ExitCode.CHANGES)
+    order = (ExitCode.ENGINE, ExitCode.FAILED, ExitCode.RETRY, ExitCode.CHANGES, ExitCode.USAGE)
     return next((code for code in order if code in found), ExitCode.DONE)
 
 

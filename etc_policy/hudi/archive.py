@@ -6,7 +6,6 @@ are not read.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
@@ -14,6 +13,7 @@ from typing import Any, BinaryIO
 from etc_policy.errors import EtcError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.commits import CommitMetadata, decode_commit, decode_metadata
+from etc_policy.hudi.footers import can_read_parquet
 from etc_policy.hudi.history import CompletedWrite
 from etc_policy.hudi.plan_file import expected_bytes
 from etc_policy.hudi.timeline import Timeline, read_once
@@ -155,7 +155,7 @@ class Archive:
         return max((one for one in versions if one.isdecimal() and one.isascii()), key=int, default=None)
 
     def _read_parquet(self, name: str, columns: Sequence[str], wanted: Wanted | None) -> list[dict[str, Any]]:
-        if importlib.util.find_spec("pyarrow") is None:
+        if not can_read_parquet():
             message = f"commits of this table are archived, and pyarrow is needed to read `{self._place(name)}`"
             raise TableError(Code.NEEDS_PYARROW, message, hint="run `pip install pyarrow`")
         import pyarrow

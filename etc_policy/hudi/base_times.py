@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib.util
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from etc_policy.hudi.event_time_values import DAY_MS, number_ms
+from etc_policy.hudi.footers import can_read_parquet, read_footer
 from etc_policy.policy.manifest import EventTime
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import TableReader
@@ -25,7 +25,7 @@ _MS = dt.timedelta(milliseconds=1)
 
 def read_row_groups(state: TableState, event_time: EventTime) -> dict[str, tuple[RowGroup, ...]]:
     """The row groups of the table's base files, by the files' paths below it; files of which one is not known are left out."""
-    if importlib.util.find_spec("pyarrow") is None:
+    if not can_read_parquet():
         return {}
     newest = sorted((one for one in state.slices if one.base_file), key=lambda one: one.base_instant)[-MOST_FILES:]
     paths = [path_below(one.partition, one.base_file or "") for one in newest]
@@ -36,15 +36,15 @@ def read_row_groups(state: TableState, event_time: EventTime) -> dict[str, tuple
 
 def _row_groups(storage: TableReader, event_time: EventTime, path: str) -> tuple[RowGroup, ...] | None:
     """None where the footer cannot be read, or does not say the latest time of each group."""
-    import pyarrow
-    from pyarrow import parquet
+    footer = read_footer(storage, path)
+    if footer is None:
+        return None
+    from pyarrow import ArrowException
 
+    groups = (footer.row_group(number) for number in range(footer.num_row_groups))
     try:
-        with storage.open(path) as opened:
-            footer = parquet.ParquetFile(opened).metadata
-            groups = (footer.row_group(number) for number in range(footer.num_row_groups))
-            found = tuple(_latest(one, event_time) for one in groups)
-    except (pyarrow.ArrowException, OSError, ValueError, OverflowError):  # the last two of times beyond Python's
+        found = tuple(_latest(one, event_time) for one in groups)
+    except (ArrowException, OSError, ValueError, OverflowError):  # the last two of times beyond Python's
         return None
     return None if None in found else tuple(one for one in found if one is not None)
 

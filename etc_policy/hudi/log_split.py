@@ -16,7 +16,7 @@ from etc_policy.hudi import blocks as log_blocks
 from etc_policy.hudi.avro_records import RecordSchemas, record_schemas, records_of
 from etc_policy.hudi.block_times import TimesWanted, UnknownTimes, avro_times, split_parquet, without_logical_types
 from etc_policy.hudi.blocks import BadLogFile, Block, OtherLogFile, encode_block, read_blocks
-from etc_policy.hudi.parquet import can_read_parquet
+from etc_policy.hudi.footers import can_read_parquet
 from etc_policy.hudi.values import load_json
 
 #: A larger log file is not one that Hudi writes: offsets in it do not fit an int of Java.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,11 +11,6 @@ from etc_policy.hudi.blocks import BadLogFile
 MAX_ROWS_PER_BYTE = 64
 
 _TIMESTAMPS = {"ms": "millis", "us": "micros", "ns": "nanos"}
-
-
-def can_read_parquet() -> bool:
-    """Whether pyarrow is installed."""
-    return importlib.util.find_spec("pyarrow") is not None
 
 
 def stored_values(content: memoryview, path: tuple[str, ...], kind: str) -> Iterator[Any]:

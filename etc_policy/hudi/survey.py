@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
-import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from etc_policy.errors import EtcError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.avro_schema import find_column, leaf_names
+from etc_policy.hudi.footers import read_footer
 from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.stable_reading import read_until_stable
 from etc_policy.hudi.table_commits import is_write, newest_fields, type_name
@@ -63,19 +63,14 @@ def _types(storage: TableReader, properties: Mapping[str, str]) -> dict[str, str
 
 def column_ranges(base_path: str, base_file: str | None, names: Sequence[str]) -> dict[str, Range]:
     """What the footer of a base file says of the columns; nothing without pyarrow, or where it cannot be read."""
-    if base_file is None or not base_file.endswith(".parquet") or importlib.util.find_spec("pyarrow") is None:
+    if base_file is None or not base_file.endswith(".parquet"):
         return {}
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        with open_reader(base_path).open(base_file) as opened:
-            footer = parquet.ParquetFile(opened).metadata
-            found = [(part, footer.row_group(n).column(part)) for n, part in _parts(footer)]
-    except (pyarrow.ArrowException, OSError):
+    footer = read_footer(open_reader(base_path), base_file)
+    if footer is None:
         return {}
     ends: dict[str, list[Any]] = {}
-    for _, column in found:
+    for group, part in _parts(footer):
+        column = footer.row_group(group).column(part)
         statistics = column.statistics
         if column.path_in_schema in names and statistics is not None and statistics.has_min_max:
             ends.setdefault(column.path_in_schema, []).extend(_ends(statistics))

@@ -11,8 +11,8 @@ from typing import Any
 from zlib import crc32
 
 from etc_policy.hudi.block_times import LogTimes, TimesWanted
+from etc_policy.hudi.footers import can_read_parquet
 from etc_policy.hudi.layout import parse_data_file
-from etc_policy.hudi.parquet import can_read_parquet
 from etc_policy.policy.manifest import digest
 from etc_policy.storage.files import read_below, write_below
 

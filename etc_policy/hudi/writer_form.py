@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import importlib.util
 import math
 import struct
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
+from etc_policy.hudi.footers import read_footer
 from etc_policy.hudi.values import UNKNOWN_FORM, list_of, load_json, mapping_of, text_of
 from etc_policy.storage.port import TableReader
 from etc_policy.table.state import WriterOption
@@ -99,18 +99,11 @@ def options_of_base_file(storage: TableReader, path: str | None) -> Iterator[Wri
 
     They decide sizes alone, so that a compaction without them is right too.
     """
-    if path is None or not path.endswith(".parquet") or importlib.util.find_spec("pyarrow") is None:
+    footer = read_footer(storage, path) if path is not None and path.endswith(".parquet") else None
+    if footer is None:
         return
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        with storage.open(path) as opened:
-            footer = parquet.ParquetFile(opened).metadata
-            codec = footer.row_group(0).column(0).compression if footer.num_row_groups else None
-            kept = footer.metadata or {}
-    except (pyarrow.ArrowException, OSError):
-        return
+    codec = footer.row_group(0).column(0).compression if footer.num_row_groups else None
+    kept = footer.metadata or {}
     source = f"footer of {path}"
     if codec is not None:
         yield WriterOption("hoodie.parquet.compression.codec", codec.lower(), source)

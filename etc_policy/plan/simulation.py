@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
+from pydantic import Field
+
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.cut import archive_limits
 from etc_policy.plan.model import TablePlan
@@ -28,6 +30,7 @@ from etc_policy.table.watermark import event_time_bound
 ASSUMED_RUN_MS = 120_000
 #: When a plan is asked for again right after a write, as its hint says, and how long that is tried.
 _AGAIN_MS, _PATIENCE_MS = 1_000, 60_000
+_HOUR_MS, _GB = 3_600_000, 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -241,6 +244,21 @@ class Figures(Frozen):
     late_rows_at_most: int | None = None
     bytes_read: int
     bytes_written: int
+
+
+class Price(Frozen):
+    """What compacting costs, in whatever currency: an hour of a core, of which each run has `cores`, and 10^9 bytes."""
+
+    core_hour: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    cores: int = Field(default=1, ge=1)
+    gb_read: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    gb_written: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+
+    def of(self, figures: Figures, run_ms: int) -> float:
+        """The cost of some runs; those that compacted had the cores for `run_ms` each, the others for no time."""
+        hours = figures.compactions * run_ms / _HOUR_MS
+        moved = figures.bytes_read * self.gb_read + figures.bytes_written * self.gb_written
+        return hours * self.cores * self.core_hour + moved / _GB
 
 
 def figures_of(past: Past, policy: Policy, runs: Iterable[SimulatedRun]) -> Figures:

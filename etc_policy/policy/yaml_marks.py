@@ -19,6 +19,8 @@ from etc_policy.errors.codes import Code
 
 MAX_DEPTH = 32
 MAX_VALUES = 200_000
+#: Deeper texts are not read to their end: PyYAML before 6.0.4 overflows the stack of C in them.
+_DEEPEST = 500
 
 _TAGS = {
     ScalarNode: "tag:yaml.org,2002:str",
@@ -47,15 +49,26 @@ _NUMBER_BEGINS = frozenset("+-.0123456789")
 class _Loader(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc]
     """Resolves nothing: scalars are texts, and a tag that is not the kind's own stands in the file."""
 
+    _depth = 0
+
     def resolve(self, kind: type[Node], _value: object, _implicit: object) -> str:
         """The tag of a node that has none."""
         return _TAGS[kind]
 
     def descend_resolver(self, *_path: object) -> None:
-        """There are no resolvers by path."""
+        """There are no resolvers by path; each node calls this before those in it.
+
+        Raises:
+            RecursionError: the text is too deep.
+
+        """
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise RecursionError
 
     def ascend_resolver(self) -> None:
-        """As above."""
+        """Each node calls this after those in it."""
+        self._depth -= 1
 
 
 YamlPath: TypeAlias = tuple[str | int, ...]

@@ -55,8 +55,10 @@ class TableCollector(Collector):
             return self._seen
 
 
-def serve(observe: Observe, address: str, port: int, max_age_seconds: float) -> tuple[Any, Any]:
-    """Begin to answer `/metrics`; returns the server and its thread.
+def serve(
+    observe: Observe, address: str, port: int, max_age_seconds: float, health: Callable[[], str | None] | None = None
+) -> tuple[Any, Any]:
+    """Begin to answer `/metrics`, and `/healthz` where `health` says what is wrong, or None; returns the server and its thread.
 
     Raises:
         EngineError: the address cannot be listened on.
@@ -65,12 +67,28 @@ def serve(observe: Observe, address: str, port: int, max_age_seconds: float) -> 
     registry = CollectorRegistry()
     registry.register(TableCollector(observe, max_age_seconds))
     try:
-        return start_http_server(port, address, registry)
+        server, thread = start_http_server(port, address, registry)
     except OSError as error:
         message = f"cannot listen on {address}:{port}"
         raise EngineError(
             Code.CANNOT_LISTEN, message, hint="choose another `--port` or `--address`", cause=str(error)
         ) from error
+    if health is not None:
+        server.set_app(_with_health(server.get_app(), health))
+    return server, thread
+
+
+def _with_health(metrics: Any, health: Callable[[], str | None]) -> Callable[[Any, Any], Any]:
+    def answer(request: Any, start_response: Any) -> Any:
+        if request["PATH_INFO"] != "/healthz":
+            return metrics(request, start_response)
+        wrong = health()
+        start_response(
+            "503 Service Unavailable" if wrong else "200 OK", [("Content-Type", "text/plain; charset=utf-8")]
+        )
+        return [f"{wrong or 'ok'}\n".encode()]
+
+    return answer
 
 
 def write_textfile(observe: Observe, path: Path) -> None:

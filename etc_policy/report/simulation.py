@@ -7,7 +7,7 @@ from typing import Literal
 
 from etc_policy.errors import EtcError
 from etc_policy.errors.plain_text import one_line
-from etc_policy.plan.simulation import Figures
+from etc_policy.plan.simulation import Figures, Price
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.report.results import Report
 from etc_policy.table.formats import TEXT_WIDTH, count_of, format_bytes, format_duration, format_time, labelled
@@ -23,7 +23,7 @@ class SimulatedSetting(Frozen):
     `past`: the compactions as they were. `policy`: the policy as it is. `changed`: with the settings that were given, of which
     `changes` says what they change. `stock`: Hudi's own, of every file slice with log files. Runs come every `every_ms`, or after
     so many `commits`; `just_in_time` says that a slice waits while the target allows it. `figures` are missing where the past
-    cannot be replayed so: `reason` says why.
+    cannot be replayed so: `reason` says why. `cost` is theirs by the report's price.
     """
 
     kind: Literal["past", "policy", "changed", "stock"]
@@ -33,6 +33,7 @@ class SimulatedSetting(Frozen):
     just_in_time: bool = False
     changes: tuple[str, ...] = ()
     figures: Figures | None = None
+    cost: float | None = None
     reason: str | None = None
 
 
@@ -42,10 +43,17 @@ class TableSimulation(Frozen):
     `whole` says that the table's first write is among them. A write is what a commit wrote to one file group; of
     `unknown_writes` no event time is known, they are taken to come as late as `data_latency` allows. A run takes `run_ms`.
     A table that cannot be replayed has a `reason`, and one that could not be read its code and hints too.
+
+    `lag_ms` is how far RO lags now, None where that is not known, `target_ms` the policy's target, and `log_files` with
+    `log_bytes` in all are not compacted now.
     """
 
     policy: str
     base_path: str
+    lag_ms: int | None = None
+    target_ms: int | None = None
+    log_files: int | None = None
+    log_bytes: int | None = None
     begin_ms: int | None = None
     end_ms: int | None = None
     whole: bool = False
@@ -61,9 +69,10 @@ class TableSimulation(Frozen):
 
 
 class SimulationReport(Report):
-    """The replays of each selected table."""
+    """The replays of each selected table; with a price each setting has its cost."""
 
     schema_version: int = SIMULATION_SCHEMA_VERSION
+    price: Price | None = None
     tables: tuple[TableSimulation, ...]
 
 
@@ -99,7 +108,8 @@ def _block(table: TableSimulation, width: int) -> Iterator[str]:
         if one.changes:
             yield labelled("changed", "; ".join(one.changes), width)
     yield ""
-    yield from _columns([_COLUMNS, *map(_row, table.settings)])
+    has_costs = any(one.cost is not None for one in table.settings)
+    yield from columns([(*_COLUMNS, *(["cost"] if has_costs else [])), *map(_row, table.settings)])
     for one in table.settings:
         if one.figures is not None and one.figures.refused:
             refused = count_of(one.figures.refused, "run")
@@ -113,21 +123,27 @@ def _row(one: SimulatedSetting) -> tuple[str, ...]:
     lags = (found.lag_p50_ms, found.lag_p99_ms, found.lag_max_ms)
     return (
         one.name,
-        *map(_rounded, lags),
-        "-" if found.above_target_ms is None else _rounded(found.above_target_ms),
+        *map(rounded, lags),
+        "-" if found.above_target_ms is None else rounded(found.above_target_ms),
         "-" if found.late_rows_at_most is None else f"{found.late_rows_at_most:,}",
         f"{found.compactions:,}" if one.kind == "past" else f"{found.compactions:,} of {found.runs:,}",
         format_bytes(found.bytes_read),
         format_bytes(found.bytes_written),
+        *([] if one.cost is None else [cost_text(one.cost)]),
     )
 
 
-def _rounded(span_ms: int) -> str:
+def cost_text(cost: float) -> str:
+    """A cost with two decimals, or two digits where it is smaller."""
+    return f"{cost:,.2f}" if cost >= 0.01 or not cost else f"{cost:.2g}"
+
+
+def rounded(span_ms: int) -> str:
     """A span in whole seconds."""
     return format_duration(round(span_ms, -3)) if span_ms >= 1_000 else f"{'<1s' if span_ms else '0s'}"
 
 
-def _columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+def columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     """The first column to the left, the others to the right; a row of one cell is a line of its own."""
     whole = [row for row in rows if len(row) > 1]
     widths = [max(len(row[place]) for row in whole) for place in range(len(whole[0]))]

@@ -31,7 +31,7 @@ _FOLDER = "site"
 
 def render_site(site: SiteView, read_template: Callable[[str], str]) -> dict[str, str]:
     """Every file of the site by its path below the site's folder; `read_template` gives a shipped file's text."""
-    pages = _environment(read_template)
+    pages = page_environment(read_template)
     files = {name: read_template(f"{_FOLDER}/{name}") for name in ASSETS}
     for path, template, values in _pages(site):
         files[path] = pages.get_template(template).render(site=site, path=path, link=partial(_link, path), **values)
@@ -46,7 +46,8 @@ def _pages(site: SiteView) -> Iterator[tuple[str, str, dict[str, TableView | Run
             yield run.href, "run.html", {"table": table, "run": run}
 
 
-def _environment(read_template: Callable[[str], str]) -> Environment:
+def page_environment(read_template: Callable[[str], str]) -> Environment:
+    """What pages are made with: the site's templates, and how values are shown."""
     environment = Environment(
         loader=FunctionLoader(lambda name: read_template(f"{_FOLDER}/{name}")),
         autoescape=True,

@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Literal
 
 from etc_policy.policy.hudi_options import is_in_process
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.file_lock import FileLock
 from etc_policy.run.lock_holder import LockPlace, lock_place, read_holder
 
-#: How long writers that want to begin are kept out, so that those in flight get to their commits.
-_DRAIN_SECONDS = 2.0
+#: How long writers that want to begin are kept out, at least and at most, so that those in flight get to their commits.
+_DRAIN_SECONDS, LONGEST_DRAIN_SECONDS = 1.0, 10.0
 #: Longer than a stock writer waits by default until it tries a lock again that it did not get: else none would get it.
 _RETRY_SECONDS = 6.0
 #: How often the lock is tried: between the end of a write and the next one there is little time.
 POLL_SECONDS = 0.02
+#: A write commits so long after its first files, if it has not failed (facts: files-before-commit).
+_COMMITS_AFTER_SECONDS, _FAILED_AFTER_SECONDS = 0.75, 10.0
+#: How often files are looked for, which reads a folder.
+_LOOK_SECONDS = 0.1
 
 
 class LockHold:
@@ -60,12 +66,17 @@ def hold_place(policy: Policy, base_path: str) -> LockPlace | None:
 
 
 def take_between_writes(
-    new_lock: Callable[[], FileLock], place: LockPlace, in_flight: Callable[[], frozenset[str]], wait_seconds: float
+    new_lock: Callable[[], FileLock],
+    place: LockPlace,
+    in_flight: Callable[[], frozenset[str]],
+    seconds_since_files: Callable[[Iterable[str]], Iterable[float | None]],
+    wait_seconds: float,
+    drain_seconds: float = LONGEST_DRAIN_SECONDS,
 ) -> FileLock | None:
     """The lock, taken while no write is in flight; None where writers left no such moment within that time.
 
     A writer has the lock to commit, so whoever waits for it then has it before that writer's next begin. Where others are in
-    flight then, it is kept until they may have got to their commits, and given back for one of them.
+    flight then, it is kept until one of them makes its files, for `drain_seconds` at most, and given back for its commit.
 
     Raises:
         RetryableError: somebody held the lock for longer than the policy waits.
@@ -80,11 +91,28 @@ def take_between_writes(
                 held.pop_all()
                 return lock
             if now <= before:  # nobody has begun since
-                time.sleep(_DRAIN_SECONDS)
+                _await_commit(partial(seconds_since_files, now), drain_seconds)
         if time.monotonic() > deadline:
             return None
         before = now
         _await_holder(place)
+
+
+def _await_commit(seconds_since_files: Callable[[], Iterable[float | None]], longest_seconds: float) -> None:
+    """Return once a write is near its commit, or none of them is on the way to it."""
+    until = time.monotonic() + longest_seconds
+    time.sleep(min(_DRAIN_SECONDS, longest_seconds))
+    while time.monotonic() < until:
+        stages = {_stage(seconds) for seconds in seconds_since_files()}
+        if "commits" in stages or "works" not in stages:
+            return
+        time.sleep(_LOOK_SECONDS)
+
+
+def _stage(seconds_since_files: float | None) -> Literal["works", "commits", "failed"]:
+    if seconds_since_files is None or seconds_since_files < _COMMITS_AFTER_SECONDS:
+        return "works"
+    return "commits" if seconds_since_files < _FAILED_AFTER_SECONDS else "failed"
 
 
 def _await_holder(place: LockPlace) -> None:

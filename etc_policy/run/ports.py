@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -154,6 +154,9 @@ class TableFiles(Protocol):
 
     def writes_in_flight(self, base_path: str) -> frozenset[str]:
         """The instants of writes that have begun, and neither completed nor died, and of rollbacks of others."""
+
+    def seconds_since_files(self, base_path: str, writes: Iterable[str]) -> tuple[float | None, ...]:
+        """How long ago each of these writes, which have not completed, made a file; None for one that has made none yet."""
 
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         """A compaction of etc whose commit has a file, and nothing in it; None without one."""

@@ -16,7 +16,7 @@ from etc_policy.plan.split import is_exact
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.fence import Fence
 from etc_policy.run.file_lock import FileLock
-from etc_policy.run.lock_hold import POLL_SECONDS, LockHold, hold_place, take_between_writes
+from etc_policy.run.lock_hold import LONGEST_DRAIN_SECONDS, POLL_SECONDS, LockHold, hold_place, take_between_writes
 from etc_policy.run.ports import Compactor, Job, Lease, TableFiles
 from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_unfit, require_clock_and_instants
 from etc_policy.run.results import TableResult, TableStatus, timed
@@ -211,12 +211,14 @@ class Runner:
             self.compactor()  # nobody waits while Spark starts
             self.progress(f"{policy.name}: writers leave no moment; waiting for one between two writes")
             wait_ms, in_flight = policy.writer.lock_wait_ms, partial(self.files.writes_in_flight, base_path)
-            take = partial(FileLock, place, base_path, wait_ms, self.progress, POLL_SECONDS)
-            lock = take_between_writes(take, place, in_flight, wait_ms / 1000)
+            take = partial(FileLock, place, base_path, wait_ms, lambda _: None, POLL_SECONDS)
+            ages, hold_seconds = partial(self.files.seconds_since_files, base_path), policy.writer.hold_ms / 1000
+            drain_seconds = min(LONGEST_DRAIN_SECONDS, hold_seconds)
+            lock = take_between_writes(take, place, in_flight, ages, wait_ms / 1000, drain_seconds)
             if lock is None:
                 self.progress(f"{policy.name}: found none in {format_duration(wait_ms)}")
                 return None
-            hold = LockHold(lock, policy.writer.hold_ms / 1000)
+            hold = LockHold(lock, hold_seconds)
             try:
                 if (planned := plan_anew()) is None:
                     return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
+from math import inf
 
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
@@ -15,12 +17,13 @@ from etc_policy.hudi.stable_reading import read_until_stable, table_errors
 from etc_policy.hudi.table_commits import lacking_at
 from etc_policy.hudi.timeline import CUT_OFF_HINT, Timeline, read_timeline
 from etc_policy.hudi.values import pairs_of
-from etc_policy.hudi.writers import writes_in_flight
+from etc_policy.hudi.writers import marker_files, writes_in_flight
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.split import SPLIT_FOLDER
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.ports import Job
 from etc_policy.run.splitting import discard, discard_extracts, split_paths, split_slices
+from etc_policy.storage.clocks import time_at
 from etc_policy.storage.open_storage import open_reader, open_storage
 from etc_policy.table.history import Commit
 from etc_policy.table.state import TableState
@@ -121,6 +124,24 @@ class HudiFiles:
             return frozenset((*writes, *rollbacks))
 
         return read_until_stable(base_path, look)
+
+    def seconds_since_files(self, base_path: str, writes: Iterable[str]) -> tuple[float | None, ...]:
+        """How long ago each of these writes made a file; None for one that has made none.
+
+        It is infinite for a rollback, and for a write that was rolled back.
+        """
+        storage = open_reader(base_path)
+        timeline = read_until_stable(base_path, lambda: timeline_of(base_path))
+        now = time_at(storage.location)
+
+        def since(write: str) -> float | None:
+            if write not in timeline.files or timeline.latest(write).action == "rollback":
+                return inf
+            found = map(storage.info, marker_files(storage, write))
+            made = [marker.modified_ns / 1e9 for marker in found if marker is not None]
+            return now - max(made) if made else None
+
+        return tuple(map(since, writes))
 
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         """The compaction of etc whose commit has a file, and nothing in it; None without one.

@@ -20,7 +20,7 @@ def parse_instant(instant: str) -> datetime:
     Services of a metadata table may have three digits more behind the time, which say which service it was.
     """
     text = instant + "999" if len(instant) == _SECONDS_LENGTH else instant[:_LENGTH]
-    return datetime.strptime(text + "000", "%Y%m%d%H%M%S%f")  # noqa: DTZ007 - naive on purpose: no zone in the name
+    return datetime.fromisoformat(f"{text[:8]}T{text[8:14]}.{text[14:]}")  # naive on purpose: no zone in the name
 
 
 def format_instant(wall_clock: datetime) -> str:

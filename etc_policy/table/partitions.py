@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from inspect import cleandoc
+from typing import Any, ClassVar, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from etc_policy.policy.manifest import Frozen, Level, Policy, VerifyLevel, digest
 from etc_policy.policy.partition_time import Span
@@ -36,6 +37,11 @@ class PartitionFreshness:
     metadata show, and `proof` at which level it is known that RO lacks none. `reopened` counts how often late data reached it
     when it was done; None where nobody counts that.
     """
+
+    #: As pydantic makes it of a dataclass by itself from 2.14 on.
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", json_schema_extra={"description": cleandoc(__doc__ or "")}
+    )
 
     partition: str
     complete_until_ms: int

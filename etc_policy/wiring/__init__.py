@@ -99,15 +99,16 @@ class Readings(SparkSessions):
         return self.with_statistics(policy, state) if read_stats else state
 
     def read_table(
-        self, policy: Policy, *, archived: bool = False, all_logs: bool = False
+        self, policy: Policy, *, archived: bool = False, all_logs: bool = False, kept: bool = False
     ) -> tuple[TableState, TableHistory]:
         """The state of a policy's table as `read_state` gives it without statistics, and its past, from one reading.
 
-        With `archived` the past goes back to commits that were archived, and with `all_logs` every log file is read.
+        With `archived` the past goes back to commits that were archived, and with `all_logs` every log file is read. What was
+        kept of commits that were decoded before is used with `kept` alone, as verification goes by the table's own files.
         """
         from etc_policy.hudi.table import FileTableReader
 
-        reader = FileTableReader(seen=self.note_state)
+        reader = FileTableReader(_tables_cache() if kept else None, self.note_state)
         state, history = reader.read_with_history(
             self.locate(policy), policy.event_time, archived=None if archived else 0
         )
@@ -118,7 +119,8 @@ class Readings(SparkSessions):
         """The state of a policy's table as `read_state` gives it without statistics, and all of its past, from one reading."""
         from etc_policy.hudi.table import FileTableReader
 
-        whole = FileTableReader(seen=self.note_state).read_whole(self.locate(policy), policy.event_time)
+        reader = FileTableReader(_tables_cache(), self.note_state)
+        whole = reader.read_whole(self.locate(policy), policy.event_time)
         state = self._with_times_and_notes(policy, whole.state, read_logs=read_logs)
         return whole._replace(state=state, history=self._with_read_times(policy, state, whole.history))
 
@@ -355,12 +357,16 @@ def resolve_table(environment: Environment, policy: Policy) -> Policy:
 
 
 def serve_metrics(
-    observe: Callable[[], Iterable[TableObservation]], address: str, port: int, max_age_seconds: float
+    observe: Callable[[], Iterable[TableObservation]],
+    address: str,
+    port: int,
+    max_age_seconds: float,
+    health: Callable[[], str | None] | None = None,
 ) -> tuple[Any, Any]:
-    """Begin to answer `/metrics` for Prometheus; returns the HTTP server and its thread."""
+    """Begin to answer `/metrics` for Prometheus, and `/healthz` with `health`; returns the HTTP server and its thread."""
     from etc_policy.report.prometheus import serve
 
-    return serve(observe, address, port, max_age_seconds)
+    return serve(observe, address, port, max_age_seconds, health)
 
 
 def write_junit(title: str, checks: Iterable[Check], path: Path) -> None:

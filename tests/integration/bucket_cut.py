@@ -61,17 +61,11 @@ class BucketViews(Views):
 
     def storage_options(self) -> dict[str, str]:
         """How hudi-rs reaches the server."""
-        return {
-            "aws_endpoint": self.server.endpoint,
-            "aws_access_key_id": VARIABLES["AWS_ACCESS_KEY_ID"],
-            "aws_secret_access_key": VARIABLES["AWS_SECRET_ACCESS_KEY"],
-            "aws_region": REGION,
-            "aws_allow_http": "true",
-        }
+        return self.server.storage_options()
 
     def timeline(self) -> list[str]:
         """The names of the instants' files."""
-        bucket, _, table = self.base.removeprefix("s3a://").partition("/")
+        bucket, _, table = self.base.partition("://")[2].partition("/")
         return [key.rpartition("/")[2] for key in self.server.keys(bucket, f"{table}/.hoodie/timeline/")]
 
 
@@ -104,7 +98,7 @@ class BucketBench(Bench):
         return self.server.keys(bucket, f"{table}/{folder}/")
 
     def properties_text(self) -> str:
-        bucket, _, table = self.base.removeprefix("s3a://").partition("/")
+        bucket, _, table = self.base.partition("://")[2].partition("/")
         return self.server.content(bucket, f"{table}/.hoodie/hoodie.properties").decode()
 
 

@@ -17,8 +17,12 @@ from tests.integration.version6 import make_table
 
 
 def pytest_configure(config):
-    """PySpark leaves the sockets of `collect` to the garbage collector, which may run in any later test."""
-    config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
+    """What libraries leave to the garbage collector, which may run in any later test.
+
+    PySpark leaves the sockets of `collect`, Great Expectations before 1.24 a folder.
+    """
+    for left in ("unclosed <socket", "Implicitly cleaning up"):
+        config.addinivalue_line("filterwarnings", f"ignore:{left}:ResourceWarning")
 
 
 #: The Java of a worker's Spark, which lasts for minutes: its compilers took 40 % of its processor time, this takes a fifth off

@@ -2,8 +2,10 @@
 `python -m tests.integration.interleavings [--index I ...] [--lock yes|no] [--moment M ...]`.
 
 The writer upserts the deleted key again. It is held (SIGSTOP) at a step of its commit while an apply goes to its end, or it
-writes while the apply is held at a step of its own. Afterwards: RT with and without the metadata table has no key twice and
-the right rows, also after one more upsert of the key; after another apply RO is complete up to its T.
+writes while the apply is held at a step of its own. Or the apply waits for the end of another write and keeps the lock from
+then on: the writer begins at a step of it, while the lock is held or once it was given back. Afterwards: RT with and without the
+metadata table has no key twice and the right rows, also after one more upsert of the key; after another apply RO is complete up
+to its T.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from etc_policy.policy.manifest import EventTime, Policy, Strategy, Verify, Veri
 from etc_policy.policy.manifest import Writer as WriterFacts
 from etc_policy.run.ports import CommitGate
 from etc_policy.spark.compactor import HudiCompactor
+from etc_policy.table.double_keys import SEES_LOG_FILES
 from etc_policy.wiring import Environment, clock_ms
 from tests.integration.held import writer_step
 from tests.integration.kills import Table, exit_when_told
@@ -42,6 +45,7 @@ INDEXES = {
     "global_simple": {"hoodie.index.type": "GLOBAL_SIMPLE"},
     "global_bloom": {"hoodie.index.type": "GLOBAL_BLOOM"},
     "bucket": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"},
+    "global_record_index": {"hoodie.index.type": "RECORD_INDEX", "hoodie.metadata.record.index.enable": "true"},
 }
 #: Where the apply is held while the writer does all of its commit. `checked`: under the lock, right before the commit.
 OURS = ("published", "compacted", "checked", "committed")
@@ -50,6 +54,11 @@ THEIRS = ("requested", "writing", "committing to the metadata table", "committed
 #: A write makes the plan wrong, and a second one, which has listed the timeline with it, opens its file when it was withdrawn.
 WITHDRAWN = "plan withdrawn"
 MOMENTS = (*(f"ours {moment}" for moment in OURS), *(f"writer {moment}" for moment in THEIRS), WITHDRAWN)
+#: The same steps of an apply that keeps the lock from its plan on: until its commit, or no longer than until the step.
+IN_HOLD = (*(f"hold {moment}" for moment in OURS[:3]), *(f"ended {moment}" for moment in OURS[:2]))
+#: So long it keeps the lock where the writer is to begin after it was given back, and else.
+SHORT_HOLD_MS, LONG_HOLD_MS = 8_000, 300_000
+_LOOKS = "waiting for one between two writes"
 _LOCK = {
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
     "hoodie.write.lock.wait_time_ms_between_retry": "200",
@@ -106,15 +115,22 @@ class Case:
         """Those of the stock writer."""
         return {**_WRITER, **INDEXES[self.index], **(_SHARED if self.lock else {})}
 
+    @property
+    def hold_ms(self) -> int:
+        """For how long the apply may keep the lock."""
+        return SHORT_HOLD_MS if self.moment.startswith("ended") else LONG_HOLD_MS
+
     def policy(self, table: Path) -> Policy:
         """That of the table."""
+        lock = _LOCK if self.lock else {}
+        wait_ms = 60_000 if self.moment in IN_HOLD else 2_000
         return Policy(
             name="t",
             table=str(table),
             event_time=EventTime(column="ts", unit="ms"),
             data_latency_ms=LATENCY_MS,
             strategy=Strategy(granularity="log_file"),
-            writer=WriterFacts(index=self.index, lock=_LOCK if self.lock else {}, lock_wait_ms=2_000),
+            writer=WriterFacts(index=self.index, lock=lock, lock_wait_ms=wait_ms, hold_ms=self.hold_ms),
             verify=Verify(level=self.level),
         )
 
@@ -180,6 +196,7 @@ class Scene:
         """What came of it; raises AssertionError where it is not right."""
         self.rows = {1: "again", 2: "other"}
         scenes = {"ours": self._beside_ours, "writer": self._beside_theirs, "plan": self._beside_withdrawal}
+        scenes |= {"hold": self._in_hold, "ended": self._in_hold}
         whose, moment = self.case.moment.split(" ", 1)
         scenes[whose](moment)
         self._upsert("once more")  # before anything else: another compaction would put the key back into its base file
@@ -246,6 +263,36 @@ class Scene:
         assert seen[:2] == ["published", "compacted"], seen
         assert (answer := self.writer.answer()) == "done", f"the writer that had listed the plan: {answer}"
 
+    def _in_hold(self, moment: str) -> None:
+        """A write is in flight when the apply plans, and ends while it looks for the moment between two writes."""
+        hold, seen, is_long = self.folder / "hold", [], self.case.hold_ms == LONG_HOLD_MS
+        self._begin([(2, "a", "new", clock_ms() - LATENCY_MS)], hold=hold)
+        self.writer.wait_until_held(hold)
+        self.rows[2] = "new"
+
+        def hook(step: str) -> None:
+            if step == "looking":
+                hold.unlink(missing_ok=True)
+            if step != moment or seen:
+                return
+            seen.append(step)
+            assert (answer := self.writer.answer()) == "done", answer
+            begun = self.table.timeline("*.deltacommit.requested")
+            self._begin([(1, "a", "again", clock_ms() - LATENCY_MS)])
+            deadline = time.monotonic() + (4 if is_long else 300)
+            while not self.writer.is_done and time.monotonic() < deadline:
+                time.sleep(0.02)
+            if is_long:
+                assert self.table.timeline("*.deltacommit.requested") == begun, "the writer has begun in the hold"
+
+        try:
+            self._apply(hook)
+        finally:
+            hold.unlink(missing_ok=True)
+        assert seen, f"the apply did not come there: {'; '.join(self.told)}"
+        self._heard()
+        self._apply_until_done(hook)
+
     def beside_a_failed_write(self, operation: str) -> list[EtcError]:
         """What an apply says beside a write that has failed in a process that lives on, and has written once more since."""
         hold = self.folder / "hold"
@@ -302,7 +349,13 @@ class Scene:
 
     def _apply(self, hook: Callable[[str], None]) -> str:
         lines: list[str] = []
-        environment = HeldEnvironment(self.folder, lines.append)
+
+        def say(line: str) -> None:
+            lines.append(line)
+            if line.endswith(_LOOKS):
+                hook("looking")
+
+        environment = HeldEnvironment(self.folder, say)
         environment.session = self.spark
         environment.hook = hook
         applier = Applier(environment, clock_ms())
@@ -356,13 +409,13 @@ class Stage:
     sources: dict[str, Path] = field(default_factory=dict)
 
     def source(self, case: Case) -> Path:
-        """A table with a row that was deleted, and one that was not; its files are the same for every index but buckets."""
-        key = "bucket" if case.index == "bucket" else "other"
+        """A table with a row that was deleted, and one that was not; the same for all indexes that look in base files."""
+        key = case.index if case.index in SEES_LOG_FILES else "other"
         if key not in self.sources:
             base = self.folder / f"source_{key}"
             now = clock_ms() - 120_000
             rows = [(1, "a", "first", now), (2, "a", "other", now)]
-            write(self.spark, str(base), rows, "insert" if case.index != "bucket" else "upsert", case.options)
+            write(self.spark, str(base), rows, "upsert" if key == "bucket" else "insert", case.options)
             write(self.spark, str(base), [(2, "a", "other", now + 1)], "upsert", case.options)
             write(self.spark, str(base), [(1, "a", "", now + 2)], "delete", case.options)
             self.sources[key] = base
@@ -396,9 +449,10 @@ class Stage:
 
 
 def cases(indexes: Iterable[str], locks: Iterable[bool], moments: Iterable[str]) -> Iterator[Case]:
-    """All of them."""
+    """All of them; a lock is kept where there is one, and where writers do not find keys in log files."""
     chosen = tuple(moments)
-    return (Case(index, lock, moment) for index in indexes for lock in locks for moment in chosen)
+    every = (Case(index, lock, moment) for index in indexes for lock in locks for moment in chosen)
+    return (one for one in every if one.moment not in IN_HOLD or (one.lock and one.index not in SEES_LOG_FILES))
 
 
 def main() -> int:
@@ -407,7 +461,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--index", nargs="*", default=tuple(INDEXES))
     parser.add_argument("--lock", choices=("yes", "no"))
-    parser.add_argument("--moment", nargs="*", default=MOMENTS)
+    parser.add_argument("--moment", nargs="*", default=(*MOMENTS, *IN_HOLD))
     arguments = parser.parse_args()
     exit_when_told()
     folder, failed = Path(tempfile.mkdtemp()), 0

@@ -1,11 +1,11 @@
 """How far `etc apply` gets beside writers that never pause: `python -m tests.integration.liveness --index simple --minutes 5`.
 
 Two stock writers of the soak write batch after batch, each begun as soon as the one before has ended, and nobody is killed; `etc
-apply` runs again and again. Printed are the share of runs that compact or have nothing due, how old the T is that the last
-compaction published, how the runs ended, the writers' duty, how long their batches took, and how long etc held their lock: no
-writer waits for it longer at a time. At the end the writers rest, and the views are compared with their journals as in the soak:
-exit 1 and the table's folder on any difference. With `--stock` a process of stock Hudi compacts the table instead of etc, again
-and again; the keys that RT shows wrongly at the end are counted then.
+apply` begins every minute. Printed are the share of runs that compact or have nothing due, how old the T is that the last
+compaction published, how the runs ended, the writers' duty, how long their batches took, how long etc held their lock and at
+which steps: a writer waits as long at a time, and until it tries again. At the end the writers rest, and the views are compared
+with their journals as in the soak: exit 1 and the table's folder on any difference. With `--stock` a process of stock Hudi
+compacts the table instead of etc, again and again; the keys that RT shows wrongly at the end are counted then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
@@ -36,20 +36,29 @@ from tests.integration.soak_writer import INDEXES
 DELETES = {"none": (), "key": ("key",), "ordered": ("ordered",), "both": ("key", "ordered")}
 #: How runs begin to say that they compacted, or had nothing due: those of etc, and those of stock Hudi.
 DONE = ("exit 0", "compacted", "nothing")
-#: From the end of a run to the next one, and from one look at how old T is to the next one.
-REST_SECONDS, LOOK_SECONDS = 5.0, 1.0
+#: From one look at how old T is to the next one.
+LOOK_SECONDS = 1.0
+#: What `Table.step` says before a run has published its plan.
+NO_PLAN, BEFORE = ("nothing", "locked", "committed"), "before the plan"
 
 
 @dataclass
 class Liveness(Soak):
-    """The soak without pauses, kills and company; times are in seconds."""
+    """The soak without pauses, kills and company; times are in seconds.
+
+    Each of `holds` says for how long etc held the lock at each step of its run (`Table.step`).
+    """
 
     deletes: tuple[str, ...] = ()
+    every: float = 60.0
     ages: list[float] = field(default_factory=list)
     batch_seconds: list[float] = field(default_factory=list)
-    holds: list[float] = field(default_factory=list)
+    holds: list[Counter[str]] = field(default_factory=list)
     busy: float = 0.0
-    held_since: float | None = None
+    seconds: float = 1.0
+    hold: Counter[str] | None = None
+    begun: float | None = None
+    looked_at_lock: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,7 +70,8 @@ class Liveness(Soak):
 
     def play(self, spark) -> None:
         self._make_table()
-        ends, looked = time.monotonic() + self.setting.minutes * 60, time.monotonic()
+        looked = begun = time.monotonic()
+        ends = begun + self.setting.minutes * 60
         while time.monotonic() < ends or self.apply:
             self._tick_writers(paused=False)
             self._tick_applies(starting=time.monotonic() < ends)
@@ -75,7 +85,7 @@ class Liveness(Soak):
                 ]
                 looked = now
             time.sleep(TICK_SECONDS)
-        self.minutes_played = (time.monotonic() - self.began) / 60
+        self.seconds = time.monotonic() - begun
         self.runs = dict(self.outcomes)
         self.checkpoint(spark)
 
@@ -85,18 +95,26 @@ class Liveness(Soak):
 
     def _look_at_lock(self, now: float) -> None:
         holder = read_holder(self.table.meta / "lock")
-        if holder is not None and holder.owner is not None:
-            self.held_since = self.held_since or now
-        elif self.held_since is not None:
-            self.holds.append(now - self.held_since)
-            self.held_since = None
+        since, self.looked_at_lock = self.looked_at_lock, now
+        if holder is None or holder.owner is None:
+            self.hold = None
+        elif self.hold is None:
+            self.hold = Counter()
+            self.holds.append(self.hold)
+        else:
+            step = self.table.step
+            self.hold[BEFORE if step in NO_PLAN else step] += now - since
 
     @property
     def _is_pause(self) -> bool:
         return False
 
     def _wants_apply(self, now: float) -> bool:
-        return now > self.rested_since + REST_SECONDS
+        return self.begun is None or now > self.begun + self.every
+
+    def _start(self, moment: tuple[str, float] | None = None, victim: str = "both") -> Apply:
+        self.begun = time.monotonic()
+        return super()._start(moment, victim)
 
     def _tick_writers(self, *, paused: bool) -> None:
         for writer in self.writers:
@@ -112,7 +130,7 @@ class Liveness(Soak):
         super()._end(apply, kind)
         errors = (apply.folder / "stderr").read_text().splitlines()
         for line in errors:
-            if line.startswith(("error[", "hint:")) or "planning again" in line or "lock" in line:
+            if line.startswith("error[") or "planning again" in line or "left for" in line or "moment" in line:
                 self.say(f"    {line[:240]}")
 
     def figures(self) -> str:
@@ -120,15 +138,22 @@ class Liveness(Soak):
         runs = sum(self.runs.values())
         moved = sum(count for outcome, count in self.runs.items() if outcome.startswith(DONE))
         ages = f"p50 {median(self.ages):.0f} s, worst {max(self.ages):.0f} s" if self.ages else "never known"
-        seconds = max(1.0, self.minutes_played * 60)
-        duty = self.busy / (seconds * len(self.writers))
+        duty = self.busy / (self.seconds * len(self.writers))
+        without = [hold.total() for hold in self.holds if not hold.keys() - {BEFORE}]
+        others = [hold for hold in self.holds if hold.keys() - {BEFORE}]
+        steps = ", ".join(f"{step} {held:.1f} s" for step, held in sum(others, Counter()).most_common())
         return (
             f"{moved} of {runs} runs compacted or had nothing due; T is older than now by {ages} (data_latency "
             f"{self.setting.latency_seconds} s); writers wrote {duty:.0%} of the time, a batch took p50 "
             f"{median(self.batch_seconds):.1f} s, worst {max(self.batch_seconds):.1f} s; etc held their lock for "
-            f"{sum(self.holds) / seconds:.1%} of the time, {len(self.holds)} times, p50 {median(self.holds or [0.0]):.1f} s, "
-            f"worst {max(self.holds, default=0.0):.1f} s"
+            f"{sum(hold.total() for hold in self.holds) / self.seconds:.1%} of the time: {_spread(without)} without a plan, "
+            f"{_spread([hold.total() for hold in others])} with one ({steps or 'no step'})"
         )
+
+
+def _spread(seconds: list[float]) -> str:
+    worst = f", p50 {median(seconds):.1f} s, worst {max(seconds):.1f} s" if seconds else ""
+    return f"{len(seconds)} times{worst}"
 
 
 @dataclass
@@ -176,6 +201,12 @@ class StockLiveness(Liveness):
         )
 
 
+def retries(seconds: float) -> dict[str, str]:
+    """How often a writer tries the lock file, for five minutes."""
+    options = {"wait_time_ms_between_retry": f"{seconds * 1000:.0f}", "num_retries": f"{300 / seconds:.0f}"}
+    return {f"hoodie.write.lock.client.{name}": value for name, value in options.items()}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=5)
@@ -183,7 +214,13 @@ def main() -> int:
     parser.add_argument("--deletes", choices=DELETES, default="both")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--writers", type=int, choices=(1, 2), default=2)
+    parser.add_argument(
+        "--every", type=float, default=60, help="seconds from the begin of a run to that of the next one"
+    )
     parser.add_argument("--hold", default="30s", help="`writer.hold` of the policy")
+    parser.add_argument(
+        "--retry", type=float, default=5, help="seconds until a writer tries a lock again (default: Hudi's)"
+    )
     parser.add_argument("--no-lock", action="store_true", help="the policy does not name the writers' lock")
     parser.add_argument("--stock", action="store_true", help="stock Hudi compacts instead of etc")
     given = parser.parse_args()
@@ -205,8 +242,11 @@ def main() -> int:
         given.hold,
     )
     with place_of("disk", folder, 0) as place:
+        place = replace(place, writer_options=retries(given.retry))
         spark = start_spark_at(place.location, SPARK, folder / "look.log")
-        soak = (StockLiveness if given.stock else Liveness)(setting, place, deletes=DELETES[given.deletes])
+        soak = (StockLiveness if given.stock else Liveness)(
+            setting, place, deletes=DELETES[given.deletes], every=given.every
+        )
         broken = outcome(soak, spark)
     if broken:
         print(f"BROKEN: {broken}\n  everything is kept in {folder}")

@@ -261,6 +261,8 @@ class Soak:
             lines.append(
                 f"cleaner: {cleaned['acknowledged']} done, {cleaned['failed']} failed, killed {cleaned['kills']} times"
             )
+        ended = Counter(what[:6] for what in self.outcomes.elements() if what.startswith("exit"))
+        lines.append(f"{ended['exit 4']} of {ended.total()} applies that nobody killed ended with exit 4")
         for name, counter in (("applies", self.outcomes), ("second applies", self.beside), ("failed writes", reasons)):
             lines.append(f"{name}: {'; '.join(f'{count} {what}' for what, count in counter.most_common()) or 'none'}")
         return "\n  ".join(lines)

@@ -31,7 +31,8 @@ policies:
       lock: {lock}
       hold: {hold}
 """
-DECLARED = {"simple": "simple", "bloom": "bloom", "bucket": "bucket", "record": "global_record_index"}
+#: How policies name the indexes of the writers that they name otherwise.
+DECLARED = {"record": "global_record_index"}
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Setting:
             table=place.location,
             latency=self.latency_seconds,
             granularity="file_slice" if self.seed % 5 == 0 else "log_file",
-            index=DECLARED[self.index],
+            index=DECLARED.get(self.index, self.index),
             lock=json.dumps(place.lock if self.declares_lock else {}),
             hold=self.hold,
         )

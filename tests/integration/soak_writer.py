@@ -23,6 +23,8 @@ SPARK = {
 INDEXES = {
     "simple": {"hoodie.index.type": "SIMPLE"},
     "bloom": {"hoodie.index.type": "BLOOM"},
+    "global_simple": {"hoodie.index.type": "GLOBAL_SIMPLE"},
+    "global_bloom": {"hoodie.index.type": "GLOBAL_BLOOM"},
     "bucket": {
         "hoodie.index.type": "BUCKET",
         "hoodie.bucket.index.num.buckets": "2",

@@ -16,6 +16,9 @@ CASES = [
     Case("simple", True, "writer writing", "metadata"),
     Case("simple", False, "ours checked", "metadata"),
     Case("simple", True, "plan withdrawn", "metadata"),
+    Case("simple", True, "hold compacted", "metadata"),
+    Case("global_bloom", True, "ended published", "metadata"),
+    Case("global_record_index", False, "ours compacted", "metadata"),
 ]
 
 

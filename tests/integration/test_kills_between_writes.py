@@ -55,6 +55,7 @@ MOMENTS = {
     "executing": "resumed",
     "executing, and the writer goes on": "compacted",
     "committing to the metadata table": "resumed",
+    "committed to the metadata table": "resumed",
 }
 
 
@@ -156,9 +157,12 @@ def killed_at(project, writer, source, number, moment):
     raise AssertionError(f"no run could be killed at `{moment}`\n{project.stderr}")
 
 
-def test_one_run_mends_all(writer, deleted_table, tmp_path):
+@pytest.mark.parametrize(
+    "moments", [tuple(MOMENTS)[:3], tuple(MOMENTS)[3:]], ids=["before the work", "from the work on"]
+)
+def test_one_run_mends_all(writer, deleted_table, tmp_path, moments):
     project = Project(tmp_path, timeout_seconds=600)
-    found = [killed_at(project, writer, deleted_table, *one) for one in enumerate(MOMENTS)]
+    found = [killed_at(project, writer, deleted_table, *one) for one in enumerate(moments)]
     assert all(one.is_held != one.goes_on for one in found)
     results = project.apply()
     for one in found:

@@ -81,7 +81,7 @@ def page(chromium):
     """A page of 1280 by 900, light, that notes each request, console message and error."""
     with chromium.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light") as context:
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(30_000)
         page.requests, page.complaints = [], []
         page.on("request", lambda request: page.requests.append(request.url))
         page.on("console", lambda message: page.complaints.append(message.text))

@@ -71,9 +71,9 @@ HOLDS = """() => Object.entries({
 FITS = "width => document.documentElement.scrollWidth <= width"
 
 
-@pytest.mark.parametrize(("which", "step"), [("marked_up_site", 5), *nightly(("marked_up_site", 1), ("site", 1))])
+@pytest.mark.parametrize(("which", "step"), [("marked_up_site", 20), *nightly(("marked_up_site", 1), ("site", 1))])
 def test_every_page_opens_alone_and_leads_on(which, step, request, page):
-    """Of the pages of runs each, or one of five."""
+    """Of the pages of runs each, or one of twenty."""
     folder = request.getfixturevalue(which)
     runs = [path for path in pages_of(folder) if "runs" in path.relative_to(folder).parts]
     targets = set()
@@ -92,7 +92,8 @@ def test_every_page_opens_alone_and_leads_on(which, step, request, page):
     assert len(pages_of(folder)) > 15
 
 
-@pytest.mark.parametrize("scheme", ["light", *nightly("dark")])
+@pytest.mark.extended
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_stands_out_from_its_ground(site, page, scheme):
     page.emulate_media(color_scheme=scheme)
     for path in (site / "index.html", *sorted(site.glob("tables/*")), *sorted(site.glob("runs/*/*"))[-3:]):

@@ -212,3 +212,7 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
 def test_the_releases_on_the_page_are_those_that_were_played():
     page = (DOCS / "concepts" / "tested.md").read_text("utf-8")
     assert with_table(page, kept()) == page, "run python -m tests.integration.release_matrix --keep"
+
+
+def test_the_front_door_is_short():
+    assert len(IN_THE_ROOT[0].read_text("utf-8").splitlines()) <= 120

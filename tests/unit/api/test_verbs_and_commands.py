@@ -34,6 +34,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 NO_VERBS = {
     "close": "it ends what the verbs began",
     "environment": "it is the outside world that the verbs work on",
+    "read_anew": "it has the next verb read the files again",
 }
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 AT = ("--at", "2026-01-01T12:00:00Z")

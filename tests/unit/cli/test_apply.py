@@ -4,14 +4,16 @@ import io
 import itertools
 import json
 import shutil
+import time
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
+from types import SimpleNamespace
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from etc_policy.api import planning
+from etc_policy.api import planning, table_apply
 from etc_policy.api.applying import REPLANS
 from etc_policy.api.project import Project
 from etc_policy.api.proofs import freshness_of
@@ -24,7 +26,7 @@ from etc_policy.plan.model import Plan, make_plan
 from etc_policy.report.schemas import json_schema
 from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.log_witness import path_of
-from etc_policy.table.state import Instant, LogFile, LogWitness
+from etc_policy.table.state import Instant, LogFile, LogWitness, WriteInFlight
 from etc_policy.verify.ports import ExpectationResult, Verification
 from tests.fakes import MemoryApplyStates, MemoryCompactor, MemoryTable
 from tests.past import history_of
@@ -864,6 +866,26 @@ class TestDeletesThatWritersKeepAddingTo:
 
     def steps(self, table):
         return [call for call in table.calls if call in ("publish", "withdraw", "commit")]
+
+    def test_what_a_withdrawn_plan_moves_behind_a_write_in_flight_waits_for_its_end(self, etc, table, monkeypatch):
+        """Hudi rolls back what was compacted, and C comes after that."""
+        began, waited, withdraw = WriteInFlight(instant("10:09:00"), None), [], MemoryCompactor.withdraw
+
+        def withdraw_beside_a_write(compactor, job):
+            withdraw(compactor, job)
+            table.busy_again = False
+            table.state = replace(busy(table.state), writes_in_flight=(began,))
+
+        def sleep(_):
+            waited.append(table.state.writes_in_flight)
+            table.state = replace(idle(table.state), writes_in_flight=())
+
+        monkeypatch.setattr(MemoryCompactor, "withdraw", withdraw_beside_a_write)
+        monkeypatch.setattr(table_apply, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+        code, found, err = run(etc, "--yes", "--select", "orders_ro")
+        assert (code, found) == (0, {"orders_ro": ("compacted", "pass")}), err
+        assert waited == [(began,)]
+        assert self.steps(table) == ["publish", "withdraw", "publish", "commit"]
 
     @pytest.fixture
     def learned(self, etc, outside, table):

@@ -27,16 +27,18 @@ def commands():
     """Each command of etc in backticks of a text of the package that is no docstring; a value's place is `{}`."""
     found = {}
     for path in sorted((REPOSITORY / "etc_policy").rglob("*.py")):
-        for text, line in texts(ast.parse(path.read_text("utf-8"))):
+        source = path.read_text("utf-8")
+        for text, line in texts(ast.parse(source)) if "`etc " in source else ():
             for command in COMMAND.findall(text):
                 found.setdefault(command, f"{path.relative_to(REPOSITORY)}:{line}")
     return found
 
 
 def texts(tree):
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
         if id(node) in docstrings or id(node) in parts:
             continue
         if isinstance(node, ast.JoinedStr):

@@ -4,16 +4,24 @@ import json
 import os
 import signal
 import threading
+import time
+import urllib.error
+import urllib.request
+from datetime import datetime
 
 import pytest
 
-from tests.unit.cli.test_apply import outside  # noqa: F401 - a fixture
+from etc_policy.api.project import Project
+from etc_policy.cli import run as run_command
+from etc_policy.policy.targets import Target
+from tests.unit.cli.test_apply import NOON, outside  # noqa: F401 - a fixture
 
 
 @pytest.fixture
 def rounds(etc, outside, monkeypatch):  # noqa: F811
     """Runs that many rounds: exit code, what each said, and stderr."""
-    monkeypatch.setattr("etc_policy.wiring.time.time_ns", lambda: 1_767_268_800_000 * 1_000_000)
+    began_ns, now_ns = time.monotonic_ns(), 1_767_268_800_000 * 1_000_000
+    monkeypatch.setattr("etc_policy.wiring.time.time_ns", lambda: now_ns + time.monotonic_ns() - began_ns)
     before = signal.getsignal(signal.SIGTERM)
 
     def run(count, *arguments):
@@ -30,34 +38,94 @@ def test_a_second_round_has_nothing_left_to_do(rounds):
     assert [line.partition("UTC  ")[2] for line in said] == ["2 compacted", "2 nothing due"]
 
 
-def test_each_round_is_one_line_of_json(rounds):
+def test_each_round_that_works_on_tables_is_one_line_of_json(rounds):
     _, said, _ = rounds(2, "--output", "json")
-    assert [[table["status"] for table in json.loads(line)["tables"]] for line in said] == [
-        ["compacted"] * 2,
-        ["nothing_due"] * 2,
-    ]
+    assert [[table["status"] for table in json.loads(line)["tables"]] for line in said] == [["compacted"] * 2]
 
 
-def test_what_fails_is_shown_and_the_next_round_comes(rounds, outside):  # noqa: F811
+def test_what_fails_is_shown_and_tried_again(rounds, outside):  # noqa: F811
     outside.lost.add("orders_ro")
-    code, said, err = rounds(2)
-    assert code == 1
-    assert [line.partition("UTC  ")[2] for line in said] == ["1 compacted, 1 failed", "1 failed, 1 nothing due"]
-    assert err.count("ETC211") == 2
+    code, said, err = rounds(1)
+    assert (code, [line.partition("UTC  ")[2] for line in said]) == (1, ["1 compacted, 1 failed"])
+    assert err.count("ETC211") == 1
+    _, said, err = rounds(6)
+    assert err.count("ETC211") > 1
+    assert "1 nothing due" in {line.partition("UTC  ")[2] for line in said}
 
 
 def test_files_are_read_for_each_round(rounds, outside, monkeypatch):  # noqa: F811
     """An error in them ends the first round's process; later it is shown, and mended files are taken."""
     file = outside.project_dir / "policies" / "a.yml"
-    right, texts = file.read_text(), []
+    right, plain_round = file.read_text(), run_command._round
+    texts = iter([right, "version: 2", right])
+
+    def changed(*given, **named):
+        file.write_text(next(texts))
+        return plain_round(*given, **named)
+
     monkeypatch.setattr(type(outside), "close", lambda _: None)
-    waits = iter([lambda: file.write_text("version: 2"), lambda: file.write_text(right)])
-    monkeypatch.setattr(threading.Event, "wait", lambda *_: texts.append(next(waits)()))
+    monkeypatch.setattr(run_command, "_round", changed)
     code, said, err = rounds(3)
-    assert (code, len(said), len(texts)) == (0, 2, 2)
+    assert (code, len(said)) == (0, 2), err
     assert "error[" in err
     file.write_text("version: 2")
+    monkeypatch.setattr(run_command, "_round", plain_round)
     assert rounds(1)[0] == 1
+
+
+def test_a_policy_that_is_disabled_pauses(rounds, outside):  # noqa: F811
+    file = outside.project_dir / "policies" / "a.yml"
+    file.write_text(file.read_text().replace("{name: orders_ro,", "{name: orders_ro, enabled: false,"))
+    assert [line.partition("UTC  ")[2] for line in rounds(1)[1]] == ["1 compacted"]
+
+
+def test_what_is_beyond_the_budget_waits(rounds):
+    _, said, _ = rounds(1, "--max-io", "1B")
+    assert [line.partition("UTC  ")[2] for line in said] == ["1 compacted, 1 beyond the budget"]
+    _, said, _ = rounds(1, "--max-time", "1s")  # what waited is compacted, and the other table is only looked at
+    assert [line.partition("UTC  ")[2] for line in said] == ["1 compacted, 1 nothing due"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--max-io", "much", "`much`"),
+        ("--max-io", "0B", "a size is between 1 byte"),
+        ("--max-time", "0s", "longer than nothing"),
+        ("--listen", "9864", "is not of the form HOST:PORT"),
+        ("--listen", "127.0.0.1:70000", "is not of the form HOST:PORT"),
+        ("--alive", "/no/such/folder/file", "cannot write `/no/such/folder/file`"),
+    ],
+)
+def test_what_its_options_do_not_take(etc, outside, option, value, message):  # noqa: F811
+    code, _, err = etc("run", "--rounds", "1", option, value)
+    assert code == 64
+    assert message in err
+
+
+def test_it_answers_whether_it_lives_and_touches_a_file(rounds, outside, tmp_path, monkeypatch):  # noqa: F811
+    """A process that has made no step for an hour counts as stuck."""
+    answers, alive, plain_round = [], tmp_path / "alive", run_command._round
+
+    def asked(*given, **named):
+        (url,) = [line.split(" and ")[0].removesuffix("metrics") for line in notes]
+        for _ in range(2):
+            try:
+                answers.append(urllib.request.urlopen(f"{url}healthz").read())
+            except urllib.error.HTTPError as error:
+                answers.append(error.read())
+            monkeypatch.setattr(run_command, "_STUCK_SECONDS", -1)
+        answers.append(b"etc_" in urllib.request.urlopen(f"{url}metrics").read())
+        return plain_round(*given, **named)
+
+    notes = []
+    monkeypatch.setattr(run_command, "show_note", notes.append)
+    monkeypatch.setattr(run_command, "_round", asked)
+    monkeypatch.setattr(type(outside), "target", Target(), raising=False)
+    code, _, err = rounds(1, "--listen", "127.0.0.1:0", "--alive", str(alive))
+    assert code == 0, err
+    assert answers == [b"ok\n", b"no step for 0ms\n", True]
+    assert alive.exists()
 
 
 def test_sigterm_ends_it_after_its_round(rounds):
@@ -71,3 +139,21 @@ def test_sigterm_ends_it_after_its_round(rounds):
 
 def test_an_interval_is_longer_than_nothing(etc):
     assert etc("run", "--every", "0s")[0] == 64
+
+
+def test_a_round_ends_after_the_tables_that_it_works_on(outside):  # noqa: F811
+    """And those that are to go first do."""
+
+    def none_is_compacted():
+        return not any("commit" in table.calls for table in outside.tables.values())
+
+    project = Project()
+    results = project.apply(
+        at=datetime.fromisoformat(NOON), first=["payments_ro"], goes_on=none_is_compacted, check=False
+    )
+    assert [(one.policy, one.status) for one in results.tables] == [("payments_ro", "compacted")]
+    results = project.apply(at=datetime.fromisoformat(NOON), check=False)
+    assert [(one.policy, one.status) for one in results.tables] == [
+        ("orders_ro", "compacted"),
+        ("payments_ro", "nothing_due"),
+    ]

@@ -1,6 +1,7 @@
 """`etc simulate` over real table folders: its figures, what it knows of settings, and tables it cannot replay."""
 
 import json
+import re
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -157,3 +158,86 @@ def test_a_table_is_replayed_by_the_page(lake, tmp_path):
     (block,) = command_blocks_of("test_a_table_is_replayed_by_the_page")
     printed = Shell(tmp_path).succeeds(block)
     assert printed.count("as it was") == 3
+
+
+def test_each_way_has_its_cost(lake, etc):
+    price = (
+        "--price",
+        "core_hour=0.5",
+        "--price",
+        "cores=4",
+        "--price",
+        "gb_read=2e6",
+        "--price",
+        "gb_written=1_000_000",
+    )
+    found = figures(etc, *price)
+    past, policy = found["past"], found["policy"]
+    # A compaction has four cores for two minutes; 270 bytes were read and 200 written.
+    assert past["cost"] == pytest.approx(4 * 0.5 / 30 + 270 * 2e-3 + 200 * 1e-3)
+    assert policy["cost"] == pytest.approx(4 * (4 * 0.5 / 30) + 470 * 2e-3 + 400 * 1e-3)
+    _, out, _ = etc("simulate", *price)
+    assert "runs   read  written  cost\n" in out
+    assert (
+        "  policy, every 15m           50m20s  1h20m  1h22m            0s          0  4 of 16  470 B    400 B  1.61\n"
+        in out
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("core_huor=1", "no price: `core_huor`: is not known"),
+        ("cores=half", "no price: `cores`: "),
+        ("gb_read=-1", "no price: `gb_read`: "),
+        ("core_hour=.inf", "no price: `core_hour`: "),
+        ("cores=", "no price: `cores`: "),
+        ("5", "`5` is not of the form KEY=NUMBER"),
+    ],
+)
+def test_what_is_no_price(lake, etc, given, message):
+    code, out, err = etc("simulate", "--price", given)
+    assert (code, out) == (64, "")
+    assert message in err
+
+
+ORDERS = ["orders_ro", "1h10m", "1h30m", "30 B", "2h31m", "1h22m", "8.8 KiB", "5.1 KiB", "42%", "stock, 1h"]
+MORE = """\
+  - {name: late_ro, table: lake/late, event_time_column: ts, data_latency: 30m}
+  - {name: new_ro, table: lake/new, event_time_column: ts, data_latency: 30m}
+"""
+FLEET = """\
+3 tables, the longest lag first
+              RO lag  target  log files  not compacted  worst lag  policy's  bytes a day  policy's  saved  instead of  RO lag
+  new_ro     unknown       -          0            0 B          -         -            -         -      -           -  ?
+  late_ro      4h10m       -          3           30 B      2h10m     1h12m      3.3 KiB   1.7 KiB    48%   stock, 1h  ##########
+  orders_ro    1h10m   1h30m          3           30 B      2h31m     1h22m      8.8 KiB   5.1 KiB    42%   stock, 1h  ###
+  all                                 6           60 B                          12.1 KiB   6.8 KiB    44%
+"""
+
+
+def test_several_tables_are_on_one_page_the_worst_first(lake, etc, tmp_path, monkeypatch):
+    """What each saves is held against the cheapest other way that is as fresh."""
+    clock_ms = epoch_ms("12:00:06")
+    monkeypatch.setattr("etc_policy.wiring.time.time_ns", lambda: clock_ms * 1_000_000)
+    with (tmp_path / "policies" / "a.yml").open("a") as file:
+        file.write(MORE)
+    late = TableFolder(tmp_path / "lake" / "late")
+    late.commit(at("07:00:00"), at("07:00:05"), base("f1"))
+    for clock, event in (("08:00:00", "07:50:00"), ("09:00:00", "08:50:00"), ("10:00:00", "09:50:00")):
+        late.commit(at(clock), at(clock), log("f1", epoch_ms(event), previous=at("07:00:00")))
+    TableFolder(tmp_path / "lake" / "new")
+    code, out, _ = etc("simulate")
+    assert code == 0
+    blocks, fleet = out.split("\n\n3 tables", 1)
+    assert [line.split()[0] for line in blocks.split("\n") if line[:1].isalpha()] == ["late_ro", "new_ro", "orders_ro"]
+    assert "3 tables" + fleet == FLEET
+    monkeypatch.setattr("etc_policy.cli.simulate.MANY_TABLES", 3)
+    assert etc("simulate", "--html", "fleet.html")[1] == FLEET
+    page = (tmp_path / "fleet.html").read_text()
+    cells = re.findall(r'data-label="(.+?)"[^>]*>(.*?)(?: <small>.*)?</t[dh]>', page)
+    assert [text for label, text in cells if label == "Policy"] == ["new_ro", "late_ro", "orders_ro"]
+    assert [text.replace("\N{NO-BREAK SPACE}", " ") for _, text in cells[-10:]] == ORDERS
+    assert page.count("<svg") == 6
+    assert "12.1 KiB a day, and 6.8 KiB\nby the policies: 44% saved" in page
+    assert etc("simulate", "--long")[1] == out

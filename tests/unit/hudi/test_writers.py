@@ -2,6 +2,7 @@
 
 import os
 import time
+from math import inf
 
 import pytest
 
@@ -74,6 +75,20 @@ def test_a_bulk_insert_may_add_to_any_and_a_compaction_is_no_write(begun):
 def test_one_that_has_completed_is_not_in_flight(begun):
     begun.commit(BEGAN, at("10:00:06"), log("f1"))
     assert read(begun).writes_in_flight == ()
+
+
+@pytest.mark.parametrize("name", ["p/f1_1-1-1.log.marker.CREATE", "MARKERS0"])
+def test_when_it_made_its_last_file(begun, name):
+    rolls_back, since_files = at("10:00:07"), HudiFiles().seconds_since_files
+    begun.file(rolls_back, ".rollback.inflight")
+    assert since_files(str(begun.base), [BEGAN, rolls_back, at("10:00:08")]) == (None, inf, inf)
+    marker = begun.meta / ".temp" / BEGAN / name
+    marker.parent.mkdir(parents=True)
+    assert since_files(str(begun.base), [BEGAN]) == (None,)
+    marker.touch()
+    os.utime(marker, (time.time() - 60,) * 2)
+    (seconds,) = since_files(str(begun.base), [BEGAN])
+    assert 59 < seconds < 90
 
 
 def test_what_a_moment_between_two_writes_waits_for(begun):

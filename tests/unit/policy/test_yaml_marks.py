@@ -4,6 +4,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from etc_policy.errors import PolicyError
+from etc_policy.policy.files import MAX_FILE_BYTES
 from etc_policy.policy.yaml_marks import MAX_DEPTH, Mark, load_marked
 
 STEADY = settings(suppress_health_check=[HealthCheck.too_slow])
@@ -79,6 +80,12 @@ def test_billion_laughs_is_refused_quickly():
 @pytest.mark.parametrize("text", ["[" * 5000, "- " * 5000, "{a: " * 5000, "a: &a [*a]", "? " * 5000])
 def test_deep_and_recursive_texts_are_refused(text):
     assert _issue(text).code in ("ETC104", "ETC106")
+
+
+@pytest.mark.parametrize("opening", ["[", "- ", "{a: ", "? "], ids=["list", "items", "mapping", "key"])
+def test_a_file_that_is_nothing_but_depth_is_refused(opening):
+    """PyYAML before 6.0.4 ends the process in it."""
+    assert _issue(opening * (MAX_FILE_BYTES // len(opening))).code == "ETC104"
 
 
 def test_the_number_of_values_is_bounded_with_aliases_expanded():

@@ -98,7 +98,7 @@ class TestTakeBetweenWrites:
                 held.append(path.exists())
                 return frozenset(left.pop(0) if len(left) > 1 else left[0])
 
-            found = take_between_writes(new_lock, LockPlace(path, 0), in_flight, wait_seconds)
+            found = take_between_writes(new_lock, LockPlace(path, 0), in_flight, lambda _: [1.0], wait_seconds)
             assert all(held), "somebody could have begun beside the look"
             return found
 
@@ -121,12 +121,30 @@ class TestTakeBetweenWrites:
         take("a", "ab", "b", "").__exit__()
         assert slept.count(lock_hold._DRAIN_SECONDS) == 1
 
+    @pytest.mark.parametrize("last", [[None, 3.0], [60.0, 70.0]], ids=["one makes files", "both have failed"])
+    def test_they_are_kept_out_while_a_write_is_on_the_way_to_its_files(self, new_lock, path, last):
+        looks, left = [], ["xab", "ab", ""]
+
+        def seconds_since_files(writes):
+            looks.append((sorted(writes), path.exists()))
+            return last if len(looks) > 2 else [0.1 if len(looks) == 1 else None, 60.0]
+
+        place = LockPlace(path, 0)
+        take_between_writes(new_lock, place, lambda: frozenset(left.pop(0)), seconds_since_files, LONG).__exit__()
+        assert looks == [(["a", "b"], True)] * 3
+
+    def test_they_are_not_kept_out_for_long_writes(self, new_lock, path):
+        began, left = time.monotonic(), ["a", "a", ""]
+        place = LockPlace(path, 0)
+        take_between_writes(new_lock, place, lambda: frozenset(left.pop(0)), lambda _: [None], LONG, 0.3).__exit__()
+        assert 0.3 < time.monotonic() - began < 5
+
     def test_an_error_gives_it_back(self, new_lock, path):
         def unread():
             raise RetryableError("ETC450", "no answer")
 
         with pytest.raises(RetryableError):
-            take_between_writes(new_lock, LockPlace(path, 0), unread, LONG)
+            take_between_writes(new_lock, LockPlace(path, 0), unread, lambda _: [1.0], LONG)
         assert not path.exists()
 
 
@@ -136,6 +154,7 @@ class Busy(threading.Thread):
     def __init__(self, path, in_flight, stop, work_seconds):
         super().__init__(daemon=True)
         self.path, self.in_flight, self.stop, self.work_seconds = path, in_flight, stop, work_seconds
+        self.is_done = False  # but for its commit
 
     def run(self):
         for number in count():
@@ -144,7 +163,9 @@ class Busy(threading.Thread):
             write = f"{id(self)} {number}"
             self.locked(partial(self.in_flight.add, write))
             time.sleep(self.work_seconds)
+            self.is_done = True
             self.locked(partial(self.in_flight.discard, write))
+            self.is_done = False
             time.sleep(0.1)  # what comes between two writes takes longer in a real one
 
     def locked(self, step):
@@ -168,7 +189,8 @@ def test_beside_writers_that_never_pause_it_is_taken_in_the_end(path, monkeypatc
     for writer in writers:
         writer.start()
     take = partial(FileLock, LockPlace(path, 0), str(path.parents[1]), 20_000, lambda _: None, lock_hold.POLL_SECONDS)
-    lock = take_between_writes(take, LockPlace(path, 0), lambda: frozenset(in_flight), 60.0)
+    place, since_files = LockPlace(path, 0), lambda _: [1.0 if writer.is_done else None for writer in writers]
+    lock = take_between_writes(take, place, lambda: frozenset(in_flight), since_files, 60.0)
     stop.set()
     assert lock is not None
     time.sleep(0.3)

@@ -1,0 +1,121 @@
+"""The rounds of `etc run`: which tables are planned when, and which of them are worked on within the budget.
+
+What is kept in memory is when to look at a table again, and what the last hour has used: a process that begins anew looks at
+all tables, and has its whole budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from etc_policy.errors import ExitCode
+from etc_policy.plan.fleet import Allowance, by_debt
+from etc_policy.plan.model import Plan, TablePlan
+from etc_policy.plan.simulation import ASSUMED_RUN_MS
+from etc_policy.policy.manifest import Policy
+from etc_policy.run.results import TableResult
+
+#: After failures in a row a table waits so long at most, unless runs come more rarely anyway.
+LONGEST_WAIT_MS = 3_600_000
+#: By its name and what decides about it: a policy that was changed is a new one.
+_Key = tuple[str, str]
+
+
+@dataclass
+class Rounds:
+    """When each table is due again, and the budget of all tables; times are epoch ms."""
+
+    every_ms: int
+    bytes_left: Allowance = field(default_factory=lambda: Allowance(None))
+    ms_left: Allowance = field(default_factory=lambda: Allowance(None))
+    waiting: tuple[str, ...] = ()
+    _due_ms: dict[_Key, int] = field(default_factory=dict)
+    _failures: dict[_Key, int] = field(default_factory=dict)
+    _run_ms: dict[str, int] = field(default_factory=dict)
+    _used: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def due(self, policies: Iterable[Policy], now_ms: int) -> tuple[Policy, ...]:
+        """The policies whose tables are to be planned now; new ones and changed ones are."""
+        known = {_key(one): one for one in policies}
+        self._due_ms = {key: due_ms for key, due_ms in self._due_ms.items() if key in known}
+        self._failures = {key: count for key, count in self._failures.items() if key in known}
+        return tuple(one for key, one in known.items() if self._due_ms.get(key, now_ms) <= now_ms)
+
+    def chosen(self, plan: Plan, policies: Sequence[Policy], now_ms: int) -> tuple[str, ...]:
+        """The policies whose tables are worked on in this round, those first that break their target first.
+
+        These are all that would be compacted, as far as the budget reaches, that are refused, that send events of partitions, and
+        that this process has not seen: what a killed run has left there is finished. `waiting` is what the budget leaves out.
+        """
+        by_name = {one.name: one for one in policies}
+        compact = [(one, by_name[one.policy].freshness.target_ms) for one in plan.tables if one.action == "compact"]
+        chosen, waiting, self._used = list[str](), list[str](), {}
+        for table in by_debt(compact):
+            if self._budget_in_ms(now_ms):
+                waiting.append(table.policy)
+                continue
+            self._take(table, now_ms)
+            chosen.append(table.policy)
+        for table in plan.tables:
+            policy = by_name[table.policy]
+            is_new = _key(policy) not in self._due_ms
+            if table.action == "refused" or (table.action != "compact" and (is_new or policy.done is not None)):
+                chosen.append(table.policy)
+            elif table.action != "compact":
+                self._due_ms[_key(policy)] = table.next_due_ms or now_ms + self.every_ms
+        self.waiting = tuple(waiting)
+        return tuple(chosen)
+
+    def note(self, policies: Iterable[Policy], results: Iterable[TableResult], began_ms: int, now_ms: int) -> None:
+        """Take what came of a round for the tables that were chosen: what it used, and when they are due again."""
+        found = {one.policy: one for one in results}
+        for policy in policies:
+            result, key = found.get(policy.name), _key(policy)
+            self._settle(policy.name, result, now_ms)
+            self._failures[key] = self._failures.get(key, 0) + 1 if result is None or _has_failed(result) else 0
+            self._due_ms[key] = began_ms + self.every_ms
+            if failures := self._failures[key]:
+                self._due_ms[key] = now_ms + min(
+                    self.every_ms << min(failures, 32), max(LONGEST_WAIT_MS, self.every_ms)
+                )
+            elif result is not None and result.next_due_ms is not None and policy.done is None:
+                self._due_ms[key] = result.next_due_ms
+
+    def next_ms(self, now_ms: int) -> int:
+        """When the next round begins: when a table is due, or the budget allows what waits; after `every_ms` at the latest."""
+        due_ms = min(self._due_ms.values(), default=now_ms + self.every_ms)
+        if self.waiting:
+            due_ms = max(due_ms, now_ms + max(self._budget_in_ms(now_ms), 1))
+        return min(due_ms, now_ms + self.every_ms)
+
+    def _budget_in_ms(self, now_ms: int) -> int:
+        return max(self.bytes_left.ready_in_ms(now_ms), self.ms_left.ready_in_ms(now_ms))
+
+    def _take(self, table: TablePlan, now_ms: int) -> None:
+        """Count what the plan expects."""
+        moved = sum(one.bytes_read + one.bytes_written_estimate for one in table.operations)
+        self._used[table.policy] = moved, self._run_ms.get(table.policy, ASSUMED_RUN_MS)
+        self._use(*self._used[table.policy], now_ms)
+
+    def _settle(self, name: str, result: TableResult | None, now_ms: int) -> None:
+        """Count what it was instead."""
+        expected = self._used.pop(name, (0, 0))
+        moved = result.bytes_read + result.bytes_written if result else 0
+        run_ms = round(result.run_seconds * 1000) if result else 0
+        self._use(moved - expected[0], run_ms - expected[1], now_ms)
+        if run_ms:
+            self._run_ms[name] = run_ms
+
+    def _use(self, moved_bytes: int, run_ms: int, now_ms: int) -> None:
+        self.bytes_left.use(moved_bytes, now_ms)
+        self.ms_left.use(run_ms, now_ms)
+
+
+def _key(policy: Policy) -> _Key:
+    return policy.name, policy.fingerprint
+
+
+def _has_failed(result: TableResult) -> bool:
+    verdict = result.verification
+    return result.status == "failed" or (verdict is not None and verdict.exit_code != ExitCode.DONE)

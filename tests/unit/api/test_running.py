@@ -1,0 +1,110 @@
+"""The rounds of `etc run`: when a table is due again, and what the budget of all tables leaves out."""
+
+import pytest
+
+from etc_policy.api.running import LONGEST_WAIT_MS, Rounds
+from etc_policy.plan.fleet import Allowance
+from etc_policy.plan.model import make_plan
+from etc_policy.policy.schema import Done, Freshness
+from etc_policy.run.results import TableResult
+from tests.unit.plan.states import PLAN, POLICY
+
+EVERY_MS, HOUR_MS = 300_000, 3_600_000
+AT = "2026-01-01T12:00:00Z"
+
+
+def policy(name="a", **values):
+    return POLICY.model_copy(update={"name": name, **values})
+
+
+def planned(*tables):
+    return make_plan(AT, [PLAN.model_copy(update=one) for one in tables], None)
+
+
+def result(name="a", status="compacted", **values):
+    times = {"started_at": AT, "completed_at": AT, "seconds": 1.0}
+    return TableResult(policy=name, base_path="/t", status=status, **times, **values)
+
+
+def names(policies):
+    return [one.name for one in policies]
+
+
+def test_a_table_sleeps_until_its_plan_says_that_it_is_due():
+    rounds, one = Rounds(EVERY_MS), policy()
+    assert names(rounds.due([one], 0)) == ["a"]
+    assert rounds.chosen(planned({"policy": "a"}), [one], 0) == ("a",)
+    rounds.note([one], [result(next_due_ms=HOUR_MS)], 0, 60_000)
+    assert rounds.due([one], HOUR_MS - 1) == ()
+    assert rounds.next_ms(60_000) == 60_000 + EVERY_MS  # the files are read anew
+    assert rounds.next_ms(HOUR_MS - 1) == HOUR_MS
+    assert names(rounds.due([one], HOUR_MS)) == ["a"]
+    idle = planned({"policy": "a", "action": "nothing_due", "next_due_ms": 2 * HOUR_MS})
+    assert rounds.chosen(idle, [one], HOUR_MS) == ()
+    assert rounds.due([one], 2 * HOUR_MS - 1) == ()
+
+
+def test_a_policy_that_is_new_or_changed_is_due():
+    rounds, one = Rounds(EVERY_MS), policy()
+    rounds.note([one], [result(next_due_ms=HOUR_MS)], 0, 0)
+    changed = policy(data_latency_ms=1)
+    assert names(rounds.due([one, policy("b")], 1)) == ["b"]
+    assert names(rounds.due([changed], 1)) == ["a"]
+    rounds.note([changed], [result(next_due_ms=HOUR_MS)], 1, 1)
+    assert rounds.due([changed], 1) == ()
+
+
+def test_a_table_is_seen_once_whatever_its_plan_says_and_events_are_sent_each_time():
+    """A killed run may have left a compaction to finish or to verify."""
+    idle = {"policy": "a", "action": "nothing_due", "next_due_ms": HOUR_MS}
+    rounds, one = Rounds(EVERY_MS), policy()
+    assert rounds.chosen(planned(idle), [one], 0) == ("a",)
+    rounds.note([one], [result(status="nothing_due", next_due_ms=HOUR_MS)], 0, 0)
+    assert rounds.chosen(planned(idle), [one], 0) == ()
+    done = policy(done=Done(success_file="_SUCCESS"))
+    rounds.note([done], [result(status="nothing_due", next_due_ms=HOUR_MS)], 0, 0)
+    assert names(rounds.due([done], EVERY_MS)) == ["a"]
+    assert rounds.chosen(planned(idle), [done], EVERY_MS) == ("a",)
+
+
+def test_a_table_that_fails_waits_longer_each_time():
+    rounds, one = Rounds(EVERY_MS), policy()
+    for waits_ms in (600_000, 1_200_000, 2_400_000, LONGEST_WAIT_MS, LONGEST_WAIT_MS):
+        rounds.note([one], [result(status="failed")], 0, 1_000)
+        assert rounds.due([one], 1_000 + waits_ms - 1) == ()
+        assert names(rounds.due([one], 1_000 + waits_ms)) == ["a"]
+    rounds.note([one], [result()], 0, 1_000)
+    assert names(rounds.due([one], EVERY_MS)) == ["a"]
+    rounds.note([one], [], 0, 1_000)  # it was begun and nothing is known of it
+    assert rounds.due([one], 600_999) == ()
+
+
+def test_who_breaks_its_target_first_goes_first_and_the_others_wait_for_the_budget():
+    policies = [policy("a"), policy("b", freshness=Freshness(target_ms=HOUR_MS)), policy("c"), policy("d")]
+    moved = sum(one.bytes_read + one.bytes_written_estimate for one in PLAN.operations)
+    assert moved > 0
+    rounds = Rounds(EVERY_MS, bytes_left=Allowance(moved))
+    refused = {"policy": "d", "action": "refused", "reason_code": "x"}
+    plan = planned({"policy": "a"}, {"policy": "b"}, {"policy": "c"}, refused)
+    assert rounds.chosen(plan, policies, 0) == ("b", "d")
+    assert rounds.waiting == ("a", "c")
+    rounds.note([policies[1], policies[3]], [result("b", bytes_read=3 * moved), result("d", status="refused")], 0, 0)
+    assert names(rounds.due(policies, 1)) == ["a", "c"]
+    assert rounds.next_ms(1) == 1 + EVERY_MS
+    assert rounds.chosen(plan, policies, HOUR_MS) == ("d",)
+    assert rounds.chosen(plan, policies, 2 * HOUR_MS + 1_000)[0] == "b"
+
+
+def test_minutes_count_as_bytes_do():
+    one, two = policy("a"), policy("b")
+    rounds = Rounds(EVERY_MS, ms_left=Allowance(60_000))
+    assert rounds.chosen(planned({"policy": "a"}, {"policy": "b"}), [one, two], 0) == ("a",)
+    rounds.note([one], [result("a", run_seconds=30.0)], 0, 0)
+    assert rounds.chosen(planned({"policy": "b"}), [two], 0) == ("b",)
+
+
+@pytest.mark.parametrize("jump_ms", [-HOUR_MS, -1])
+def test_a_clock_that_jumps_back_stops_nothing(jump_ms):
+    rounds, one = Rounds(EVERY_MS), policy()
+    rounds.note([one], [result()], 0, 0)
+    assert rounds.next_ms(jump_ms) <= jump_ms + EVERY_MS

@@ -1,0 +1,93 @@
+"""`etc import` over folders that hold more than tables: a line for each that gets no policy, and the others go on."""
+
+import pytest
+
+from etc_policy.api.importing import policy_name
+from etc_policy.errors import RetryableError
+from etc_policy.wiring import Environment
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
+from tests.unit.plan.plan_cases import epoch_ms
+
+
+def make_table(folder, **properties):
+    table = TableFolder(folder, properties=properties)
+    table.commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    table.commit(at("10:35:00"), at("10:35:05"), log("f1", epoch_ms("10:30:00")))
+
+
+@pytest.fixture
+def lake(tmp_path, monkeypatch):
+    """Nobody may ask for Spark."""
+    monkeypatch.setattr(Environment, "spark", property(lambda _: pytest.fail("Spark was asked for")))
+    monkeypatch.chdir(tmp_path)
+    make_table(tmp_path / "lake" / "orders")
+    make_table(tmp_path / "lake" / "prices", **{"hoodie.table.type": "COPY_ON_WRITE"})
+    (tmp_path / "lake" / "notes").mkdir()
+    return tmp_path / "lake"
+
+
+def written(lake):
+    return sorted(path.name for path in (lake.parent / "policies").glob("*.yml"))
+
+
+def test_what_is_no_merge_on_read_table_is_a_line_each_and_the_others_go_on(lake, etc):
+    code, out, err = etc("import", "lake/orders", "lake/prices", "lake/notes", "lake/gone*")
+    assert code == 1
+    assert written(lake) == ["orders.yml"]
+    assert err.count("error[") == 3, err
+    assert "no folder matches `lake/gone*`" in err
+    assert [line.split()[1] for line in out.splitlines()[:-1]] == ["written"]
+
+
+def test_what_is_found_and_not_named_is_left_out(lake, etc):
+    code, out, err = etc("import", "--bucket", "lake")
+    assert (code, written(lake)) == (0, ["orders.yml"]), err
+    assert [line.split()[:2] for line in out.splitlines()[:2]] == [["orders", "written"], ["prices", "left"]]
+
+
+def test_a_table_that_is_named_twice_gets_one_policy(lake, etc):
+    (lake / "link").symlink_to(lake / "orders")
+    assert etc("import", "lake/orders", "lake/orders/", "lake/link", "lake/ord*")[0] == 0
+    assert written(lake) == ["orders.yml"]
+
+
+def test_a_table_without_a_column_of_times(lake, etc, monkeypatch):
+    """Neither by name nor by type."""
+    monkeypatch.setattr("tests.unit.hudi.table_folder.COLUMNS", ("id", "p", "size"))
+    make_table(lake / "sizes", **{"hoodie.table.ordering.fields": None})
+    code, _, err = etc("import", "lake/sizes", "lake/orders")
+    assert (code, written(lake)) == (1, ["orders.yml"])
+    assert err.count("error[") == 1
+    assert "error[ETC" in err
+
+
+def test_a_catalog_that_does_not_answer(lake, etc, monkeypatch):
+    def refuse(*_):
+        raise RetryableError("ETC311", "the catalog does not answer", cause="refused")
+
+    monkeypatch.setattr(Environment, "catalog_tables", refuse)
+    code, _, err = etc("import", "--catalog", "sales", "lake/orders")
+    assert (code, written(lake)) == (4, ["orders.yml"]), err
+    assert err.count("error[") == 1
+    assert "the catalog does not answer" in err
+
+
+def test_what_is_no_database_ends_with_a_code_and_the_others_go_on(lake, etc):
+    assert etc("import", "--catalog", "a b")[0] == 64
+    assert written(lake) == []
+    code, _, err = etc("import", "--catalog", "a b", "lake/orders")
+    assert (code, err.count("error["), written(lake)) == (64, 1, ["orders.yml"])
+
+
+def test_names_of_ten_thousand_tables_whose_folders_have_one_name():
+    names = set()
+    for number in range(10_000):
+        names.add(policy_name(f"/lake/{number // 100}/{number % 100}/v1", names))
+    assert len(names) == 10_000
+    assert {"v1", "table_1_v1", "table_99_99_v1"} < names
+
+
+def test_a_name_that_no_folder_makes_free_is_numbered():
+    taken = {"t", "a_t", "lake_a_t"}
+    assert policy_name("/lake/a/t", taken) == "t_2"
+    assert policy_name("s3://lake/a/t", {*taken, "t_2"}) == "t_3"
