@@ -22,10 +22,9 @@ def files(base):
     return {str(path) for path in paths if path.parts[0] != ".hoodie" or "split" in path.parts}
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", [4, 8, 10, 19])
 def test_history(spark, tmp_path, seed):
-    splits = run_history(spark, tmp_path / "t", seed, short=True).splits
-    assert splits > 0 or seed > 2
+    assert run_history(spark, tmp_path / "t", seed, short=True).splits > 0
 
 
 def test_chained_cuts_are_the_table_as_of_each_threshold(spark, tmp_path):
