@@ -45,7 +45,7 @@ from tests.integration.history import (
 from tests.integration.soak_places import PLACES
 from tests.s3_servers import S3Server, running
 
-STEPS, SHORT_STEPS = 9, 5
+STEPS = 9
 BUCKET = {
     "hoodie.index.type": "BUCKET",
     "hoodie.index.bucket.engine": "SIMPLE",
@@ -187,8 +187,8 @@ class ExactHistory(RealHistory):
         return self.bench.views()
 
 
-def run_history(spark, base: Path, seed: int, *, short: bool = False, server: S3Server | None = None) -> ExactHistory:
-    """Play the history of a seed, in a bucket of a server where one is given; an assertion carries its steps.
+def run_history(spark, base: Path, seed: int, *, steps: int = STEPS, server: S3Server | None = None) -> ExactHistory:
+    """Play so many steps of a seed and its last ones, in a bucket of a server where one is given; an assertion carries them.
 
     One in three has deletes, half a bucket index, and one in four log files of Parquet blocks.
     """
@@ -207,7 +207,7 @@ def run_history(spark, base: Path, seed: int, *, short: bool = False, server: S3
     try:
         keys = [key for key in KEYS if not bucketed or dice.random() < 0.7 or key in FIRST_KEYS]
         history.write(Write(tuple((key, "v0", key % 10) for key in keys)))
-        for _ in range(SHORT_STEPS if short else STEPS):
+        for _ in range(steps):
             step = dice.choices([*kinds], weights=[*kinds.values()])[0]
             getattr(history, step)()
         history.cut()
@@ -224,7 +224,7 @@ def run_history(spark, base: Path, seed: int, *, short: bool = False, server: S3
 
 def main() -> int:
     parser = seeds_parser(__doc__ or "")
-    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--steps", type=int, default=STEPS, help="random ones, before the last five")
     parser.add_argument("--where", choices=PLACES, default="disk")
     arguments = parser.parse_args()
     with ExitStack() as stack:
@@ -235,7 +235,7 @@ def main() -> int:
             os.environ.update(bucket_cut.variables(server))
 
         def splits(spark, base: Path, seed: int) -> int:
-            return run_history(spark, base, seed, short=arguments.short, server=server).splits
+            return run_history(spark, base, seed, steps=arguments.steps, server=server).splits
 
         return play_seeds(arguments, "file slices split", splits, start)
 
