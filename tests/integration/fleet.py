@@ -33,7 +33,7 @@ from etc_policy.api.project import Project
 from etc_policy.errors import SeveralErrors
 from etc_policy.wiring import Environment
 from tests.integration.hudi_tables import StockTable
-from tests.integration.kills import REPOSITORY, Table, java_of, kill, wait_for_group
+from tests.integration.kills import REPOSITORY, Table, exit_when_told, java_of, kill, spawn, wait_for_group
 
 SCHEMA = "id int, p string, v string, ts long"
 OPTIONS = {
@@ -57,8 +57,8 @@ _ETC = "import sys; from etc_policy.cli.main import main; sys.exit(main())"
 KEYS, CHANGED, PAGE_MIB = 500, 50, os.sysconf("SC_PAGE_SIZE") / 2**20
 #: Events are so late when their write begins, which has the rest of `data_latency`; and the writer's pause after each write.
 LATE_MS, LATENCY_SECONDS, PAUSE_SECONDS = 10_000, 45, 2.0
-#: How long a kill waits for a compaction, and how often memory is sampled.
-WITHIN_SECONDS, SAMPLE_SECONDS = 180.0, 30.0
+#: How long a kill waits for a compaction, how long an end may take, and how often memory is sampled.
+WITHIN_SECONDS, STOP_SECONDS, SAMPLE_SECONDS = 180.0, 600.0, 30.0
 #: In a shorter life memory has not settled yet, and not all tables are due.
 JUDGED_SECONDS = 600.0
 #: What memory may grow by.
@@ -105,7 +105,7 @@ def live_heap_mib(java: int | None) -> float | None:
     """What a full collection leaves on the heap; None where Java does not say it."""
     if java is None or shutil.which("jcmd") is None:
         return None
-    said = subprocess.run(["jcmd", str(java), "GC.class_histogram"], capture_output=True, text=True, timeout=120)
+    said = subprocess.run(["jcmd", str(java), "GC.class_histogram"], capture_output=True, text=True)
     total = re.search(r"^Total\s+\d+\s+(\d+)", said.stdout, re.MULTILINE)
     return int(total[1]) / 2**20 if total else None
 
@@ -114,6 +114,7 @@ def live_heap_mib(java: int | None) -> float | None:
 class Life:
     """One life of `etc run`, in a group of processes of its own; what is wrong with it is added to `faults`."""
 
+    number: int
     project: Path
     tables: tuple[Table, ...]
     faults: list[str]
@@ -121,7 +122,7 @@ class Life:
     heap_mib: list[float | None] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.out, self.err = (self.project / f"etc.{name}" for name in ("out", "err"))
+        self.out, self.err = (self.project / f"life{self.number}.{name}" for name in ("out", "err"))
         self.left = self.pending()
         command = [sys.executable, "-c", _ETC, "run", "--every", "30s", "--output", "json", "--quiet"]
         command += [word for item in {**SPARK, **HEAP}.items() for word in ("--conf", "=".join(item))]
@@ -191,7 +192,7 @@ class Life:
     def ask_to_end(self) -> None:
         """Send SIGTERM."""
         self.process.terminate()
-        code = self.process.wait(timeout=600)
+        code = self.process.wait(timeout=STOP_SECONDS)
         wait_for_group(self.process.pid)
         print(f"ended with {code}")
         if code or self.pending():
@@ -199,7 +200,8 @@ class Life:
 
     def judge_work(self, *, is_judged: bool) -> None:
         """Print what it did, table by table and round by round, and see that nothing failed or went unverified."""
-        rounds = [json.loads(line) for line in self.out.read_text().splitlines() if line.endswith("}")]
+        lines = self.out.read_text().splitlines(keepends=True)
+        rounds = [json.loads(line) for line in lines if line.endswith("}\n")]  # a kill may cut the last one off
         results = [one for each in rounds for one in each["tables"]]
         statuses = Counter(one["status"] for one in results)
         moved = {one["policy"] for one in results if one["status"] in ("compacted", "resumed")}
@@ -226,28 +228,27 @@ def play(project: Path, names: list[str], seconds: float, target: str) -> list[s
     text = "version: 1\npolicies:\n" + "".join(POLICY.format(name=name, target=target) for name in names)
     (project / "policies" / "all.yml").write_text(text)
     command = [sys.executable, "-m", "tests.integration.fleet", "--write", str(lake), "--tables", str(len(names))]
-    with subprocess.Popen(command, cwd=REPOSITORY) as writer:
-        try:
-            while not (lake / "made").exists():
-                if writer.poll() is not None:
-                    raise RuntimeError(f"the writer ended with {writer.returncode}")
-                time.sleep(0.5)
-            for number in range(3):
-                live(Life(project, tuple(Table(lake / name) for name in names), faults), seconds, writer, number)
-        finally:
-            (lake / "stop").touch()
-    if writer.returncode:
-        faults.append(f"the writer ended with {writer.returncode}")
+    writer = spawn(command)
+    try:
+        while not (lake / "made").exists():
+            if writer.poll() is not None:
+                raise RuntimeError(f"the writer ended with {writer.returncode}")
+            time.sleep(0.5)
+        for number in range(3):
+            live(Life(number, project, tuple(Table(lake / name) for name in names), faults), seconds, writer)
+    finally:
+        (lake / "stop").touch()
+        code = writer.wait(timeout=STOP_SECONDS)
     time.sleep(LATENCY_SECONDS)
-    return faults + end_problems(project, names)
+    return [*faults, *(end_problems(project, names) if code == 0 else [f"the writer ended with {code}"])]
 
 
-def live(life: Life, seconds: float, writer: subprocess.Popen, number: int) -> None:
+def live(life: Life, seconds: float, writer: subprocess.Popen) -> None:
     """One life; whatever goes wrong in it, nothing of it is left running."""
-    print(f"life {number + 1}, which finds {sorted(life.left)}", flush=True)
+    print(f"life {life.number + 1}, which finds {sorted(life.left)}", flush=True)
     try:
         life.go_on(seconds, writer)
-        life.kill() if number < 2 else life.ask_to_end()
+        life.kill() if life.number < 2 else life.ask_to_end()
     except BaseException:
         print(life.err.read_text(errors="replace")[-4000:])
         raise
@@ -259,7 +260,7 @@ def live(life: Life, seconds: float, writer: subprocess.Popen, number: int) -> N
 def end_problems(project: Path, names: list[str]) -> list[str]:
     """Compact all, and compare the rows with what the writer wrote, and the views with each other."""
     held = json.loads((project / "lake" / "rows.json").read_text())
-    problems, changed = [], 0
+    problems, compared = [], 0
     with Project(project, spark_confs=SPARK, spark_log=project / "end.log") as last:
         try:
             print(Counter(one.status for one in last.apply().tables))
@@ -270,11 +271,11 @@ def end_problems(project: Path, names: list[str]) -> list[str]:
             reader = last.environment.spark.read.format("hudi").option("hoodie.datasource.query.type", "read_optimized")
             seen = sorted((row.id, row.ts, row.v) for row in reader.load(str(project / "lake" / name)).collect())
             wanted = sorted((int(key), ts, v) for key, (ts, v) in expected.items())
-            changed += len(seen) if len(seen) == len(wanted) else 0
-            wrong = sorted(set(seen) ^ set(wanted))
+            compared += len(wanted)
             if seen != wanted:
-                problems.append(f"{name}: {len(seen)} rows instead of {len(wanted)}, such as {wrong[:3]}")
-    print(f"{changed} rows compared with what was written; {len(verdicts)} tables compared by both views")
+                wrong = sorted(set(seen) ^ set(wanted))
+                problems.append(f"{name}: {len(seen)} rows, {len(wanted)} expected; different: {wrong[:3]}")
+    print(f"{compared} rows compared with what was written; {len(verdicts)} tables compared by both views")
     problems += [f"{name}: {verdict.failures}" for name, verdict in verdicts if verdict.status != "pass"]
     return problems if len(verdicts) == len(names) else [*problems, f"only {len(verdicts)} tables were verified"]
 
@@ -290,6 +291,7 @@ def main() -> int:
     if given.write:
         write(given.write, given.tables)
         return 0
+    exit_when_told()
     folder = Path(tempfile.mkdtemp(prefix="etc-fleet-"))
     names = [f"t{number:03}" for number in range(given.tables)]
     faults = play(folder, names, given.minutes * 60 / 3, given.target)
