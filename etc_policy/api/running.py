@@ -146,8 +146,8 @@ def _key(policy: Policy) -> _Key:
 
 
 def _leaves_nothing_due(table: TablePlan, policy: Policy, now_ms: int) -> bool:
-    """Whether nothing is due by then of a table that has not changed since this plan; what other rules choose may be."""
-    if policy.strategy.type != "event_time" or policy.strategy.on_close or policy.learned_latency is not None:
+    """Whether nothing is due by then of a table that has not changed since this plan, where event times alone decide that."""
+    if policy.is_stock or policy.strategy.on_close or policy.learned_latency is not None or policy.done is not None:
         return False
     left_from_ms = table.watermark_before_ms  # RO is complete up to there
     is_known = table.action == "nothing_due" and table.unknown_log_files == 0

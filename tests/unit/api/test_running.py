@@ -131,7 +131,8 @@ def test_a_table_that_has_not_changed_is_planned_again_once_something_left_is_du
     assert rounds.due([one], 2 * EVERY_MS - 1) == ()
     assert names(rounds.to_plan([one], {"a": CHANGED}, EVERY_MS)) == ["a"]
     assert names(rounds.to_plan([one], {}, EVERY_MS)) == ["a"]
-    assert names(rounds.to_plan([policy(data_latency_ms=1)], {"a": SAME}, EVERY_MS)) == ["a"]
+    for changed in ({"data_latency_ms": 1}, {"done": Done(success_file="_SUCCESS")}):
+        assert names(rounds.to_plan([one.model_copy(update=changed)], {"a": SAME}, EVERY_MS)) == ["a"]
     assert names(rounds.to_plan([one], {"a": SAME}, LONGEST_WAIT_MS)) == ["a"]
     soon = after_idling(one, watermark_before_ms=-HOUR_MS + EVERY_MS)
     assert soon.to_plan([one], {"a": SAME}, EVERY_MS) == ()
