@@ -214,7 +214,7 @@ class Life:
             or one["status"] == "failed"
             or (one["status"] in ("compacted", "resumed") and verdict is None)
         ]
-        if not moved or (is_judged and len(moved) < len(self.tables)):
+        if is_judged and len(moved) < len(self.tables):  # of the round in which it is killed nothing is printed
             self.faults.append(f"of {len(self.tables)} tables only {sorted(moved)} were compacted")
         if still := self.left & self.pending():
             self.faults.append(f"left by the life before, and not finished: {sorted(still)}")
