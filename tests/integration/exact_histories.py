@@ -73,6 +73,7 @@ def as_of_event(history: tuple[Write, ...], second: int) -> dict[int, str]:
 class ExactHistory(RealHistory):
     """T only grows, as it does for a policy whose latency does not change."""
 
+    deletes: bool = False
     threshold: int = 0
     splits: int = 0
     checks: int = 0
@@ -187,8 +188,8 @@ class ExactHistory(RealHistory):
         return self.bench.views()
 
 
-def run_history(spark, base: Path, seed: int, *, steps: int = STEPS, server: S3Server | None = None) -> ExactHistory:
-    """Play so many steps of a seed and its last ones, in a bucket of a server where one is given; an assertion carries them.
+def begin_history(spark, base: Path, seed: int, server: S3Server | None = None) -> ExactHistory:
+    """The table of a seed and its first write, in a bucket of a server where one is given.
 
     One in three has deletes, half a bucket index, and one in four log files of Parquet blocks.
     """
@@ -202,13 +203,19 @@ def run_history(spark, base: Path, seed: int, *, steps: int = STEPS, server: S3S
     if server is not None:
         options |= {"hoodie.write.markers.type": "DIRECT"}  # there is no server of the timeline
         bench = bucket_cut.BucketBench(spark, f"s3a://{server.make_bucket()}/t", "record", index, server=server)
-    history = ExactHistory(bench, dice, options)
-    kinds = {"upsert": 6, "cut": 4, **({"delete": 2} if dice.random() < 0.3 else {})}
+    history = ExactHistory(bench, dice, options, deletes=dice.random() < 0.3)
+    keys = [key for key in KEYS if not bucketed or dice.random() < 0.7 or key in FIRST_KEYS]
+    history.write(Write(tuple((key, "v0", key % 10) for key in keys)))
+    return history
+
+
+def run_history(spark, base: Path, seed: int, *, steps: int = STEPS, server: S3Server | None = None) -> ExactHistory:
+    """Play so many steps of a seed and its last ones; an assertion carries them."""
+    history = begin_history(spark, base, seed, server)
+    kinds = {"upsert": 6, "cut": 4, **({"delete": 2} if history.deletes else {})}
     try:
-        keys = [key for key in KEYS if not bucketed or dice.random() < 0.7 or key in FIRST_KEYS]
-        history.write(Write(tuple((key, "v0", key % 10) for key in keys)))
         for _ in range(steps):
-            step = dice.choices([*kinds], weights=[*kinds.values()])[0]
+            step = history.dice.choices([*kinds], weights=[*kinds.values()])[0]
             getattr(history, step)()
         history.cut()
         history.upsert()
@@ -217,8 +224,10 @@ def run_history(spark, base: Path, seed: int, *, steps: int = STEPS, server: S3S
         history.stock_compaction()
         assert history.views().ro() == history.oracle.rt(), "RO after a stock compaction"
     except Exception as error:
-        steps = "\n".join(history.steps)
-        raise AssertionError(f"seed {seed} at {bench.location}, {options}: {error}\n{steps}") from error
+        played = "\n".join(history.steps)
+        raise AssertionError(
+            f"seed {seed} at {history.bench.location}, {history.options}: {error}\n{played}"
+        ) from error
     return history
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.integration.bench import Bench
 from tests.integration.cut_checks import EXACT
-from tests.integration.exact_histories import as_of_event, run_history
+from tests.integration.exact_histories import as_of_event, begin_history, run_history
 from tests.integration.history import HISTORY, QUICK, Oracle, Write, partition_of, write_history
 
 pytestmark = pytest.mark.spark
@@ -22,9 +22,13 @@ def files(base):
     return {str(path) for path in paths if path.parts[0] != ".hoodie" or "split" in path.parts}
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_short_history(spark, tmp_path, seed):
-    assert run_history(spark, tmp_path / "t", seed, steps=1).splits > 0
+@pytest.mark.parametrize("seed", [11, 23, 39])
+def test_one_cut(spark, tmp_path, seed):
+    history = begin_history(spark, tmp_path / "t", seed)
+    history.upsert()
+    history.upsert()
+    history.cut(all_commits=True)
+    assert history.splits > 0
 
 
 @pytest.mark.extended
