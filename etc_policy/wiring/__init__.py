@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from etc_policy.spark.submission import Submission as Submission
     from etc_policy.spark.submission import SubmissionResult as SubmissionResult
     from etc_policy.storage.object_cache import ObjectCache
-    from etc_policy.table.apply_state import ApplyStateStore
+    from etc_policy.table.apply_state import ApplyState, ApplyStateStore
     from etc_policy.table.cuts import BaseFiles
     from etc_policy.table.history import WholeTable
     from etc_policy.verify.diagnosis import Finding, HeldLock
@@ -192,6 +192,16 @@ class Readings(SparkSessions):
 
         self._reach_storages()
         return FileApplyStateStore()
+
+    def read_mark(self, policy: Policy) -> tuple[str, ApplyState]:
+        """What a table's plan goes by, beside the clock, while its log files are known; cheap to read.
+
+        Another one once anything began or ended on its timeline, its properties were changed, or what is kept beside it.
+        """
+        from etc_policy.hudi.table import read_mark
+
+        location = self.locate(policy)
+        return read_mark(location), self.apply_states.read(location)
 
     def read_compactions(self, policy: Policy) -> TableHistory:
         """The compactions of a policy's table as far back as its archive goes; without Spark."""
