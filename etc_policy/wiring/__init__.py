@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from etc_policy.errors import EtcError
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from etc_policy.demo.demo import Demo as Demo
     from etc_policy.hudi.survey import Columns, Range
     from etc_policy.policy.writers import TableShape
-    from etc_policy.report.checks import Check
     from etc_policy.report.glue_catalog import GlueCatalog
     from etc_policy.report.metrics import TableObservation
     from etc_policy.report.sync import PropertyStore
@@ -377,17 +375,3 @@ def serve_metrics(
     from etc_policy.report.prometheus import serve
 
     return serve(observe, address, port, max_age_seconds, health)
-
-
-def write_junit(title: str, checks: Iterable[Check], path: Path) -> None:
-    """Write the checks as JUnit XML."""
-    from etc_policy.report.junit import write_junit as write
-
-    write(title, checks, path)
-
-
-def write_metrics(observe: Callable[[], Iterable[TableObservation]], path: Path) -> None:
-    """Write the metrics as a textfile."""
-    from etc_policy.report.prometheus import write_textfile
-
-    write_textfile(observe, path)
