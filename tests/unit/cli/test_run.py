@@ -136,7 +136,7 @@ def test_sigterm_ends_it_after_its_round(rounds):
     timer.start()
     code, said, err = rounds(None)
     assert code == 0
-    assert len(said) > 1
+    assert said  # the round that it came in was ended, and said
     assert "ended by SIGTERM" in err
 
 
