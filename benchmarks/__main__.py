@@ -40,6 +40,7 @@ BENCHMARKS = (
     Benchmark("fleet", ("--runs", "1"), ("--tables", "50", "--runs", "1")),
     Benchmark("done_partitions", (), None),
     Benchmark("small_tables", (), None),
+    Benchmark("idle_rounds", ("--minutes", "3"), ("--tables", "4", "--every", "5s", "--minutes", "0.25")),
     Benchmark("object_store", ("--runs", "1"), ("--commits", "10", "--runs", "1", "--no-stock")),
 )
 

@@ -49,14 +49,14 @@ def measured(arguments: Sequence[str], **variables: str) -> tuple[float, float]:
     began = time.perf_counter()
     with subprocess.Popen([sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None:
-            used = max(used, _used_seconds(process.pid))
+            used = max(used, used_seconds(process.pid))
             time.sleep(_POLL_SECONDS)
     if process.returncode:
         raise SystemExit(f"{' '.join(arguments)} ended with {process.returncode}")
     return time.perf_counter() - began, used
 
 
-def _used_seconds(root: int) -> float:
+def used_seconds(root: int) -> float:
     """What a process and all below it, dead ones too, have used of the processor so far."""
     found: dict[int, tuple[int, int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):

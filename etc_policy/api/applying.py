@@ -119,30 +119,27 @@ class Applier:
         ready = self._which([table for table in self.tables if table.locate()], TableApply.finish_pending)
         self.plan = saved or self._plan(ready)
         if saved is not None or self._agreed(confirm, self.plan):
-            left = ready
-            for tries_left in range(0 if saved else REPLANS, -1, -1):
-                tried = left
-                left = self._which(
-                    *self._due(self.plan, tried, last=not tries_left, confirm=None if saved else confirm)
-                )
-                self._take_newer(tried)
-                if not left:
-                    break
-                newest = self._plan(left)
-                self.plan = self.plan.renewed(newest)
-                if not self._agreed(confirm, newest):
-                    break
+            self._carry_out(self.plan, ready, None if saved else confirm)
             self._refused = refusal_errors(self.plan, [table.policy for table in ready if table.quiet is None])
         begun = [one for one in ready if one.result is not None or self.goes_on()]
         for table in begun:  # by this thread alone: the catalog may need a session of its own
             table.conclude()
         return self.plan
 
-    def _take_newer(self, tried: Iterable[TableApply]) -> None:
-        """Make the plans that were made between two writes part of the run's."""
-        for table in tried:
-            if self.plan is not None and table.newer is not None:
-                self.plan, table.newer = self.plan.renewed(table.newer), None
+    def _carry_out(self, plan: Plan, tables: list[TableApply], confirm: Callable[[Plan], bool] | None) -> None:
+        """Carry out the plan, and if `confirm` is given and says yes, those made anew of the tables that it no longer fits."""
+        for tries_left in range(REPLANS if confirm else 0, -1, -1):
+            left = self._which(*self._due(plan, tables, last=not tries_left, confirm=confirm))
+            for table in tables:
+                if table.newer is not None:  # made between two writes
+                    plan, table.newer = plan.renewed(table.newer), None
+            self.plan, tables = plan, left
+            if confirm is None or not tables:
+                return
+            newest = self._plan(tables)
+            self.plan = plan = plan.renewed(newest)
+            if not self._agreed(confirm, newest):
+                return
 
     def _agreed(self, confirm: Callable[[Plan], bool], plan: Plan) -> bool:
         began = time.monotonic()

@@ -71,7 +71,7 @@ def create_text(folder: Path, name: str, text: str, option: str) -> None:
         files.create_below(folder, name, _encoded(text))
 
 
-def remove_file(folder: Path, name: str, option: str = "--target-dir") -> None:
+def remove_file(folder: Path, name: str, option: str) -> None:
     """Remove etc's own file `name` below a folder that `option` names; one that is missing is no error.
 
     Raises:

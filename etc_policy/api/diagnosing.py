@@ -25,7 +25,7 @@ def diagnose(
     variables: Mapping[str, str],
     *,
     spark: bool,
-    target_known: bool = True,
+    target_known: bool,
 ) -> DebugReport:
     """All findings; `variables` are those of the process, and `spark` starts Spark too, if it is known which."""
     findings = (

@@ -83,7 +83,7 @@ class Importer:
     errors: list[EtcError] = field(default_factory=list)
 
     def run(self, sources: Sources) -> ImportReport:
-        """What became of each table; `errors` has what went wrong, table by table."""
+        """What became of each table, with what went wrong, table by table."""
         is_diff = self.write is None
         found = self._found(sources)
         if is_diff and not any(sources):
@@ -96,7 +96,8 @@ class Importer:
         if is_diff:
             tables |= self._compared({key: owners[key] for key in found if key in owners})
         tables |= self._new(new)
-        return ImportReport(etc_version=__version__, tables=tuple(tables[key] for key in found))
+        report = ImportReport(etc_version=__version__, tables=tuple(tables[key] for key in found))
+        return report.with_errors(self.errors)
 
     def _known(self, found: _Found, owner: Policy | None) -> ImportedTable:
         if owner is not None:

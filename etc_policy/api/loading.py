@@ -92,8 +92,8 @@ class ProjectReading:
 def read_whole_project(
     project_dir: Path,
     target: str | None,
-    state: str | os.PathLike[str] | None = None,
-    variables: Mapping[str, Any] | None = None,
+    state: str | os.PathLike[str] | None,
+    variables: Mapping[str, Any] | None,
 ) -> ProjectReading:
     """The project as it is now, and the earlier manifest at `state`; `variables` win over those of the files.
 

@@ -23,7 +23,7 @@ from time import monotonic
 from traceback import clear_frames
 from typing import Generic, TypeVar
 
-from etc_policy.errors import EtcError, ExitCode, SeveralErrors, TableError, worst
+from etc_policy.errors import EtcError, SeveralErrors, TableError, worst
 from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import is_catalog_name
 from etc_policy.policy.manifest import Policy
@@ -142,18 +142,13 @@ def set_place(error: EtcError, policy: Policy) -> None:
         error.where = replace(error.where, object_name=policy.name)
 
 
-def raise_all(
-    errors: Sequence[EtcError],
-    codes: Iterable[ExitCode] = (),
-    report: object = None,
-    unwritten: Sequence[EtcError] = (),
-) -> None:
+def raise_all(errors: Sequence[EtcError], unwritten: Sequence[EtcError], report: object) -> None:
     """Raise the gathered errors as one, with the report of what was done all the same; returns when there is no error.
 
     `unwritten` says which files of the report could not be written.
     """
     if errors or unwritten:
-        raise SeveralErrors((*errors, *unwritten), worst(codes, errors, unwritten), report)
+        raise SeveralErrors((*errors, *unwritten), worst((), errors, unwritten), report)
 
 
 def errors_of(*works: Callable[[], None]) -> tuple[EtcError, ...]:

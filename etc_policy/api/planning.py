@@ -82,7 +82,7 @@ def plan_table(
     state: TableState,
     now_ms: int,
     written_to: WrittenTo,
-    every_ms: int | None = None,
+    every_ms: int | None,
 ) -> TablePlan:
     """One table's plan, with what earlier runs left to say about it."""
     pace = _pace(policy, state, every_ms)
@@ -219,7 +219,7 @@ def choose_policies(
     plan: Plan | str | os.PathLike[str] | None,
     known: Iterable[Policy],
     selected: tuple[Policy, ...],
-    disabled: Iterable[Policy] = (),
+    disabled: Iterable[Policy],
 ) -> tuple[Plan | None, tuple[Policy, ...]]:
     """The plan, read where it is a file, and the selected policies of its tables; without one all that are selected.
 

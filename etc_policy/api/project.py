@@ -152,9 +152,7 @@ class Project(Workspace):
             None if diff else lambda name, text: create_text(self.project_dir, name, text, "--project-dir"),
             guesses=guesses,
         )
-        report = importer.run(Sources(*map(_several, (paths, buckets, catalogs))))
-        raise_all(importer.errors, (), report)
-        return report
+        return importer.run(Sources(*map(_several, (paths, buckets, catalogs)))).or_raise()
 
     def plan(
         self,
@@ -184,7 +182,7 @@ class Project(Workspace):
         unwritten = keep_copy(self.target_dir, "plan.json", text, self._warn) if self._keeps_files else ()
         if out is not None:
             write_named(Path(out), text, "--out")
-        raise_all(refusal_errors(plan, policies) if check else (), (), plan, unwritten)
+        raise_all(refusal_errors(plan, policies) if check else (), unwritten, plan)
         return plan
 
     def apply(
@@ -228,8 +226,8 @@ class Project(Workspace):
         )
         results = results.with_errors(self._notified(reading, policies, results.tables, results.verdicts))
         if check:
-            results.raise_errors(verdicts=True)
-        raise_all((), (), results, results.unwritten)
+            return results.or_raise(verdicts=True)
+        raise_all((), results.unwritten, results)
         return results
 
     def submit(
@@ -282,8 +280,7 @@ class Project(Workspace):
         if report.tables:
             unwritten = record_verification(self.target_dir, report, self.environment.git_sha())
             report = report.with_errors(self._notified(reading, (), verdicts=report.verdicts), unwritten)
-        report.raise_errors()
-        return report
+        return report.or_raise()
 
     def freshness(
         self,
@@ -317,9 +314,7 @@ class Project(Workspace):
         text = report.as_json(indent=2) + "\n"
         unwritten = keep_copy(self.target_dir, "freshness.json", text, self._warn) if self._keeps_files else ()
         unsent = self._sent(reading, findings) if findings else ()
-        report = report.with_errors((*(errors if check else ()), *unsent), unwritten)
-        report.raise_errors()
-        return report
+        return report.with_errors((*(errors if check else ()), *unsent), unwritten).or_raise()
 
     def _notified(
         self,
@@ -367,9 +362,7 @@ class Project(Workspace):
         policies = self._learned(policies_to_sync(self.policies(select, exclude)), now_ms)
         known = {} if remove else last_results_or_none(self.target_dir, policies, self._warn)
         tables, errors = sync_tables(self.environment, policies, now_ms, known, remove=remove)
-        report = SyncReport(observed_at=iso_time(now_ms), tables=tables).with_errors(errors)
-        report.raise_errors()
-        return report
+        return SyncReport(observed_at=iso_time(now_ms), tables=tables).with_errors(errors).or_raise()
 
     def wait(
         self,
@@ -406,17 +399,13 @@ class Project(Workspace):
         from etc_policy.api.observing import table_histories
 
         policies = self.policies(select, exclude)
-        report = table_histories(self.environment, policies, self.target_dir, self._warn)
-        report.raise_errors()
-        return report
+        return table_histories(self.environment, policies, self.target_dir, self._warn).or_raise()
 
     def cuts(self, select: Terms = (), exclude: Terms = ()) -> CutsReport:
         """The published cuts of each selected table; SeveralErrors where one is not read, whose report has the reason."""
         from etc_policy.api.cuts import list_cuts
 
-        report = list_cuts(self.environment, self.policies(select, exclude))
-        report.raise_errors()
-        return report
+        return list_cuts(self.environment, self.policies(select, exclude)).or_raise()
 
     def simulate(
         self,
@@ -448,11 +437,7 @@ class Project(Workspace):
         every_ms, last_ms = self._every_ms(reading, policies, every), span_ms(last) if last else None
         policies = self._learned(policies, moment_ms(None))
         changed = changed_policies(reading, policies, settings, every_ms) if settings else {}
-        if "data_latency" not in (settings or {}):
-            changed = {one.name: one for one in self._learned(tuple(changed.values()), moment_ms(None))}
-        report = simulate_tables(self.environment, policies, changed, every_ms, last_ms, known_price)
-        report.raise_errors()
-        return report
+        return simulate_tables(self.environment, policies, changed, every_ms, last_ms, known_price).or_raise()
 
     def repair(self, name: str) -> PlannedRepair:
         """The steps that set wrong completion times of one policy's table right; its `carry_out()` does them."""
@@ -522,19 +507,15 @@ class Project(Workspace):
         """Carry out pending compactions, log compactions and clusterings that are not etc's own; SeveralErrors as below."""
         from etc_policy.api.finishing import finish_tables
 
-        policies = self.policies(select, exclude)
-        report = finish_tables(self.environment, policies)
-        report.raise_errors()
-        return report
+        policies = self.policies(select, exclude)  # first, as it reads the target's settings too
+        return finish_tables(self.environment, policies).or_raise()
 
     def undo(self, select: Terms = (), exclude: Terms = ()) -> UndoReport:
         """Withdraw pending plans of etc; SeveralErrors, with the report, where that failed for a table."""
         from etc_policy.api.finishing import undo_tables
 
-        policies = self.policies(select, exclude)
-        report = undo_tables(self.environment, policies)
-        report.raise_errors()
-        return report
+        policies = self.policies(select, exclude)  # first, as it reads the target's settings too
+        return undo_tables(self.environment, policies).or_raise()
 
 
 def _several(given: Terms) -> tuple[str, ...]:

@@ -1,25 +1,31 @@
 """The rounds of `etc run`: which tables are planned when, and which of them are worked on within the budget.
 
-What is kept in memory is when to look at a table again, and what the last hour has used: a process that begins anew looks at
-all tables, and has its whole budget.
+What is kept in memory is when to look at a table again, how it was when nothing was due, and what the last hour has used: a
+process that begins anew looks at all tables, and has its whole budget.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
-from etc_policy.errors import ExitCode
+from etc_policy.api.one_table import readings_of
+from etc_policy.errors import EtcError, ExitCode
 from etc_policy.plan.fleet import Allowance, by_debt
 from etc_policy.plan.model import Plan, TablePlan
 from etc_policy.plan.simulation import ASSUMED_RUN_MS
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.results import TableResult
+from etc_policy.table.apply_state import ApplyState
+from etc_policy.wiring import Environment
 
 #: After failures in a row a table waits so long at most, unless runs come more rarely anyway.
 LONGEST_WAIT_MS = 3_600_000
 #: By its name and what decides about it: a policy that was changed is a new one.
 _Key = tuple[str, str]
+#: What is another one once a table has changed.
+Mark = tuple[str, ApplyState]
 
 
 @dataclass
@@ -33,6 +39,7 @@ class Rounds:
     _due_ms: dict[_Key, int] = field(default_factory=dict)
     _failures: dict[_Key, int] = field(default_factory=dict)
     _run_ms: dict[str, int] = field(default_factory=dict)
+    _idle: dict[_Key, tuple[TablePlan, Mark, int]] = field(default_factory=dict)
     _used: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def due(self, policies: Iterable[Policy], now_ms: int) -> tuple[Policy, ...]:
@@ -40,13 +47,33 @@ class Rounds:
         known = {_key(one): one for one in policies}
         self._due_ms = {key: due_ms for key, due_ms in self._due_ms.items() if key in known}
         self._failures = {key: count for key, count in self._failures.items() if key in known}
+        self._idle = {key: found for key, found in self._idle.items() if key in known}
         return tuple(one for key, one in known.items() if self._due_ms.get(key, now_ms) <= now_ms)
 
-    def chosen(self, plan: Plan, policies: Sequence[Policy], now_ms: int) -> tuple[str, ...]:
+    def to_plan(self, due: Iterable[Policy], marks: Mapping[str, Mark], now_ms: int) -> tuple[Policy, ...]:
+        """Those of the due policies whose tables have to be planned: all but those where nothing is due, as surely as it was.
+
+        There the last plan knew all event times and found nothing due, nothing has happened on the table since by its mark,
+        and T has not come to what is left there. After an hour it is planned all the same: files may have been lost.
+        """
+        found = []
+        for policy in due:
+            table, mark, planned_ms = self._idle.get(_key(policy), (None, None, 0))
+            is_same = mark is not None and marks.get(policy.name) == mark and now_ms - planned_ms < LONGEST_WAIT_MS
+            if table is not None and is_same and _leaves_nothing_due(table, policy, now_ms):
+                self._due_ms[_key(policy)] = now_ms + self.every_ms
+            else:
+                found.append(policy)
+        return tuple(found)
+
+    def chosen(
+        self, plan: Plan, policies: Sequence[Policy], now_ms: int, marks: Mapping[str, Mark] = MappingProxyType({})
+    ) -> tuple[str, ...]:
         """The policies whose tables are worked on in this round, those first that break their target first.
 
         These are all that would be compacted, as far as the budget reaches, that are refused, that send events of partitions, and
         that this process has not seen: what a killed run has left there is finished. `waiting` is what the budget leaves out.
+        `marks` were read before the plan was made, by the policies' names.
         """
         by_name = {one.name: one for one in policies}
         compact = [(one, by_name[one.policy].freshness.target_ms) for one in plan.tables if one.action == "compact"]
@@ -64,6 +91,8 @@ class Rounds:
                 chosen.append(table.policy)
             elif table.action != "compact":
                 self._due_ms[_key(policy)] = table.next_due_ms or now_ms + self.every_ms
+                if policy.name in marks:
+                    self._idle[_key(policy)] = table, marks[policy.name], now_ms
         self.waiting = tuple(waiting)
         return tuple(chosen)
 
@@ -114,6 +143,21 @@ class Rounds:
 
 def _key(policy: Policy) -> _Key:
     return policy.name, policy.fingerprint
+
+
+def _leaves_nothing_due(table: TablePlan, policy: Policy, now_ms: int) -> bool:
+    """Whether nothing is due by then of a table that has not changed since this plan, where event times alone decide that."""
+    if policy.is_stock or policy.strategy.on_close or policy.learned_latency is not None or policy.done is not None:
+        return False
+    left_from_ms = table.watermark_before_ms  # RO is complete up to there
+    is_known = table.action == "nothing_due" and table.unknown_log_files == 0
+    return is_known and (left_from_ms is None or policy.latest_ms(now_ms) <= left_from_ms)
+
+
+def marks_of(environment: Environment, policies: Iterable[Policy]) -> dict[str, Mark]:
+    """The mark of each policy's table, by the policy's name; one that cannot be read has none, and its plan says why."""
+    found = readings_of(environment, policies, environment.read_mark)
+    return {policy.name: mark for policy, mark in found if not isinstance(mark, EtcError)}
 
 
 def _has_failed(result: TableResult) -> bool:

@@ -41,7 +41,7 @@ _BY_RECORD = "rows are split with `granularity: record`, and metadata has none"
 def changed_policies(
     reading: ProjectReading, policies: Iterable[Policy], settings: Mapping[str, Any], every_ms: int | None
 ) -> dict[str, Policy]:
-    """The policies with other values, by name; checked as if their files said so.
+    """The policies with other values, by name; checked as if their files said so. What was learned of their tables stays.
 
     Raises:
         UsageError: a setting is not known.
@@ -49,13 +49,18 @@ def changed_policies(
 
     """
     require_known(settings)
-    names = {policy.name for policy in policies}
-    files = with_settings(reading.files, settings, names)
+    by_name = {policy.name: policy for policy in policies}
+    files = with_settings(reading.files, settings, by_name)
     issues = check_project(files, reading.suites, os.path.realpath)
-    if every_ms is not None and (errors := interval_errors(files, names, every_ms)):
+    if every_ms is not None and (errors := interval_errors(files, by_name.keys(), every_ms)):
         raise PolicyError(errors)
     manifest = replace(reading, files=files, issues=issues).manifest
-    return {policy.name: policy for policy in manifest.policies if policy.name in names}
+    kept = () if "data_latency" in settings else ("data_latency_ms", "latency_evidence")
+    return {
+        policy.name: policy.model_copy(update={name: getattr(by_name[policy.name], name) for name in kept})
+        for policy in manifest.policies
+        if policy.name in by_name
+    }
 
 
 def price_of(given: Mapping[str, Any]) -> Price:
@@ -84,7 +89,7 @@ def simulate_tables(
     changed: Mapping[str, Policy],
     every_ms: int | None,
     last_ms: int | None,
-    price: Price | None = None,
+    price: Price | None,
 ) -> SimulationReport:
     """Each table's past replayed: as it was, under its policy, under the changed one, and by stock Hudi; and its backlog now."""
     now_ms = clock_ms()

@@ -98,9 +98,7 @@ def end_refusals(policy: Policy, store: ApplyStateStore, run_ms: int | None = No
     store.update(policy.table, ended)
 
 
-def count_run(
-    policy: Policy, store: ApplyStateStore, now_ms: int, *, moved: bool, busy: Collection[GroupKey] = ()
-) -> None:
+def count_run(policy: Policy, store: ApplyStateStore, now_ms: int, *, moved: bool, busy: Collection[GroupKey]) -> None:
     """Counts a run of a policy's table that has ended; `moved` says that it brought RO further, or had nothing to do.
 
     `busy` are the file groups that it left out, as writers had added to them meanwhile: the next run begins with the others.

@@ -40,7 +40,7 @@ def sync_tables(
     now_ms: int,
     known: Mapping[str, TableResult],
     *,
-    remove: bool = False,
+    remove: bool,
 ) -> tuple[tuple[SyncResult, ...], tuple[EtcError, ...]]:
     """Sync each policy's RO table, or with `remove` take its properties away; the results, and what went wrong.
 

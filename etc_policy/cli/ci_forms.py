@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from etc_policy.api.one_table import errors_of, raise_all
+from etc_policy.api.one_table import errors_of
 from etc_policy.cli.messages import SETTINGS
 from etc_policy.cli.terminal import print_data
 from etc_policy.cli.value_types import FILE
-from etc_policy.errors import EtcError, ExitCode, SeveralErrors, UsageError
+from etc_policy.errors import EtcError, ExitCode, SeveralErrors, UsageError, worst
 from etc_policy.errors.codes import Code
 
 if TYPE_CHECKING:
@@ -78,8 +78,9 @@ class CheckedCommand(click.Command):
                 raise
             found = error.errors if isinstance(error, SeveralErrors) else (error,)
             raise SeveralErrors((*found, *unwritten), error.exit_code) from error
-        if _asked(ctx):
-            raise_all((), [ExitCode.FAILED] if result == ExitCode.FAILED else (), None, _write(ctx, checks))
+        if _asked(ctx) and (unwritten := _write(ctx, checks)):
+            failed = [ExitCode.FAILED] if result == ExitCode.FAILED else ()
+            raise SeveralErrors(unwritten, worst(failed, unwritten=unwritten))
         return result
 
 
@@ -166,11 +167,13 @@ def _write(context: click.Context, checks: list[Check]) -> tuple[EtcError, ...]:
     """Write the forms that were asked for; the errors of those that cannot be."""
     from etc_policy.api.artifacts import append_named
     from etc_policy.report.checks import github_annotations, markdown_summary
-    from etc_policy.wiring import write_junit
 
     asked = context.meta[_FORMS]
-    title, junit = context.command_path, asked["junit_xml"]
-    works = [partial(write_junit, title, checks, junit)] if junit else []
+    title, works = context.command_path, []
+    if asked["junit_xml"]:
+        from etc_policy.report.junit import write_junit
+
+        works.append(partial(write_junit, title, checks, asked["junit_xml"]))
     if asked["github"]:
         project = Path(context.params.get("project_dir") or ".")
         print_data(github_annotations(checks, partial(_path_in_repository, project)), err=True)

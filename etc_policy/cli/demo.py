@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 POLICY = "flights_ro"
 POLICY_FILE = "flights.yml"
 MIDNIGHT = "00:00 America/New_York"
-#: So many days of flights there are.
+#: So many days of flights there are before the one that is today.
 MOST_DAYS = 3
 
 

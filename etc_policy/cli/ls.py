@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import click
 
@@ -13,7 +13,7 @@ from etc_policy.cli.printing import from_here, say
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.manifest import Manifest, Policy
-from etc_policy.table.formats import format_duration
+from etc_policy.table.formats import aligned, format_duration
 
 _output_option = click.option(
     "--output",
@@ -81,10 +81,10 @@ def _latency(policy: Policy) -> str:
     return f"{least}{format_duration(policy.longest_latency_ms)}"
 
 
-def list_policies(manifest: Manifest, policies: tuple[Policy, ...]) -> Iterator[str]:
+def list_policies(manifest: Manifest, policies: tuple[Policy, ...]) -> Iterable[str]:
     """A line for each policy below one with the names of the columns; none without policies."""
     if not policies:
-        return
+        return ()
     is_found = any(policy.found_by for policy in policies)
     rows = [("policy", "table", "latency", "target", "granularity", "tags", *(("from",) if is_found else ()))]
     root = f"{manifest.table_root}/" if manifest.table_root else ""
@@ -93,14 +93,12 @@ def list_policies(manifest: Manifest, policies: tuple[Policy, ...]) -> Iterator[
         rows.append(
             (
                 policy.name,
-                one_line(from_here(policy.table.removeprefix(root))),
+                from_here(policy.table.removeprefix(root)),
                 _latency(policy),
                 format_duration(target) if target is not None else "-",
                 policy.strategy.type if policy.is_stock else policy.strategy.granularity,
-                one_line(" ".join(policy.tags)),
-                *((one_line(policy.found_by or policy.source or ""),) if is_found else ()),
+                " ".join(policy.tags),
+                *((policy.found_by or policy.source or "",) if is_found else ()),
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    return aligned(rows, left=len(rows[0]))

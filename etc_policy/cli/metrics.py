@@ -21,7 +21,7 @@ from etc_policy.cli.options import (
 from etc_policy.cli.terminal import print_data, print_text
 from etc_policy.cli.value_types import FILE
 from etc_policy.policy.files import read_template
-from etc_policy.wiring import serve_metrics, write_metrics
+from etc_policy.wiring import serve_metrics
 
 PORT = 9864
 
@@ -85,8 +85,10 @@ def write(flags: Flags, file: Path) -> None:
 
     FILE is replaced in one step; its name must end with `.prom` for node_exporter to read it.
     """
+    from etc_policy.report.prometheus import write_textfile
+
     with open_project(flags) as project:
-        write_metrics(project.metrics(*flags.terms), file)
+        write_textfile(project.metrics(*flags.terms), file)
 
 
 @command.command(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from etc_policy.api.project import Project
-from etc_policy.api.running import Rounds
+from etc_policy.api.running import Rounds, marks_of
 from etc_policy.cli.messages import show_error, show_note
 from etc_policy.cli.opening import open_project, settle
 from etc_policy.cli.options import (
@@ -195,7 +195,10 @@ def _round(
         due = plans.due(project.policies(*flags.terms), began_ms)
         if not due:
             return ExitCode.DONE, plans.next_ms(began_ms)
-        names = plans.chosen(project.plan([one.name for one in due], every=every), due, began_ms)
+        marks = marks_of(project.environment, due)
+        changed = plans.to_plan(due, marks, began_ms)
+        plan = project.plan([one.name for one in changed], every=every) if changed else None
+        names = plans.chosen(plan, changed, began_ms, marks) if plan else ()
         chosen = [one for one in due if one.name in names]
         if names:
             results, error = settle(

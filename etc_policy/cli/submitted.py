@@ -62,7 +62,7 @@ def _run(given: Sequence[str], said: dict[str, str]) -> int:
         progress.stop()
     said["results"] = results.as_json(indent=2)
     said["report"] = said["results"] if "--json" in given else render_results(results, text_width())
-    results.raise_errors(verdicts=True)
+    results.or_raise(verdicts=True)
     return 0
 
 

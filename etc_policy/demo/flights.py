@@ -32,7 +32,6 @@ REPORT_MINUTES = 10
 
 #: What the demo plays: the flights of these days (New York calendar), moved so that the last day is that of now (UTC).
 DEMO_DAYS = tuple(date(2013, 3, day) for day in (16, 17, 18, 19))
-MOST_DEMO_DAYS = len(DEMO_DAYS) - 1
 #: How often a commit comes in the time that is played.
 DEMO_INTERVAL = timedelta(hours=3)
 
@@ -131,7 +130,7 @@ def batches(flights: Iterable[Flight], start: datetime, interval: timedelta) -> 
     return [_batch(first_ms + number * step_ms, by_number[number]) for number in sorted(by_number)]
 
 
-def demo_batches(flights: Iterable[Flight], now: datetime, days: int = MOST_DEMO_DAYS) -> list[Batch]:
+def demo_batches(flights: Iterable[Flight], now: datetime, days: int) -> list[Batch]:
     """The batches of the flights of `DEMO_DAYS` that have come in by `now`: the last one then, the others over `days`.
 
     The first has the newest event of each flight alone: it is inserted, not merged.

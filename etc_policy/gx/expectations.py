@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from great_expectations.execution_engine import SparkDFExecutionEngine  # noqa: TID253 - imported late as a whole
@@ -12,6 +12,7 @@ from great_expectations.expectations.metrics.table_metric_provider import TableM
 
 from etc_policy.gx.as_of_rows import FAULTS, count_as_of
 from etc_policy.gx.view_comparison import comparison_of, count_differences
+from etc_policy.gx.view_join import Comparison
 from etc_policy.table.formats import format_time
 
 #: The metric of etc's own comparison.
@@ -21,23 +22,24 @@ AS_OF = "table.etc.ro_as_of"
 _KEYS = ("comparison", "threshold_ms", "sample_size")
 
 
+def _counted_by(count: Callable[[Comparison, int, int], dict[str, Any]]) -> Any:
+    """The function of a metric: Great Expectations calls it with its arguments by their names."""
+
+    @metric_value(engine=SparkDFExecutionEngine)  # type: ignore[untyped-decorator]
+    def metric(*, metric_value_kwargs: dict[str, Any], **_: Any) -> dict[str, Any]:
+        given = metric_value_kwargs
+        return count(comparison_of(given["comparison"]), given["threshold_ms"], given["sample_size"])
+
+    return metric
+
+
 class RoAgainstRt(TableMetricProvider):  # type: ignore[misc]
     """The counts of one comparison; expectations with the same arguments share one evaluation."""
 
     metric_name = DIFFERENCES
     value_keys = _KEYS
 
-    @metric_value(engine=SparkDFExecutionEngine)  # type: ignore[untyped-decorator]
-    def _spark(
-        cls,  # noqa: N805 - the decorator makes it a class method
-        execution_engine: Any,
-        metric_domain_kwargs: Any,
-        metric_value_kwargs: dict[str, Any],
-        metrics: Any,
-        runtime_configuration: Any,
-    ) -> dict[str, Any]:
-        given = metric_value_kwargs
-        return count_differences(comparison_of(given["comparison"]), given["threshold_ms"], given["sample_size"])
+    _spark = _counted_by(count_differences)
 
 
 class RoAsOf(TableMetricProvider):  # type: ignore[misc]
@@ -46,17 +48,7 @@ class RoAsOf(TableMetricProvider):  # type: ignore[misc]
     metric_name = AS_OF
     value_keys = _KEYS
 
-    @metric_value(engine=SparkDFExecutionEngine)  # type: ignore[untyped-decorator]
-    def _spark(
-        cls,  # noqa: N805 - the decorator makes it a class method
-        execution_engine: Any,
-        metric_domain_kwargs: Any,
-        metric_value_kwargs: dict[str, Any],
-        metrics: Any,
-        runtime_configuration: Any,
-    ) -> dict[str, Any]:
-        given = metric_value_kwargs
-        return count_as_of(comparison_of(given["comparison"]), given["threshold_ms"], given["sample_size"])
+    _spark = _counted_by(count_as_of)
 
 
 class _ComparisonExpectation(BatchExpectation):  # type: ignore[misc]

@@ -208,7 +208,7 @@ class BadArchive(Exception):  # noqa: N818 - what a file is, not what went wrong
     """The file claims more than it can hold; the reason is in the message."""
 
 
-def archive_rows(stream: BinaryIO, columns: Sequence[str], wanted: Wanted | None = None) -> Iterator[dict[str, Any]]:
+def archive_rows(stream: BinaryIO, columns: Sequence[str], wanted: Wanted | None) -> Iterator[dict[str, Any]]:
     """The rows of an archive's file whose value in a column is wanted, without one all of them.
 
     Equal values are in memory once, so that few bytes do not become many.

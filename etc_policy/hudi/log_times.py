@@ -123,8 +123,7 @@ def _filled(state: TableState, policy: Policy, cache: TimesCache, *, known_too: 
         times = cache.get(path_of(file_slice, log_file), log_file.size_bytes)
         return log_file if times is None else _with_time(state, policy, log_file, times)
 
-    slices = tuple(replace(one, log_files=tuple(filled(one, f) for f in one.log_files)) for one in state.slices)
-    return replace(state, slices=slices)
+    return state.with_log_files(filled)
 
 
 def _unreadable(missing: Files, cache: TimesCache) -> UnreadableTime | None:

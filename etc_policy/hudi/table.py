@@ -16,7 +16,7 @@ from etc_policy.hudi.history import (
     own_pending,
     table_history,
 )
-from etc_policy.hudi.layout import InstantFile, parse_data_file
+from etc_policy.hudi.layout import InstantFile, parse_data_file, timeline_folder
 from etc_policy.hudi.properties import (
     PROPERTIES,
     merges_in_any_order,
@@ -41,7 +41,7 @@ from etc_policy.hudi.timeline import (
 from etc_policy.hudi.values import text_of
 from etc_policy.hudi.writers import living_writers, writes_in_flight
 from etc_policy.hudi.zones import read_zone
-from etc_policy.policy.manifest import EventTime
+from etc_policy.policy.manifest import EventTime, digest
 from etc_policy.policy.writers import MERGE_MODE, TableShape
 from etc_policy.storage.object_cache import Cache
 from etc_policy.storage.open_storage import open_reader
@@ -273,6 +273,20 @@ def _compactions_of(storage: TableReader, properties: Mapping[str, str]) -> Tabl
     writes = [completed_write(timeline, end.requested) for end in ends]
     archived, _ = Archive(storage, properties).archived_writes(timeline, _ACTIONS, MAX_ARCHIVED)
     return table_history([*writes, *archived], storage, properties, NO_TRUST, {}, is_complete=False)
+
+
+def read_mark(base_path: str) -> str:
+    """A hash of the table's properties and of the names on its timeline: another one once anything began or ended on it.
+
+    Raises:
+        TableError: no table there, or one that cannot be handled.
+        OSError: a folder cannot be read.
+
+    """
+    storage = open_reader(base_path)
+    properties = read_properties(storage)
+    folder, _ = timeline_folder(properties, storage.location)
+    return digest([dict(properties), sorted(storage.names(folder))])
 
 
 def read_base_files(base_path: str) -> BaseFiles:

@@ -321,7 +321,7 @@ RULES: tuple[Rule, ...] = (
 _BY_CODE = {rule.code: rule for rule in RULES}
 
 
-def objections(moment: Moment, facts: Facts, *, spoils: bool = False) -> Iterator[Refusal]:
+def objections(moment: Moment, facts: Facts, *, spoils: bool) -> Iterator[Refusal]:
     """What the rules of that moment object: those that spoil a plan, or the others."""
     asked = (rule.check for rule in RULES if moment in rule.moments and rule.spoils is spoils and rule.check)
     return (found for check in asked if (found := check(facts)) is not None)

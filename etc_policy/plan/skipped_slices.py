@@ -110,7 +110,7 @@ def io_bytes(file_slice: FileSlice, log_bytes: int, growth: WriteGrowth | None) 
     return base_bytes + log_bytes, bytes_to_write(growth, base_bytes, log_bytes)
 
 
-def within_budget(slices: Slices, max_bytes: int, bytes_of: BytesOf, first: Slices = ()) -> tuple[Slices, int | None]:
+def within_budget(slices: Slices, max_bytes: int, bytes_of: BytesOf, first: Slices) -> tuple[Slices, int | None]:
     """The slices that fit together, one at least, those with the oldest events first, and the first event of the others.
 
     That is None where all fit. `bytes_of` says what some slices take, merged up to an event time (None: all that is due), which

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from etc_policy.plan.carry import TRIED_PARTITIONS, carried_name, log_instant
 from etc_policy.plan.model import LaterRows, Operation, SplitInput, SplitSlice
-from etc_policy.policy.locations import is_local
+from etc_policy.policy.locations import S3_SCHEMES, is_local
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.table.state import CUT_VERSIONS, FileSlice, LogFile, RowGroup, TableState, path_below
 
@@ -190,8 +190,8 @@ def find_split_obstacle(policy: Policy, state: TableState) -> tuple[str, str] | 
     untried = sorted(set(state.metadata_partitions) - TRIED_PARTITIONS)
     if untried:
         return f"splitting was not tried with `{untried[0]}` in the metadata table", coarser
-    if not is_local(state.base_path):
-        return "splitting was not tried on object stores and HDFS", coarser
+    if not (is_local(state.base_path) or state.base_path.startswith(S3_SCHEMES)):
+        return "splitting was tried on file systems and S3, and not on other stores", coarser
     if state.has_cdc:
         return "splitting was not tried on tables that keep their changes (CDC)", coarser
     return None

@@ -155,7 +155,7 @@ class _Finding:
         seen = f'`"{text}"`' if quoted else self._seen()
         return self._issue(Code.WRONG_CHOICE, f"`{self.key}` must be {listed(choices)}, got {seen}", hint)
 
-    def _wrong_type(self, wanted: str, *, is_number: bool = False) -> Issue:
+    def _wrong_type(self, wanted: str, *, is_number: bool) -> Issue:
         value = self._input()
         hint = None
         if value is None:

@@ -42,7 +42,7 @@ class Settings:
 def read_own_settings(
     project_dir: str,
     environment: Mapping[str, str],
-    target: str | None = None,
+    target: str | None,
     given: Mapping[str, Value] | None = None,
 ) -> Settings:
     """The settings of a run in the project; `target` is its target's name, None for the default of the profile.
@@ -65,8 +65,8 @@ def read_own_settings(
 def read_settings(
     source: SourceFile | None,
     environment: Mapping[str, str],
-    target: str | None = None,
-    given: Mapping[str, Value] | None = None,
+    target: str | None,
+    given: Mapping[str, Value] | None,
 ) -> Settings:
     """The settings of a project file; of the targets only the one that is used needs its environment variables.
 

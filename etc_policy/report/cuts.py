@@ -9,7 +9,7 @@ from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.report.as_of_sql import up_to
 from etc_policy.report.results import Report
 from etc_policy.table.cuts import PublishedCut
-from etc_policy.table.formats import TEXT_WIDTH, count_of, format_bytes, format_time, keep_together, labelled
+from etc_policy.table.formats import count_of, format_bytes, format_time, keep_together, labelled
 from etc_policy.table.state import CompactionRecord, TableState
 
 #: Where no policy names the RO table.
@@ -82,7 +82,7 @@ def cut_sql(policy: Policy, column_type: str | None, record: CompactionRecord) -
     return f"SELECT * FROM {table} TIMESTAMP AS OF '{record.completed}' WHERE {condition}"  # noqa: S608 - to show
 
 
-def render_cuts(report: CutsReport, width: int = TEXT_WIDTH) -> str:
+def render_cuts(report: CutsReport, width: int) -> str:
     """A block for each table that could be read."""
     return "\n\n".join("\n".join(_block(one, width)) for one in report.tables if one.reason is None)
 

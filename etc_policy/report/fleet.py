@@ -10,11 +10,10 @@ from etc_policy.report.simulation import (
     SimulatedSetting,
     SimulationReport,
     TableSimulation,
-    columns,
     cost_text,
     rounded,
 )
-from etc_policy.table.formats import count_of, format_bytes, format_duration
+from etc_policy.table.formats import aligned, count_of, format_bytes, format_duration
 
 _DAY_MS = 86_400_000
 _BAR_WIDTH = 10
@@ -78,9 +77,8 @@ def render_fleet(report: SimulationReport) -> str:
     has_costs = report.price is not None
     what = "cost" if has_costs else "bytes"
     heads = ("", *_HEADS, f"{what} a day", "policy's", "saved", "instead of")
-    lines = list(
-        columns([heads, *(_cells(row, has_costs=has_costs) for row in rows), _sums(rows, has_costs=has_costs)])
-    )
+    cells = [heads, *(_cells(row, has_costs=has_costs) for row in rows), _sums(rows, has_costs=has_costs)]
+    lines = [f"  {line}" for line in aligned(cells, left=1)]
     width, longest_ms = max(map(len, lines)), max(row.table.lag_ms or 0 for row in rows)
     bars = ["RO lag", *(_bar(row.table.lag_ms, longest_ms) for row in rows), ""]
     drawn = (f"{line:<{width}}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True))

@@ -6,7 +6,8 @@ from typing import Literal, get_args
 
 from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.manifest import Frozen
-from etc_policy.table.formats import TEXT_WIDTH, count_of, rows_of
+from etc_policy.report.results import Report
+from etc_policy.table.formats import count_of, rows_of
 
 IMPORT_SCHEMA_VERSION = 1
 
@@ -39,7 +40,7 @@ class ImportedTable(Frozen):
     reason_code: str | None = None
 
 
-class ImportReport(Frozen):
+class ImportReport(Report):
     """All tables that were found, in the order of finding."""
 
     schema_version: int = IMPORT_SCHEMA_VERSION
@@ -52,7 +53,7 @@ class ImportReport(Frozen):
         return any(table.status in ("new", "drifted") for table in self.tables)
 
 
-def render_import(report: ImportReport, width: int = TEXT_WIDTH) -> str:
+def render_import(report: ImportReport, width: int) -> str:
     """A line for each table but those that failed, which are errors; then how many there are of each kind."""
     shown = [table for table in report.tables if table.status != "failed"]
     rows = [(one_line(table.policy), _WORDS.get(table.status, table.status), _text(table)) for table in shown]

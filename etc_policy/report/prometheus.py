@@ -56,7 +56,7 @@ class TableCollector(Collector):
 
 
 def serve(
-    observe: Observe, address: str, port: int, max_age_seconds: float, health: Callable[[], str | None] | None = None
+    observe: Observe, address: str, port: int, max_age_seconds: float, health: Callable[[], str | None] | None
 ) -> tuple[Any, Any]:
     """Begin to answer `/metrics`, and `/healthz` where `health` says what is wrong, or None; returns the server and its thread.
 

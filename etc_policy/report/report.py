@@ -148,7 +148,7 @@ def _complete_until(table: TableResult) -> str:
     return f"{format_time(until)}{'  as planned' if as_planned else ''} {proof}"
 
 
-def render_sync(report: SyncReport, width: int = TEXT_WIDTH, *, long: bool = False) -> str:
+def render_sync(report: SyncReport, width: int, *, long: bool) -> str:
     """One block per table: what became of its properties, and what they are; of many a line for each that went well."""
     return _tables([(_sync_row(table), _sync_block(table)) for table in report.tables], width, long=long)
 

@@ -54,8 +54,8 @@ class Report(Frozen):
         found._errors, found._unwritten = (*self._errors, *errors), (*self._unwritten, *unwritten)
         return found
 
-    def raise_errors(self, *, verdicts: bool = False) -> None:
-        """Return where there is none; with `verdicts` each that did not pass is one too.
+    def or_raise(self, *, verdicts: bool = False) -> Self:
+        """The report, where there is no error; with `verdicts` each that did not pass is one too.
 
         Raises:
             SeveralErrors: all of them, with this report.
@@ -64,6 +64,7 @@ class Report(Frozen):
         failed = [error for one in self.verdicts if verdicts and (error := _verdict_error(*one)) is not None]
         if self.errors or failed:
             raise SeveralErrors((*self._errors, *failed, *self._unwritten), self.exit_code, self)
+        return self
 
 
 def _verdict_error(policy: str, verdict: Verification) -> VerdictError | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Literal
 
 from etc_policy.errors import EtcError
@@ -10,7 +10,7 @@ from etc_policy.errors.plain_text import one_line
 from etc_policy.plan.simulation import Figures, Price
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.report.results import Report
-from etc_policy.table.formats import TEXT_WIDTH, count_of, format_bytes, format_duration, format_time, labelled
+from etc_policy.table.formats import aligned, count_of, format_bytes, format_duration, format_time, labelled
 
 SIMULATION_SCHEMA_VERSION = 1
 
@@ -84,7 +84,7 @@ def unread_simulation(policy: Policy, error: EtcError) -> TableSimulation:
     )
 
 
-def render_simulation(report: SimulationReport, width: int = TEXT_WIDTH) -> str:
+def render_simulation(report: SimulationReport, width: int) -> str:
     """A block for each table; why one could not be read is said by its error."""
     return "\n\n".join("\n".join(_block(table, width)) for table in report.tables if table.reason_code is None)
 
@@ -109,7 +109,8 @@ def _block(table: TableSimulation, width: int) -> Iterator[str]:
             yield labelled("changed", "; ".join(one.changes), width)
     yield ""
     has_costs = any(one.cost is not None for one in table.settings)
-    yield from columns([(*_COLUMNS, *(["cost"] if has_costs else [])), *map(_row, table.settings)])
+    rows = [(*_COLUMNS, *(["cost"] if has_costs else [])), *map(_row, table.settings)]
+    yield from (f"  {line}" for line in aligned(rows, left=1))
     for one in table.settings:
         if one.figures is not None and one.figures.refused:
             refused = count_of(one.figures.refused, "run")
@@ -141,12 +142,3 @@ def cost_text(cost: float) -> str:
 def rounded(span_ms: int) -> str:
     """A span in whole seconds."""
     return format_duration(round(span_ms, -3)) if span_ms >= 1_000 else f"{'<1s' if span_ms else '0s'}"
-
-
-def columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """The first column to the left, the others to the right; a row of one cell is a line of its own."""
-    whole = [row for row in rows if len(row) > 1]
-    widths = [max(len(row[place]) for row in whole) for place in range(len(whole[0]))]
-    for first, *rest in rows:
-        cells = (cell.rjust(size) for cell, size in zip(rest, widths[1:], strict=False))
-        yield one_line("  ".join((f"  {first:<{widths[0]}}", *cells))).rstrip()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from etc_policy.errors.plain_text import one_line
-from etc_policy.table.formats import format_time
+from etc_policy.table.formats import aligned, format_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ def render_as_of(found: Mapping[str, AsOfRows], threshold_ms: int) -> str:
     then = max((one.then for one in found.values()), default=0)
     equal = [name for name, one in found.items() if one.is_equal]
     said = f"Equal to it: {', '.join(equal)}." if equal else "None is equal to it."
-    return "\n".join([*_aligned(rows), "", f"  The table at T = {format_time(threshold_ms)} had {then:,} rows. {said}"])
+    return "\n".join([*_lines(rows), "", f"  The table at T = {format_time(threshold_ms)} had {then:,} rows. {said}"])
 
 
 def render_views(before: ViewRows, after: ViewRows) -> str:
@@ -53,15 +52,13 @@ def render_views(before: ViewRows, after: ViewRows) -> str:
     rows.append(_row("RO before", before.ro, names, f"{before.missing_in_ro:,}"))
     rows.append(_row("RO after", after.ro, names, f"{after.missing_in_ro:,}"))
     rows.append(_row("RT", after.rt, names, "-"))
-    lines = _aligned([tuple(map(one_line, row)) for row in rows])
     same = "RT is the same as before." if before.rt == after.rt else "RT changed meanwhile."
-    return "\n".join([*lines, "", f"  T = {format_time(after.threshold_ms)}. {same}"])
+    return "\n".join([*_lines(rows), "", f"  T = {format_time(after.threshold_ms)}. {same}"])
 
 
 def _row(label: str, counts: Mapping[str, int], names: list[str], missing: str) -> tuple[str, ...]:
     return (label, *(f"{counts.get(name, 0):,}" for name in names), missing)
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  " + "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
+def _lines(rows: list[tuple[str, ...]]) -> list[str]:
+    return [f"  {line}" for line in aligned(rows, left=0)]

@@ -32,7 +32,7 @@ HEARTBEAT_TOLERANCE_SECONDS = HEARTBEAT_INTERVAL_MS * HEARTBEAT_MISSES / 1000
 class RunSigns:
     """The signs of the runs on one table, by the clock by which the storage notes when files were written."""
 
-    def __init__(self, storage: TableStorage, progress: Progress = lambda _: None) -> None:
+    def __init__(self, storage: TableStorage, progress: Progress) -> None:
         self._storage, self._progress = storage, progress
 
     def inflight_made(self, instant: str) -> str:

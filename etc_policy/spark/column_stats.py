@@ -6,7 +6,6 @@ See facts: column-stats-reader.
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
 from typing import Any
 
 from etc_policy.errors import EngineError
@@ -38,8 +37,7 @@ def fill_event_times(spark: Any, policy: Policy, state: TableState) -> TableStat
         ends = found.get((file_slice.partition, log_file.name))
         return log_file if ends is None else _with_ends(log_file, ends, latest_in(state, log_file, policy.event_time))
 
-    slices = tuple(replace(one, log_files=tuple(filled(one, f) for f in one.log_files)) for one in state.slices)
-    return replace(state, slices=slices)
+    return state.with_log_files(filled)
 
 
 def _with_ends(log_file: LogFile, ends: Ends, latest_ms: int) -> LogFile:

@@ -86,7 +86,7 @@ class HdfsClient:
         """
         return self.repeat(lambda: self.ask_once(request, path))
 
-    def ask_once(self, request: Callable[[Client], T], path: str = "") -> T:
+    def ask_once(self, request: Callable[[Client], T], path: str) -> T:
         """The same for a request that is not made again: what became of it without an answer is to be seen by other means.
 
         hdfs-native makes readings again by itself, and raises for a change whose answer was lost.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+
+from etc_policy.errors.plain_text import one_line
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: The first and the last time that can be shown: years 1 and 9999.
@@ -109,6 +111,15 @@ def rows_of(rows: Sequence[tuple[str, str, str]], width: int = TEXT_WIDTH) -> st
         lines.append(f"{name:<{names}}  {word:<{words}}  {first}".rstrip())
         lines += [" " * under + line for line in rest]
     return "\n".join(lines)
+
+
+def aligned(rows: Sequence[tuple[str, ...]], *, left: int) -> Iterator[str]:
+    """A line for each row in columns, the first `left` of them to the left, the others to the right; one cell alone is a line."""
+    cleaned = [tuple(map(one_line, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*(row for row in cleaned if len(row) > 1), strict=True)]
+    for row in cleaned:
+        cells = [f"{cell:{'<' if at < left else '>'}{widths[at]}}" for at, cell in enumerate(row)]
+        yield "  ".join(cells).rstrip()
 
 
 def labelled(label: str, text: str, width: int = TEXT_WIDTH) -> str:

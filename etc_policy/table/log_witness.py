@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from etc_policy.table.apply_state import Misrecorded
 from etc_policy.table.formats import format_time
@@ -47,8 +46,7 @@ def with_true_times(state: TableState, found: Iterable[Misrecorded]) -> TableSta
         is_earlier = found_ms is not None and known_ms is not None and found_ms < known_ms
         return log_file._replace(min_event_time_ms=found_ms, max_event_time_ms=None) if is_earlier else log_file
 
-    slices = tuple(replace(one, log_files=tuple(corrected(one, f) for f in one.log_files)) for one in state.slices)
-    return replace(state, slices=slices)
+    return state.with_log_files(corrected)
 
 
 def in_words(one: Misrecorded) -> str:

@@ -5,8 +5,8 @@ And what follows from it alone: files whose sizes are not those recorded, and wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
 from typing import Literal, NamedTuple, Protocol
@@ -300,6 +300,11 @@ class TableState:
     def log_files(self) -> Iterator[tuple[FileSlice, LogFile]]:
         """Every log file that is not compacted, with its slice."""
         return ((file_slice, log_file) for file_slice in self.slices for log_file in file_slice.log_files)
+
+    def with_log_files(self, known: Callable[[FileSlice, LogFile], LogFile]) -> TableState:
+        """The state with what is `known` of each log file besides."""
+        slices = (replace(one, log_files=tuple(known(one, file) for file in one.log_files)) for one in self.slices)
+        return replace(self, slices=tuple(slices))
 
     @property
     def lacks_event_times(self) -> bool:

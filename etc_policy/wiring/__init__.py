@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from etc_policy.errors import EtcError
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from etc_policy.demo.demo import Demo as Demo
     from etc_policy.hudi.survey import Columns, Range
     from etc_policy.policy.writers import TableShape
-    from etc_policy.report.checks import Check
     from etc_policy.report.glue_catalog import GlueCatalog
     from etc_policy.report.metrics import TableObservation
     from etc_policy.report.sync import PropertyStore
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from etc_policy.spark.submission import Submission as Submission
     from etc_policy.spark.submission import SubmissionResult as SubmissionResult
     from etc_policy.storage.object_cache import ObjectCache
-    from etc_policy.table.apply_state import ApplyStateStore
+    from etc_policy.table.apply_state import ApplyState, ApplyStateStore
     from etc_policy.table.cuts import BaseFiles
     from etc_policy.table.history import WholeTable
     from etc_policy.verify.diagnosis import Finding, HeldLock
@@ -194,6 +192,16 @@ class Readings(SparkSessions):
 
         self._reach_storages()
         return FileApplyStateStore()
+
+    def read_mark(self, policy: Policy) -> tuple[str, ApplyState]:
+        """What a table's plan goes by, beside the clock, while its log files are known; cheap to read.
+
+        Another one once anything began or ended on its timeline, its properties were changed, or what is kept beside it.
+        """
+        from etc_policy.hudi.table import read_mark
+
+        location = self.locate(policy)
+        return read_mark(location), self.apply_states.read(location)
 
     def read_compactions(self, policy: Policy) -> TableHistory:
         """The compactions of a policy's table as far back as its archive goes; without Spark."""
@@ -368,17 +376,3 @@ def serve_metrics(
     from etc_policy.report.prometheus import serve
 
     return serve(observe, address, port, max_age_seconds, health)
-
-
-def write_junit(title: str, checks: Iterable[Check], path: Path) -> None:
-    """Write the checks as JUnit XML."""
-    from etc_policy.report.junit import write_junit as write
-
-    write(title, checks, path)
-
-
-def write_metrics(observe: Callable[[], Iterable[TableObservation]], path: Path) -> None:
-    """Write the metrics as a textfile."""
-    from etc_policy.report.prometheus import write_textfile
-
-    write_textfile(observe, path)

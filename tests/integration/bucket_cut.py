@@ -93,6 +93,10 @@ class BucketBench(Bench):
     def views(self) -> BucketViews:
         return BucketViews(self.spark, self.base, server=self.server)
 
+    def names_in(self, folder: str) -> list[str]:
+        bucket, _, table = self.base.removeprefix("s3a://").partition("/")
+        return self.server.keys(bucket, f"{table}/{folder}/")
+
     def properties_text(self) -> str:
         bucket, _, table = self.base.partition("://")[2].partition("/")
         return self.server.content(bucket, f"{table}/.hoodie/hoodie.properties").decode()
@@ -118,7 +122,8 @@ def variables(server: S3Server) -> dict[str, str]:
 
 def start(folder: Path):
     """Spark, which reaches the server of the environment as `etc` would have it."""
-    confs = s3a_confs(StorageSettings(), os.environ, {"spark.sql.shuffle.partitions": "2"})
+    confs = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "3g"}
+    confs = s3a_confs(StorageSettings(), os.environ, confs)
     return start_spark(confs, folder / "spark.log", None, s3_packages(confs, ()))
 
 

@@ -1,4 +1,6 @@
-"""Random histories on real tables that are cut by record: `python -m tests.integration.exact_histories [--count 60] [--short]`.
+"""Random histories on real tables that are cut by record, on local disk or in a bucket:
+
+python -m tests.integration.exact_histories [--count 60] [--where moto]
 
 After each cut RO is compared with the table as of T: what an oracle makes of the rows of all writes up to T alone. RT with and
 without the metadata table, with a condition on the event time, by hudi-rs, time travel to commits by both of their times and
@@ -9,13 +11,17 @@ of T, never less.
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from tests.integration import bucket_cut
 from tests.integration.bench import Bench
 from tests.integration.histories import (
     KEYS,
@@ -24,6 +30,7 @@ from tests.integration.histories import (
     RealHistory,
     play_seeds,
     seeds_parser,
+    start_local,
 )
 from tests.integration.history import (
     EPOCH_MS,
@@ -35,14 +42,18 @@ from tests.integration.history import (
     Write,
     incremental,
 )
+from tests.integration.soak_places import PLACES
+from tests.s3_servers import S3Server, running
 
-STEPS, SHORT_STEPS = 9, 5
+STEPS = 9
 BUCKET = {
     "hoodie.index.type": "BUCKET",
     "hoodie.index.bucket.engine": "SIMPLE",
     "hoodie.bucket.index.num.buckets": "2",
     "hoodie.bucket.index.hash.field": "id",
 }
+#: One of each bucket of each partition, by Hudi's hash: other keys then go to log files, and into no new bucket's base file.
+FIRST_KEYS = range(6)
 PARQUET_BLOCKS = {"hoodie.logfile.data.block.format": "parquet"}
 VERSION_8 = {"hoodie.write.table.version": "8", "hoodie.write.auto.upgrade": "false"}
 
@@ -62,19 +73,28 @@ def as_of_event(history: tuple[Write, ...], second: int) -> dict[int, str]:
 class ExactHistory(RealHistory):
     """T only grows, as it does for a policy whose latency does not change."""
 
+    deletes: bool = False
     threshold: int = 0
     splits: int = 0
     checks: int = 0
 
     def upsert(self) -> None:
-        """As in the other histories, with ties."""
-        super().upsert()
+        """Rows of some time, one in four late, and ties: T is then between the rows of a log file."""
+        self.clock += self.dice.randrange(20, 60)
+        rows = []
+        for key in self.dice.sample(KEYS, self.dice.randrange(2, 6)):
+            age = self.dice.randrange(200 if self.dice.random() < 0.25 else 40)
+            second = max(0, self.clock - age, self.floor.get(key, 0))
+            rows.append((key, f"v{len(self.written)}", second))
+        self.write(Write(tuple(rows)))
         if self.dice.random() < 0.3:
             key, value, second = self.dice.choice(self.written[-1].rows)
             self.write(Write(((key, f"{value} again", second),)))
 
     def cut(self, *, all_commits: bool = False) -> None:
-        self.threshold = self.dice.randrange(self.threshold, max(self.threshold + 1, self.clock + 20))
+        """T is beside the time of a row of the last writes."""
+        latest = [row[2] for one in self.written[-3:] for row in one.rows] or [self.threshold]
+        self.threshold = max(self.threshold, self.dice.choice(latest) + self.dice.choice((-1, 0, 0, 7)))
         time.sleep(0.25)  # past the clock-skew bound
         plan = self.bench.plan(self.threshold)
         table = plan.tables[0]
@@ -127,7 +147,9 @@ class ExactHistory(RealHistory):
         if not any(one.deleted for one in self.written):
             first, *others = self.written
             early = oracle_as_of(tuple(others), second).history
-            assert ro == Oracle.of((first, *early)).rt(), f"RO is not the table as of second {second}"
+            as_of = Oracle.of((first, *early)).rt()
+            wrong = {key: (ro.get(key), as_of.get(key)) for key in ro | as_of if ro.get(key) != as_of.get(key)}
+            assert not wrong, f"RO is not the table as of second {second}: found and expected are {wrong}"
 
     def frames(self, views: Views) -> dict[str, object]:
         """RO, and RT in each way: by a condition that Hudi may use to skip files, it has the rows after T."""
@@ -166,8 +188,8 @@ class ExactHistory(RealHistory):
         return self.bench.views()
 
 
-def run_history(spark, base: Path, seed: int, *, short: bool = False) -> ExactHistory:
-    """Play the history of a seed; an assertion carries its steps.
+def begin_history(spark, base: Path, seed: int, server: S3Server | None = None) -> ExactHistory:
+    """The table of a seed and its first write, in a bucket of a server where one is given.
 
     One in three has deletes, half a bucket index, and one in four log files of Parquet blocks.
     """
@@ -177,13 +199,23 @@ def run_history(spark, base: Path, seed: int, *, short: bool = False) -> ExactHi
     options |= NO_METADATA_TABLE if dice.random() < 0.3 else {}
     options |= PARQUET_BLOCKS if seed % 4 == 0 else {}
     index = "bucket" if bucketed else None
-    history = ExactHistory(Bench(spark, base, "record", index), dice, options)
-    kinds = {"upsert": 6, "cut": 4, **({"delete": 2} if dice.random() < 0.3 else {})}
+    bench = Bench(spark, base, "record", index)
+    if server is not None:
+        options |= {"hoodie.write.markers.type": "DIRECT"}  # there is no server of the timeline
+        bench = bucket_cut.BucketBench(spark, f"s3a://{server.make_bucket()}/t", "record", index, server=server)
+    history = ExactHistory(bench, dice, options, deletes=dice.random() < 0.3)
+    keys = [key for key in KEYS if not bucketed or dice.random() < 0.7 or key in FIRST_KEYS]
+    history.write(Write(tuple((key, "v0", key % 10) for key in keys)))
+    return history
+
+
+def run_history(spark, base: Path, seed: int, *, steps: int = STEPS, server: S3Server | None = None) -> ExactHistory:
+    """Play so many steps of a seed and its last ones; an assertion carries them."""
+    history = begin_history(spark, base, seed, server)
+    kinds = {"upsert": 6, "cut": 4, **({"delete": 2} if history.deletes else {})}
     try:
-        keys = [key for key in KEYS if not bucketed or dice.random() < 0.7]  # new keys go to log files of buckets alone
-        history.write(Write(tuple((key, "v0", key % 10) for key in keys)))
-        for _ in range(SHORT_STEPS if short else STEPS):
-            step = dice.choices([*kinds], weights=[*kinds.values()])[0]
+        for _ in range(steps):
+            step = history.dice.choices([*kinds], weights=[*kinds.values()])[0]
             getattr(history, step)()
         history.cut()
         history.upsert()
@@ -192,20 +224,29 @@ def run_history(spark, base: Path, seed: int, *, short: bool = False) -> ExactHi
         history.stock_compaction()
         assert history.views().ro() == history.oracle.rt(), "RO after a stock compaction"
     except Exception as error:
-        steps = "\n".join(history.steps)
-        raise AssertionError(f"seed {seed} at {base}, {options}: {error}\n{steps}") from error
+        played = "\n".join(history.steps)
+        raise AssertionError(
+            f"seed {seed} at {history.bench.location}, {history.options}: {error}\n{played}"
+        ) from error
     return history
 
 
 def main() -> int:
     parser = seeds_parser(__doc__ or "")
-    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--steps", type=int, default=STEPS, help="random ones, before the last five")
+    parser.add_argument("--where", choices=PLACES, default="disk")
     arguments = parser.parse_args()
+    with ExitStack() as stack:
+        server, start = None, start_local
+        if arguments.where != "disk":
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            server, start = stack.enter_context(running(arguments.where, folder)), bucket_cut.start
+            os.environ.update(bucket_cut.variables(server))
 
-    def splits(spark, base: Path, seed: int) -> int:
-        return run_history(spark, base, seed, short=arguments.short).splits
+        def splits(spark, base: Path, seed: int) -> int:
+            return run_history(spark, base, seed, steps=arguments.steps, server=server).splits
 
-    return play_seeds(arguments, "file slices split", splits)
+        return play_seeds(arguments, "file slices split", splits, start)
 
 
 if __name__ == "__main__":

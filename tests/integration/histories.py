@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -236,29 +237,44 @@ def seeds_parser(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--count", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="histories side by side, in one Spark")
     return parser
 
 
-def play_seeds(arguments: argparse.Namespace, counted: str, play: Callable[..., int]) -> int:
-    """Play a history of each seed by `play(spark, base, seed)`, which returns how many of `counted` it has done."""
+def start_local(folder: Path):
+    """Spark for tables on local disk."""
     from etc_policy.spark.session import start_spark
 
-    folder, began, failed, done = Path(tempfile.mkdtemp()), time.monotonic(), 0, 0
-    spark = start_spark({"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}, folder / "spark.log")
+    confs = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2", "spark.driver.memory": "3g"}
+    return start_spark(confs, folder / "spark.log")
+
+
+def play_seeds(
+    arguments: argparse.Namespace, counted: str, play: Callable[..., int], start: Callable[[Path], object] = start_local
+) -> int:
+    """Play a history of each seed by `play(spark, base, seed)`, which returns how many of `counted` it has done."""
+    folder, began = Path(tempfile.mkdtemp()), time.monotonic()
+    spark = start(folder)
     module = Path(sys.argv[0]).stem
-    for seed in range(arguments.seed, arguments.seed + arguments.count):
+
+    def one(seed: int) -> int | None:
         base, started = folder / str(seed) / "t", time.monotonic()
         try:
             found = play(spark, base, seed)
-            done += found
-            print(f"seed {seed} passed ({found} {counted}, {time.monotonic() - started:.0f} s)", flush=True)
-            shutil.rmtree(base.parent, ignore_errors=True)
         except AssertionError as error:
-            failed += 1
             print(f"{error}\n  again: python -m tests.integration.{module} --count 1 --seed {seed}", flush=True)
+            return None
+        print(f"seed {seed} passed ({found} {counted}, {time.monotonic() - started:.0f} s)", flush=True)
+        shutil.rmtree(base.parent, ignore_errors=True)
+        return found
+
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        played = list(pool.map(one, range(arguments.seed, arguments.seed + arguments.count)))
     spark.stop()
+    passed = [found for found in played if found is not None]
     seconds = time.monotonic() - began
-    print(f"{arguments.count - failed} passed, {failed} failed ({done} {counted}, {seconds:.0f} s)")
+    failed = len(played) - len(passed)
+    print(f"{len(passed)} passed, {failed} failed ({sum(passed)} {counted}, {seconds:.0f} s)")
     return 1 if failed else 0
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from tests.integration.bench import Bench
 from tests.integration.cut_checks import EXACT
-from tests.integration.exact_histories import as_of_event, run_history
+from tests.integration.exact_histories import as_of_event, begin_history, run_history
 from tests.integration.history import HISTORY, QUICK, Oracle, Write, partition_of, write_history
 
-pytestmark = [pytest.mark.spark, pytest.mark.extended]
+pytestmark = pytest.mark.spark
 
 #: Without deletes, which make a slice whole.
 ROWS = tuple(one for one in HISTORY if one.rows)
@@ -22,12 +22,22 @@ def files(base):
     return {str(path) for path in paths if path.parts[0] != ".hoodie" or "split" in path.parts}
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", [11, 23, 39])
+def test_one_cut(spark, tmp_path, seed):
+    history = begin_history(spark, tmp_path / "t", seed)
+    history.upsert()
+    history.upsert()
+    history.cut(all_commits=True)
+    assert history.splits > 0
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("seed", [4, 5, 8, 9])
 def test_history(spark, tmp_path, seed):
-    splits = run_history(spark, tmp_path / "t", seed, short=True).splits
-    assert splits > 0 or seed > 2
+    assert run_history(spark, tmp_path / "t", seed, steps=5).splits > 0
 
 
+@pytest.mark.extended
 def test_chained_cuts_are_the_table_as_of_each_threshold(spark, tmp_path):
     write_history(spark, tmp_path / "t", ROWS, options=QUICK)
     bench, views = Bench(spark, tmp_path / "t", "record"), Bench(spark, tmp_path / "t").views()
@@ -37,6 +47,7 @@ def test_chained_cuts_are_the_table_as_of_each_threshold(spark, tmp_path):
         assert views.rt() == views.rt_without_mdt() == views.rust() == Oracle.of(ROWS).rt()
 
 
+@pytest.mark.extended
 def test_a_plan_that_is_taken_back_leaves_nothing(spark, tmp_path):
     write_history(spark, tmp_path / "t", ROWS, options=QUICK)
     bench = Bench(spark, tmp_path / "t", "record")

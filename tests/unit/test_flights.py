@@ -17,9 +17,9 @@ from statistics import median
 import pytest
 import yaml
 
+from etc_policy.cli.demo import MOST_DAYS
 from etc_policy.demo.flights import (
     DEMO_DAYS,
-    MOST_DEMO_DAYS,
     Batch,
     Flight,
     StatusEvent,
@@ -184,7 +184,7 @@ NOW = datetime(2026, 11, 27, 21, 7, tzinfo=UTC)
 @OF_THE_YEAR
 def test_the_policy_says_of_the_data_what_it_shows(march: list[Flight]) -> None:
     policy = yaml.safe_load(POLICY.read_text(encoding="utf-8"))["policies"][0]
-    latency = latencies(demo_batches(march, NOW))
+    latency = latencies(demo_batches(march, NOW, MOST_DAYS))
     shown = [round(latency[ceil(len(latency) * share) - 1] / HOUR_MS, 1) for share in (0.5, 0.99, 1)]
     assert shown == [1.9, 5.7, 17.8]
     assert policy["data_latency"] == "6h"
@@ -196,9 +196,9 @@ def test_the_policy_says_of_the_data_what_it_shows(march: list[Flight]) -> None:
 def test_at_each_hour_of_the_day_the_demo_has_something_to_show(march: list[Flight], hour: int) -> None:
     """Commits up to now, late data of a day that was done, and something that a shorter promise makes due (the tutorial)."""
     now_ms, midnight_ms = ms(f"2026-07-04T{hour:02}:30:00Z"), ms("2026-07-03T04:00:00Z")
-    stream = demo_batches(march, datetime.fromtimestamp(now_ms / 1000, UTC))
+    stream = demo_batches(march, datetime.fromtimestamp(now_ms / 1000, UTC), MOST_DAYS)
     rows = [(batch.arrived_until_ms, row) for batch in stream[1:] for row in batch.rows]
-    assert stream[0].arrived_until_ms == now_ms - timedelta(days=MOST_DEMO_DAYS) // timedelta(milliseconds=1)
+    assert stream[0].arrived_until_ms == now_ms - timedelta(days=MOST_DAYS) // timedelta(milliseconds=1)
     assert now_ms - stream[-1].arrived_until_ms <= 6 * HOUR_MS
     done_ms = (
         midnight_ms + (6 + 6) * HOUR_MS
@@ -208,11 +208,12 @@ def test_at_each_hour_of_the_day_the_demo_has_something_to_show(march: list[Flig
 
 
 def test_flights_of_another_day_keep_their_time_of_day_and_their_keys(march: list[Flight]) -> None:
-    rows = [row for batch in demo_batches(march, NOW) for row in batch.rows]
+    rows = [row for batch in demo_batches(march, NOW, MOST_DAYS) for row in batch.rows]
     assert {row.day for row in rows} == {f"2026-11-{day}" for day in (24, 25, 26, 27)}
+    assert len(DEMO_DAYS) == MOST_DAYS + 1
     assert all(row.flight_id.startswith(row.day) for row in rows)
     assert len({(row.flight_id, row.status) for row in rows}) == len(rows)
-    first = demo_batches(march, NOW)[0].rows
+    first = demo_batches(march, NOW, MOST_DAYS)[0].rows
     assert len({row.flight_id for row in first}) == len(first)
 
 

@@ -12,7 +12,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 CI_RUN = (REPOSITORY / ".ci" / "run").read_text("utf-8")
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
 MAKEFILE = (REPOSITORY / "Makefile").read_text("utf-8")
-LINTERS = [line.strip() for line in CI_RUN.splitlines() if line.startswith(".venv/bin/")]
+LINTERS = [line.strip() for line in CI_RUN.splitlines() if line.strip().startswith(".venv/bin/")]
 
 
 def test_make_lint_is_what_ci_runs():

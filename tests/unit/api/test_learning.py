@@ -78,3 +78,10 @@ def test_a_saved_plan_holds_though_another_latency_is_learned_since(orders):
     edited = table.model_copy(update={"data_latency_ms": MINUTE, "threshold_ms": NOW - MINUTE})
     with pytest.raises(Exception, match="does not follow"):
         require_derived(project.environment, policy, edited, NOW)
+
+
+def test_a_simulation_of_another_target_has_the_same(orders, monkeypatch):
+    monkeypatch.setattr("etc_policy.wiring.time.time_ns", lambda: NOW * 1_000_000)
+    (table,) = Project().simulate(settings={"freshness.target": "12h"}).tables
+    lags = {one.kind: one.figures.lag_max_ms for one in table.settings if one.figures}
+    assert lags["changed"] == lags["policy"] < 360 * MINUTE

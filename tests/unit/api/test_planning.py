@@ -228,16 +228,13 @@ def test_the_code_that_says_most(codes, code):
 
 
 def test_gathered_errors_are_raised_as_one():
-    raise_all([])
-    raise_all([], [ExitCode.FAILED])
+    raise_all([], [], None)
     errors = [RetryableError("ETC401", "one", cause="c"), EngineError("ETC300", "two")]
     with pytest.raises(SeveralErrors, match="ETC401: one; ETC300: two") as error:
-        raise_all(errors)
+        raise_all(errors[:1], errors[1:], SAVED)
     assert (error.value.code, error.value.exit_code, error.value.cause) == ("ETC355", ExitCode.ENGINE, "c")
     assert [issue.message for issue in error.value.issues] == ["one", "two"]
-    with pytest.raises(EtcError) as error:
-        raise_all(errors[:1], [ExitCode.FAILED])
-    assert error.value.exit_code == ExitCode.FAILED
+    assert error.value.report is SAVED
 
 
 class TestLoadPlan:

@@ -5,8 +5,10 @@ import pytest
 from etc_policy.api.running import LONGEST_WAIT_MS, Rounds
 from etc_policy.plan.fleet import Allowance
 from etc_policy.plan.model import make_plan
-from etc_policy.policy.schema import Done, Freshness
+from etc_policy.policy.manifest import Strategy
+from etc_policy.policy.schema import Done, Freshness, LearnedLatency
 from etc_policy.run.results import TableResult
+from etc_policy.table.apply_state import ApplyState
 from tests.unit.plan.states import PLAN, POLICY
 
 EVERY_MS, HOUR_MS = 300_000, 3_600_000
@@ -108,3 +110,45 @@ def test_a_clock_that_jumps_back_stops_nothing(jump_ms):
     rounds, one = Rounds(EVERY_MS), policy()
     rounds.note([one], [result()], 0, 0)
     assert rounds.next_ms(jump_ms) <= jump_ms + EVERY_MS
+
+
+IDLE = {"policy": "a", "action": "nothing_due", "watermark_before_ms": 2 * HOUR_MS, "unknown_log_files": 0}
+SAME, CHANGED = ("one", ApplyState()), ("another", ApplyState())
+
+
+def after_idling(one, **values):
+    """Rounds that have found nothing due at 0, and have seen the table before."""
+    rounds = Rounds(EVERY_MS)
+    rounds.note([one], [result(status="nothing_due")], 0, 0)
+    assert rounds.chosen(planned({**IDLE, **values}), [one], 0, {"a": SAME}) == ()
+    return rounds
+
+
+def test_a_table_that_has_not_changed_is_planned_again_once_something_left_is_due_or_after_an_hour():
+    one = policy(data_latency_ms=HOUR_MS)
+    rounds = after_idling(one)
+    assert rounds.to_plan([one], {"a": SAME}, EVERY_MS) == ()
+    assert rounds.due([one], 2 * EVERY_MS - 1) == ()
+    assert names(rounds.to_plan([one], {"a": CHANGED}, EVERY_MS)) == ["a"]
+    assert names(rounds.to_plan([one], {}, EVERY_MS)) == ["a"]
+    for changed in ({"data_latency_ms": 1}, {"done": Done(success_file="_SUCCESS")}):
+        assert names(rounds.to_plan([one.model_copy(update=changed)], {"a": SAME}, EVERY_MS)) == ["a"]
+    assert names(rounds.to_plan([one], {"a": SAME}, LONGEST_WAIT_MS)) == ["a"]
+    soon = after_idling(one, watermark_before_ms=-HOUR_MS + EVERY_MS)
+    assert soon.to_plan([one], {"a": SAME}, EVERY_MS) == ()
+    assert names(soon.to_plan([one], {"a": SAME}, EVERY_MS + 1)) == ["a"]
+    assert after_idling(one, watermark_before_ms=None).to_plan([one], {"a": SAME}, EVERY_MS) == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "plan"),
+    [
+        ({}, {"unknown_log_files": 1}),
+        ({"strategy": Strategy(type="event_time", on_close=True)}, {}),
+        ({"strategy": Strategy(type="log_file_size", min_log_bytes=1)}, {}),
+        ({"learned_latency": LearnedLatency(quantile=0.9, at_least_ms=1, at_most_ms=2)}, {}),
+    ],
+)
+def test_where_more_decides_than_known_times_each_round_plans(values, plan):
+    one = policy(**values)
+    assert names(after_idling(one, **plan).to_plan([one], {"a": SAME}, EVERY_MS)) == ["a"]

@@ -92,6 +92,9 @@ class Outside:
         state = self.table(policy).runner().reader.read(policy.table, policy.event_time)
         return replace(state, apply_state=self.apply_states.read(policy.table))
 
+    def read_mark(self, policy):
+        return self.read_state(policy)
+
     def data_verifier(self):
         return self
 

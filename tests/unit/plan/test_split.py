@@ -66,8 +66,8 @@ def plan_of(state, policy=EXACT):
         ({"event_time_type": "timestamp-nanos"}, "values of `ts` \\(timestamp-nanos\\)"),
         ({"metadata_partitions": ("files", "record_index")}, "`record_index` in the metadata table"),
         ({"has_cdc": True}, "CDC"),
-        ({"base_path": "s3://lake/orders"}, "object stores"),
-        ({"base_path": "hdfs://lake/orders"}, "object stores and HDFS"),
+        ({"base_path": "gs://lake/orders"}, "not on other stores"),
+        ({"base_path": "hdfs://lake/orders"}, "not on other stores"),
         ({"foreign_compaction": instant("09:00:00")}, "is not etc's"),
     ],
 )
@@ -79,6 +79,11 @@ def test_a_table_of_which_it_is_not_known_is_refused(changes, why):
     refusal = why_refused(EXACT, state, NOW)
     assert (refusal.code, refusal.reason) == ("cannot_split", reason)
     assert why_refused(EXACT.model_copy(update={"strategy": Strategy(granularity="file_slice")}), state, NOW) is None
+
+
+@pytest.mark.parametrize("location", ["/lake/orders", "file:///lake/orders", "s3://lake/orders", "s3a://lake/orders"])
+def test_where_a_table_that_is_split_may_lie(location):
+    assert find_split_obstacle(EXACT, replace(state_of(STRADDLING), base_path=location)) is None
 
 
 @pytest.mark.parametrize("kind", ["int", "long", "date", "timestamp-millis", "timestamp-micros"])

@@ -1,8 +1,7 @@
-"""The lease on HDFS: it ends by the NameNode's clock, and one of many takes it over."""
+"""The lease on HDFS: it ends by the NameNode's clock."""
 
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -70,26 +69,3 @@ def test_it_is_renewed_while_it_is_held_and_old_numbers_go(storage):
     last = storage.version(LEASE)
     assert read_document(last.content).released
     assert storage.names(f"{LEASE}.versions") == [last.tag]
-
-
-def test_of_many_that_take_over_one_wins(storage, monkeypatch):
-    left_by_another_machine(storage, 1)
-    in_half_a_minute = time.time_ns() + 30_000_000_000
-    monkeypatch.setattr(store_lease, "require_conditional_put", lambda storage: in_half_a_minute)
-    won, start, end = [], threading.Barrier(8), threading.Barrier(8)
-
-    def take(number):
-        start.wait()
-        try:
-            with StoreLease(storage):
-                won.append(number)
-                end.wait(60)
-        except RetryableError:
-            end.wait(60)
-
-    threads = [threading.Thread(target=take, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(won) == 1

@@ -1,6 +1,7 @@
 """What every lease of a run does; a new one joins by its name in `LEASES`."""
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.timeline import read_timeline
 from etc_policy.hudi.writers import living_writers, writes_in_flight
 from etc_policy.policy.project_schema import StorageSettings
-from etc_policy.run import run_signs
+from etc_policy.run import run_signs, store_lease
 from etc_policy.run.file_lease import FileLease
-from etc_policy.run.lease_document import read_document
+from etc_policy.run.lease_document import LeaseDocument, read_document
+from etc_policy.run.lock_holder import Owner
 from etc_policy.run.run_signs import RunSigns
 from etc_policy.run.store_lease import LEASE, StoreLease
 from etc_policy.storage.open_storage import open_storage, use_storage_settings
@@ -254,3 +256,28 @@ def test_under_a_lease_writers_live_by_the_storages_clock(place, monkeypatch, mi
 def test_a_table_without_traces_is_not_waited_for(place, _no_naps):
     with place.lease() as lease:
         lease.wait_for_dead_run(C)
+
+
+@pytest.mark.parametrize("place", ["moto", *nightly("hdfs")], indirect=True)
+def test_of_many_that_take_over_one_wins(place, monkeypatch):
+    elsewhere = Owner(place.storage.location, host="another-machine", boot="b", process=1, token="t")
+    assert place.storage.replace_version(LEASE, LeaseDocument(elsewhere, valid_seconds=1.0).as_bytes(), None)
+    in_half_a_minute = time.time_ns() + 30_000_000_000
+    monkeypatch.setattr(store_lease, "require_conditional_put", lambda storage: in_half_a_minute)
+    won, start, end = [], threading.Barrier(8), threading.Barrier(8)
+
+    def take(number):
+        start.wait()
+        try:
+            with place.lease():
+                won.append(number)
+                end.wait(60)
+        except RetryableError:
+            end.wait(60)
+
+    threads = [threading.Thread(target=take, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1

@@ -13,7 +13,7 @@ from etc_policy.errors import OvertakenError, RetryableError
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.policy.hudi_options import FILE_PROVIDER, PROVIDER
 from etc_policy.policy.manifest import Writer
-from etc_policy.run import lock_hold
+from etc_policy.run import fence, lock_hold
 from etc_policy.run.file_lock import FileLock
 from etc_policy.run.lock_hold import LockHold, hold_place, take_between_writes
 from etc_policy.run.lock_holder import LockPlace
@@ -272,8 +272,9 @@ class TestApplyBetweenWrites:
         apply()
         assert set(held) == {(False, True), (True, False)}
 
-    def test_what_is_asked_before_the_commit_is_asked_all_the_same(self, table, apply, path):
+    def test_what_is_asked_before_the_commit_is_asked_all_the_same(self, table, apply, path, monkeypatch):
         """A writer that does not take the lock to begin, or whose wait was over."""
+        monkeypatch.setattr(fence, "WRITER_WAIT_SECONDS", 0.1)
 
         def begin():
             write = WriteInFlight(instant("11:59:00"), None)

@@ -3,7 +3,6 @@
 import socket
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 
@@ -134,29 +133,6 @@ def test_that_of_a_process_that_was_killed_here_is_free_at_once(storage, moto_se
         holder.kill()
     with StoreLease(storage):
         pass
-
-
-def test_of_many_that_take_over_one_wins(storage, monkeypatch):
-    left_by(storage, valid_seconds=1)
-    in_half_a_minute = time.time_ns() + 30_000_000_000
-    monkeypatch.setattr(store_lease, "require_conditional_put", lambda storage: in_half_a_minute)
-    won, start, end = [], threading.Barrier(8), threading.Barrier(8)
-
-    def take(number):
-        start.wait()
-        try:
-            with StoreLease(storage):
-                won.append(number)
-                end.wait(60)
-        except RetryableError:
-            end.wait(60)
-
-    threads = [threading.Thread(target=take, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(won) == 1
 
 
 @pytest.mark.parametrize("fault", ["busy", "cut before", "cut after", "error after"])

@@ -112,6 +112,7 @@ def test_who_has_ivy_settings_is_told_what_to_remove(repository, start, pom_alon
     assert "hint:\nremove the package's folder in both" in said
 
 
+@pytest.mark.extended
 def test_a_mirror_in_sparks_settings_is_asked(repository, start):
     assert start("http://127.0.0.1:9/", f"spark.jars.repositories={repository}") == "session\n"
 
