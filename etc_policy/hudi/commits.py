@@ -37,7 +37,7 @@ from etc_policy.hudi.values import (
     unknown_form,
 )
 from etc_policy.policy.manifest import digest
-from etc_policy.storage.object_cache import ObjectCache
+from etc_policy.storage.object_cache import Cache
 from etc_policy.storage.port import TableReader
 from etc_policy.table.state import GroupKey as GroupKey
 
@@ -344,9 +344,9 @@ class CommitFacts:
 
 
 class KeptFacts(CommitFacts):
-    """The facts of one table in the user's folder; what cannot be read there, or is not whole, is not there."""
+    """The facts of one table in a cache; what cannot be read there, or is not whole, is not there."""
 
-    def __init__(self, cache: ObjectCache, storage: TableReader, properties: Mapping[str, str]) -> None:
+    def __init__(self, cache: Cache, storage: TableReader, properties: Mapping[str, str]) -> None:
         made_by = (FORM, __version__, sys.implementation.cache_tag, marshal.version)
         self._storage, self._cache = storage, cache
         self._key = digest({"table": [storage.location, dict(properties)], "made_by": [*map(str, made_by)]})

@@ -43,7 +43,7 @@ from etc_policy.hudi.writers import living_writers, writes_in_flight
 from etc_policy.hudi.zones import read_zone
 from etc_policy.policy.manifest import EventTime, digest
 from etc_policy.policy.writers import MERGE_MODE, TableShape
-from etc_policy.storage.object_cache import ObjectCache
+from etc_policy.storage.object_cache import Cache
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import TableReader
 from etc_policy.table.cuts import BaseFiles
@@ -60,7 +60,7 @@ class FileTableReader:
     Each state that is read is given to `seen`.
     """
 
-    def __init__(self, cache: ObjectCache | None = None, seen: Callable[[TableState], None] = lambda _: None) -> None:
+    def __init__(self, cache: Cache | None = None, seen: Callable[[TableState], None] = lambda _: None) -> None:
         self._cache, self._seen = cache, seen
 
     def read(self, base_path: str, event_time: EventTime) -> TableState:
@@ -114,12 +114,12 @@ def _read(
     base_path: str,
     event_time: EventTime,
     finish: Callable[[TableCommits], Result],
-    cache: ObjectCache | None,
+    cache: Cache | None,
 ) -> Result:
     """What `finish` makes of a reading, as often as it takes to get one that nothing changed under."""
     storage = open_reader(base_path)
     properties = read_properties(storage)
-    facts = KeptFacts(cache, storage, properties) if cache else CommitFacts()
+    facts = CommitFacts() if cache is None else KeptFacts(cache, storage, properties)
 
     def read() -> Result:
         with storage.tree() as tree:

@@ -208,7 +208,8 @@ class Runner:
         if place is None:
             return None
         with self.lease(base_path) as lease:
-            self.compactor()  # nobody waits while Spark starts
+            self.compactor()  # nobody waits while Spark starts,
+            self.reader.read(base_path, policy.event_time)  # or while old commits are decoded
             self.progress(f"{policy.name}: writers leave no moment; waiting for one between two writes")
             wait_ms, in_flight = policy.writer.lock_wait_ms, partial(self.files.writes_in_flight, base_path)
             take = partial(FileLock, place, base_path, wait_ms, lambda _: None, POLL_SECONDS)

@@ -259,7 +259,10 @@ class HudiCompactor:
     @contextmanager
     def _lock(self, job: Job, client: Any) -> Iterator[Callable[[], None]]:
         """The table's lock, which the client itself does not take; yields what raises when it was lost."""
-        owner = compaction_instant(self._jvm, hudi_table(self._spark, client), job)
+
+        def owner() -> Any:
+            return compaction_instant(self._jvm, hudi_table(self._spark, client), job)
+
         with table_lock(self._jvm, job, client, owner, self._progress) as require_held:
             yield require_held
 

@@ -30,10 +30,12 @@ def table_lock(
     jvm: Any,
     job: Job,
     client: Any,
-    owner: Any,
+    owner: Callable[[], Any],
     progress: Progress,
 ) -> Iterator[Callable[[], None]]:
     """Hold the table's lock; yields what raises when it was lost. Only who holds the table's lease may take it.
+
+    Hudi's own providers know its `owner`, an instant.
 
     Raises:
         RetryableError: it was held by somebody else for longer than the policy waits.
@@ -59,11 +61,12 @@ def table_lock(
     option = jvm.org.apache.hudi.common.util.Option
     try:
         with _announced(job, progress):
-            (manager.beginStateChange if newer else manager.beginTransaction)(option.of(owner), option.empty())
+            holder = option.of(owner())
+            (manager.beginStateChange if newer else manager.beginTransaction)(holder, option.empty())
         try:
             yield lambda: None
         finally:
-            (manager.endStateChange if newer else manager.endTransaction)(option.of(owner))
+            (manager.endStateChange if newer else manager.endTransaction)(holder)
     finally:
         manager.close()
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from etc_policy.storage.safe_files import folder_of, open_regular, replace_in
 
@@ -82,6 +82,24 @@ def clear(kept: KeptFiles) -> None:
     """
     for path, _ in kept.files:
         Path(path).unlink(missing_ok=True)
+
+
+class Cache(Protocol):
+    """Contents by a key that says which version of which object they are of."""
+
+    def get(self, key: str) -> bytes | None:
+        """The content that was kept under a key."""
+
+    def put(self, key: str, content: bytes) -> None:
+        """Keep a content."""
+
+
+class MemoryCache(dict[str, bytes]):
+    """A cache that lasts as long as the process, at most."""
+
+    def put(self, key: str, content: bytes) -> None:
+        """Keep a content."""
+        self[key] = content
 
 
 class ObjectCache:

@@ -272,11 +272,12 @@ class Environment(Readings):
         from etc_policy.run.runner import Runner
         from etc_policy.run.table_files import HudiFiles
         from etc_policy.spark.compactor import HudiCompactor
+        from etc_policy.storage.object_cache import MemoryCache
 
         master = {"spark.master": "local", **self._target_confs(), **self.spark_options}["spark.master"]
         local = master == "local" or master.startswith("local[")  # `local-cluster` has processes of its own
         return Runner(
-            reader=FileTableReader(seen=self.note_state),
+            reader=FileTableReader(MemoryCache(), self.note_state),
             files=HudiFiles(),
             compactor=lambda: HudiCompactor(self.spark, self.progress),
             lease=lambda base_path: lease_of(base_path, local=local, progress=self.progress),

@@ -1,11 +1,18 @@
-"""How far `etc apply` gets beside writers that never pause: `python -m tests.integration.liveness --index simple --minutes 5`.
+"""How far `etc apply` gets beside writers that never pause: `python -m tests.integration.liveness simple record,no-lock`.
 
-Two stock writers of the soak write batch after batch, each begun as soon as the one before has ended, and nobody is killed; `etc
-apply` begins every minute. Printed are the share of runs that compact or have nothing due, how old the T is that the last
-compaction published, how the runs ended, the writers' duty, how long their batches took, how long etc held their lock and at
-which steps: a writer waits as long at a time, and until it tries again. At the end the writers rest, and the views are compared
-with their journals as in the soak: exit 1 and the table's folder on any difference. With `--stock` a process of stock Hudi
-compacts the table instead of etc, again and again; the keys that RT shows wrongly at the end are counted then.
+A cell is the writers' index, and words after commas: `no-lock` (the policy does not name their lock), `1` (one writer instead of
+two), `apart` (the two share no partition), `run` (`etc run` compacts, whose Java stays), `stock` (stock Hudi compacts, again and
+again, in a process of its own). Without cells all indexes are played with and without the lock, and some with `stock`.
+
+Stock writers of the soak write batch after batch, each begun as soon as the one before has ended, and nobody is killed; `etc
+apply` begins every minute. At the end of a cell the writers rest, and the views and what each compaction promised are held
+against their journals as in the soak; with `stock` the keys are counted that RT shows wrongly. On any difference the table's
+folder is kept, the next cell is played all the same, and the command ends with 1.
+
+A line of JSON for each cell, also added to the file of `--figures`: how the runs ended, and how many `moved`, so compacted or had
+nothing due; how old the T is that the last compaction published; the share of the time in which writers wrote, and how long their
+batches took; for how long etc held their lock at a time (a writer waits as long, and until it tries again), with a plan and
+without, and at which of its steps.
 """
 
 from __future__ import annotations
@@ -17,18 +24,22 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from etc_policy.run.lock_holder import read_holder
-from tests.integration.kills import exit_when_told, kill, spawn
+from tests.integration.kills import Table, exit_when_told, kill, spawn
+from tests.integration.session import stop_spark
 from tests.integration.soak import SPARK, TICK_SECONDS, Soak, outcome
 from tests.integration.soak_batches import Batches
 from tests.integration.soak_checks import Expected, in_ms, read_views
-from tests.integration.soak_places import place_of, start_spark_at
-from tests.integration.soak_processes import Apply
+from tests.integration.soak_places import Place, file_lock, start_spark_at
+from tests.integration.soak_processes import APPLY_CONFS, Apply, etc
 from tests.integration.soak_setting import Setting
 from tests.integration.soak_timeline import Compaction
 from tests.integration.soak_writer import INDEXES
@@ -40,17 +51,51 @@ DONE = ("exit 0", "compacted", "nothing")
 LOOK_SECONDS = 1.0
 #: What `Table.step` says before a run has published its plan.
 NO_PLAN, BEFORE = ("nothing", "locked", "committed"), "before the plan"
+#: What the words of a cell change.
+WORDS = {
+    "no-lock": {"declares_lock": False},
+    "1": {"writers": 1},
+    "apart": {"shares": False},
+    "run": {"by": "run"},
+    "stock": {"by": "stock"},
+}
+MATRIX = [f"{index}{more}" for index in INDEXES for more in ("", ",no-lock")]
+MATRIX += [f"{index},stock" for index in ("simple", "bucket", "record")]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Who writes, and who compacts."""
+
+    name: str
+    index: str
+    declares_lock: bool = True
+    writers: int = 2
+    shares: bool = True
+    by: str = "apply"
+
+    @classmethod
+    def of(cls, name: str) -> Cell:
+        """That of an index and words; raises ArgumentTypeError for others."""
+        index, *words = name.split(",")
+        if index not in INDEXES or not WORDS.keys() >= set(words):
+            raise argparse.ArgumentTypeError(f"{name}: one of {', '.join(INDEXES)}, then any of {', '.join(WORDS)}")
+        return cls(name, index, **{key: value for word in words for key, value in WORDS[word].items()})
 
 
 @dataclass
 class Liveness(Soak):
     """The soak without pauses, kills and company; times are in seconds.
 
-    Each of `holds` says for how long etc held the lock at each step of its run (`Table.step`).
+    Each of `holds` says for how long etc held the lock at each step of its run (`Table.step`). The writers of the play that
+    follows start while this one is looked at.
     """
 
+    shares: bool = True
     deletes: tuple[str, ...] = ()
     every: float = 60.0
+    following: Liveness | None = None
+    runs: Counter[str] = field(default_factory=Counter)
     ages: list[float] = field(default_factory=list)
     batch_seconds: list[float] = field(default_factory=list)
     holds: list[Counter[str]] = field(default_factory=list)
@@ -65,10 +110,18 @@ class Liveness(Soak):
         self.killed_share = 0.0
         for writer in self.writers:
             assert isinstance(writer.batches, Batches)
-            writer.batches.deletes = self.deletes
+            writer.batches.deletes, writer.batches.shares = self.deletes, self.shares
             writer.may_be_killed = lambda _: False
 
+    def start_writers(self) -> None:
+        """Start those that have not started."""
+        for writer in self.writers:
+            if writer.process is None:
+                writer.start()
+
     def play(self, spark) -> None:
+        self.start_writers()
+        self.began = time.monotonic()
         self._make_table()
         looked = begun = time.monotonic()
         ends = begun + self.setting.minutes * 60
@@ -86,8 +139,21 @@ class Liveness(Soak):
                 looked = now
             time.sleep(TICK_SECONDS)
         self.seconds = time.monotonic() - begun
-        self.runs = dict(self.outcomes)
+        self.runs = Counter(self.outcomes)
+        if self.following is not None:
+            self.following.start_writers()
         self.checkpoint(spark)
+
+    def checkpoint(self, spark) -> None:
+        """Once nobody writes, look at the table as it is."""
+        self._rest()
+        self.counts["checkpoints"] += 1
+        self._look(spark, {}, "at the end")
+
+    def _rest(self) -> None:
+        while not self._is_at_rest:
+            self._tick_writers(paused=True)
+            time.sleep(TICK_SECONDS)
 
     def _until(self, newest: Compaction) -> int | None:
         """How far RO is complete by the newest compaction."""
@@ -133,72 +199,100 @@ class Liveness(Soak):
             if line.startswith("error[") or "planning again" in line or "left for" in line or "moment" in line:
                 self.say(f"    {line[:240]}")
 
-    def figures(self) -> str:
+    def figures(self) -> dict[str, Any]:
         """What the play is for."""
-        runs = sum(self.runs.values())
-        moved = sum(count for outcome, count in self.runs.items() if outcome.startswith(DONE))
-        ages = f"p50 {median(self.ages):.0f} s, worst {max(self.ages):.0f} s" if self.ages else "never known"
-        duty = self.busy / (self.seconds * len(self.writers))
         without = [hold.total() for hold in self.holds if not hold.keys() - {BEFORE}]
         others = [hold for hold in self.holds if hold.keys() - {BEFORE}]
-        steps = ", ".join(f"{step} {held:.1f} s" for step, held in sum(others, Counter()).most_common())
-        return (
-            f"{moved} of {runs} runs compacted or had nothing due; T is older than now by {ages} (data_latency "
-            f"{self.setting.latency_seconds} s); writers wrote {duty:.0%} of the time, a batch took p50 "
-            f"{median(self.batch_seconds):.1f} s, worst {max(self.batch_seconds):.1f} s; etc held their lock for "
-            f"{sum(hold.total() for hold in self.holds) / self.seconds:.1%} of the time: {_spread(without)} without a plan, "
-            f"{_spread([hold.total() for hold in others])} with one ({steps or 'no step'})"
-        )
+        steps = sum(others, Counter())
+        return {
+            "seconds": round(self.seconds),
+            "runs": sum(self.runs.values()),
+            "moved": sum(count for outcome, count in self.runs.items() if outcome.startswith(DONE)),
+            "outcomes": self.runs,
+            "latency_seconds": self.setting.latency_seconds,
+            "age_of_t_seconds": _spread(self.ages),
+            "writers_wrote": round(self.busy / (self.seconds * len(self.writers)), 2),
+            "batches_failed": sum(writer.counts["failed"] for writer in self.writers),
+            "batch_seconds": _spread(self.batch_seconds),
+            "lock_held": round(sum(hold.total() for hold in self.holds) / self.seconds, 3),
+            "held_without_plan_seconds": _spread(without),
+            "held_with_plan_seconds": _spread([hold.total() for hold in others]),
+            "held_at_step_seconds": {step: round(held, 1) for step, held in steps.most_common()},
+        }
 
 
-def _spread(seconds: list[float]) -> str:
-    worst = f", p50 {median(seconds):.1f} s, worst {max(seconds):.1f} s" if seconds else ""
-    return f"{len(seconds)} times{worst}"
+def _spread(values: list[float]) -> dict[str, float]:
+    found = {"p50": median(values), "worst": max(values)} if values else {}
+    return {"times": len(values), **{name: round(value, 1) for name, value in found.items()}}
 
 
 @dataclass
-class StockLiveness(Liveness):
-    """The same writers beside a process of stock Hudi that compacts whatever is there."""
+class ProcessLiveness(Liveness):
+    """The same writers beside one process that compacts again and again, and prints how each time ended: `etc run`."""
 
-    compactor: subprocess.Popen | None = None
-    wrong: set[int] = field(default_factory=set)
-    written: int = 0
+    process: subprocess.Popen | None = None
 
     def _wants_apply(self, now: float) -> bool:
         return False
 
     def _make_table(self) -> None:
         super()._make_table()
+        with (self.setting.folder / "process.err").open("wb") as errors:
+            self.process = spawn(
+                self._command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+
+    def _command(self) -> list[str]:
+        confs = [part for conf in APPLY_CONFS for part in ("--conf", conf)]
+        return [*etc("run", "--every", f"{self.every:.0f}s", "--project-dir", str(self.setting.folder)), *confs]
+
+    def _said(self) -> list[str]:
+        """How each time ended; the process has ended then."""
+        assert self.process is not None
+        self.process.terminate()
+        return [line.split("  ")[-1].removeprefix("1 ") for line in self.process.communicate()[0].splitlines()]
+
+    def _rest(self) -> None:
+        super()._rest()
+        self.runs = Counter(self._said())
+
+    def stop(self) -> None:
+        super().stop()
+        if self.process is not None and self.process.poll() is None:
+            kill(-self.process.pid)
+
+
+@dataclass
+class StockLiveness(ProcessLiveness):
+    """The same writers beside a process of stock Hudi that compacts whatever is there."""
+
+    wrong: set[int] = field(default_factory=set)
+    written: int = 0
+
+    def _command(self) -> list[str]:
         command = [sys.executable, "-m", "tests.integration.stock_compactor", self.place.location]
-        command += [str(self.setting.folder / "stock.log"), json.dumps(dict(self.place.lock))]
-        self.compactor = spawn(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
+        return [*command, str(self.setting.folder / "stock.log"), json.dumps(dict(self.place.lock))]
+
+    def _said(self) -> list[str]:
+        assert self.process is not None
+        return self.process.communicate("end\n")[0].split()
 
     def _until(self, newest: Compaction) -> int | None:
         return in_ms(newest.instant)  # it takes all that had completed by then
 
     def checkpoint(self, spark) -> None:
-        while not all(writer.at_rest for writer in self.workers):
-            self._tick_writers(paused=True)
-            time.sleep(TICK_SECONDS)
-        assert self.compactor is not None
-        said, _ = self.compactor.communicate("end\n")
-        self.runs = Counter(said.split())
+        self._rest()
         self.timeline.poll()
         expected = Expected.of([writer.journal_path for writer in self.writers], self.timeline)
         self.wrong = expected.wrong_keys(read_views(spark, self.place.location)["RT"])
         self.written = len(expected.contents.living) + len(expected.contents.deleted)
 
-    def stop(self) -> None:
-        super().stop()
-        if self.compactor is not None and self.compactor.poll() is None:
-            kill(-self.compactor.pid)
+    def figures(self) -> dict[str, Any]:
+        return {**super().figures(), "keys": self.written, "wrong_in_rt": len(self.wrong)}
 
-    def figures(self) -> str:
-        return (
-            f"stock Hudi: {dict(self.runs)}; {len(self.wrong)} of {self.written} keys wrong in RT; {super().figures()}"
-        )
+
+#: Who compacts, by the word for it.
+BY = {"apply": Liveness, "run": ProcessLiveness, "stock": StockLiveness}
 
 
 def retries(seconds: float) -> dict[str, str]:
@@ -207,13 +301,51 @@ def retries(seconds: float) -> dict[str, str]:
     return {f"hoodie.write.lock.client.{name}": value for name, value in options.items()}
 
 
+def liveness(cell: Cell, given: argparse.Namespace) -> Liveness:
+    """The play of a cell."""
+    folder = Path(tempfile.mkdtemp(prefix="liveness-")).resolve()
+    setting = Setting(
+        folder,
+        cell.index,
+        given.seed,
+        given.minutes,
+        batches=0,
+        writers=cell.writers,
+        expire_minutes=0,
+        checkpoint_seconds=1e9,
+        patience_seconds=240.0,
+        where="disk",
+        beside_share=0.0,
+        has_cleaner=False,
+        declares_lock=cell.declares_lock,
+        hold=given.hold,
+        target="15s" if cell.by == "run" else "1h",  # `etc run` compacts just in time for it
+    )
+    base = folder / "lake" / "t"
+    place = Place(Table(base), str(base), file_lock(0), writer_options=retries(given.retry))
+    return BY[cell.by](setting, place, shares=cell.shares, deletes=DELETES[given.deletes], every=given.every)
+
+
+def figures_of(cell: Cell, play: Liveness, spark) -> dict[str, Any]:
+    """What came of a cell; `broken` says what was wrong, and where the table is kept."""
+    print(f"--- {cell.name}", flush=True)
+    try:
+        broken: Exception | None = outcome(play, spark)
+    except Exception as error:  # the next cell is played all the same
+        traceback.print_exc()
+        broken = error
+    if broken is None:
+        shutil.rmtree(play.setting.folder)
+    return {"cell": cell.name, "broken": broken and f"{broken!r} in {play.setting.folder}", **play.figures()}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=5)
-    parser.add_argument("--index", choices=INDEXES, default="simple")
+    parser.add_argument("cells", nargs="*", type=Cell.of, help="the index of writers, and words after commas")
+    parser.add_argument("--figures", type=Path, help="a file to which a line is added for each cell")
+    parser.add_argument("--minutes", type=float, default=5, help="of each cell; to begin and to end takes one more")
     parser.add_argument("--deletes", choices=DELETES, default="both")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--writers", type=int, choices=(1, 2), default=2)
     parser.add_argument(
         "--every", type=float, default=60, help="seconds from the begin of a run to that of the next one"
     )
@@ -221,39 +353,24 @@ def main() -> int:
     parser.add_argument(
         "--retry", type=float, default=5, help="seconds until a writer tries a lock again (default: Hudi's)"
     )
-    parser.add_argument("--no-lock", action="store_true", help="the policy does not name the writers' lock")
-    parser.add_argument("--stock", action="store_true", help="stock Hudi compacts instead of etc")
     given = parser.parse_args()
     exit_when_told()
-    folder = Path(tempfile.mkdtemp(prefix="liveness-")).resolve()
-    lengths, times = (given.minutes, 0), (1e9, 240.0)
-    setting = Setting(
-        folder,
-        given.index,
-        given.seed,
-        *lengths,
-        given.writers,
-        0,
-        *times,
-        "disk",
-        0.0,
-        False,
-        not given.no_lock,
-        given.hold,
-    )
-    with place_of("disk", folder, 0) as place:
-        place = replace(place, writer_options=retries(given.retry))
-        spark = start_spark_at(place.location, SPARK, folder / "look.log")
-        soak = (StockLiveness if given.stock else Liveness)(
-            setting, place, deletes=DELETES[given.deletes], every=given.every
-        )
-        broken = outcome(soak, spark)
-    if broken:
-        print(f"BROKEN: {broken}\n  everything is kept in {folder}")
-        return 1
-    print(soak.figures())
-    shutil.rmtree(folder)
-    return 0
+    cells = given.cells or [Cell.of(name) for name in MATRIX]
+    plays = [liveness(cell, given) for cell in cells]
+    for play, following in zip_longest(plays, plays[1:]):
+        play.following = following
+    plays[0].start_writers()
+    spark, broken = start_spark_at("", SPARK, plays[0].setting.folder / "look.log"), 0
+    for cell, play in zip(cells, plays, strict=True):
+        figures = figures_of(cell, play, spark)
+        broken += figures["broken"] is not None
+        line = json.dumps(figures)
+        print(line, flush=True)
+        if given.figures:
+            with given.figures.open("a") as file:
+                file.write(f"{line}\n")
+    stop_spark(spark)
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":

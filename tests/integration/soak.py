@@ -96,6 +96,10 @@ class Soak:
     def _is_pause(self) -> bool:
         return (time.monotonic() - self.began) % (WORK_SECONDS + self.place.pause_seconds) > WORK_SECONDS
 
+    @property
+    def _is_at_rest(self) -> bool:
+        return all(writer.at_rest for writer in self.workers)
+
     def _make_table(self) -> None:
         """The first batch of the first writer makes the table; the others start after it."""
         first = self.writers[0]
@@ -166,7 +170,7 @@ class Soak:
 
     def checkpoint(self, spark) -> None:
         """Nobody writes: look at the table as it is, let a run finish what is begun, and look again."""
-        while self.apply or self.second or not all(writer.at_rest for writer in self.workers):
+        while self.apply or self.second or not self._is_at_rest:
             self._tick_writers(paused=True)
             if self.apply_was_killed and self.apply is None:
                 self.apply = self._start()  # a writer may wait for the lock that the killed run has left
@@ -205,7 +209,7 @@ class Soak:
     def _write_on(self, seconds: float) -> None:
         """Let the writers go on for a while, and come to rest."""
         ends = time.monotonic() + seconds
-        while time.monotonic() < ends or not all(writer.at_rest for writer in self.workers):
+        while time.monotonic() < ends or not self._is_at_rest:
             self._tick_writers(paused=time.monotonic() >= ends)
             time.sleep(TICK_SECONDS)
 
@@ -214,7 +218,7 @@ class Soak:
         expected = Expected.of([writer.journal_path for writer in self.writers], self.timeline)
         views = read_views(spark, self.place.location)
         problems = [*self.timeline.problems, *(f"{name} is unreadable" for name in sorted(self.timeline.unreadable))]
-        problems += expected.problems(views, forgets_deleted=self.setting.index == "record")
+        problems += expected.problems(views, forgets_deleted=self.setting.forgets_deleted)
         latency_ms = self.setting.latency_seconds * 1000
         problems += published_problems(expected, views["RO"], self.timeline, latency_ms)
         leaves_out = any(compaction.leaves_out for compaction in self.timeline.compactions[-1:])
@@ -284,16 +288,18 @@ def outcome(soak: Soak, spark: object) -> BrokenPromiseError | None:
         broken = error
     finally:
         soak.stop()
-        stop_spark(spark)
-    print(soak.summary())
+    print(soak.summary(), flush=True)
     return broken
 
 
 def play(setting: Setting, place: Place) -> int:
     spark = start_spark_at(place.location, SPARK, setting.folder / "look.log")
-    place.prepare(spark)
-    soak = Soak(setting, place)
-    if broken := outcome(soak, spark):
+    try:
+        place.prepare(spark)
+        broken = outcome(Soak(setting, place), spark)
+    finally:
+        stop_spark(spark)
+    if broken:
         print(f"BROKEN: {broken}\n  everything is kept in {setting.folder}; the same dice: {setting.command}")
         return 1
     shutil.rmtree(setting.folder)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 KEYS_OF_WRITER = 20
+SHARED = "shared"
 LATENESS_MS = 90_000
 ROWS = 6
 #: Of so many keys that were deleted last one comes back often: a run of etc may be between the two.
@@ -51,7 +52,7 @@ class Batch:
 def partition_of(key: int, writers: int) -> str:
     """Two partitions of each writer's own, and one that all write to, where they may conflict."""
     writer, number = key % writers, key // writers
-    return "shared" if number % 5 == 4 else f"{'ab'[number % 2]}{writer}"
+    return SHARED if number % 5 == 4 else f"{'ab'[number % 2]}{writer}"
 
 
 class Living(NamedTuple):
@@ -95,7 +96,10 @@ class Contents:
 
 @dataclass
 class Batches:
-    """The batches of one writer, drawn by its dice from what is committed so far; `deletes` are `key`, `ordered` or both."""
+    """The batches of one writer, drawn by its dice from what is committed so far; `deletes` are `key`, `ordered` or both.
+
+    One that does not share writes no key of the partition that all write to.
+    """
 
     writer: int
     writers: int
@@ -105,10 +109,12 @@ class Batches:
     newest_ms: dict[int, int] = field(default_factory=dict)
     number: int = -1
     deletes: tuple[str, ...] = ("key", "ordered")
+    shares: bool = True
 
     @property
-    def keys(self) -> range:
-        return range(self.writer, self.writer + KEYS_OF_WRITER * self.writers, self.writers)
+    def keys(self) -> list[int]:
+        own = range(self.writer, self.writer + KEYS_OF_WRITER * self.writers, self.writers)
+        return [key for key in own if self.shares or partition_of(key, self.writers) != SHARED]
 
     def draw(self) -> Batch:
         """The next batch: most of the keys at first, then few: updates, inserts, late events and deletes of both kinds."""

@@ -23,7 +23,7 @@ policies:
     event_time_column: {{column: ts, unit: ms}}
     data_latency: {latency}s
     strategy: {{type: event_time, granularity: {granularity}}}
-    freshness: {{target: 1h, warn_after: 1h, error_after: 2h}}
+    freshness: {{target: {target}, warn_after: 1h, error_after: 2h}}
     verify: {{suite: ro_complete, level: metadata}}
     writer:
       index: {index}
@@ -53,11 +53,17 @@ class Setting:
     has_cleaner: bool
     declares_lock: bool = True
     hold: str = "30s"
+    target: str = "1h"
 
     @property
     def latency_seconds(self) -> int:
         """The policy's data latency."""
         return (2, 6, 10)[self.seed % 3]
+
+    @property
+    def forgets_deleted(self) -> bool:
+        """Whether the index forgets a key with its delete (facts: forgotten-keys)."""
+        return DECLARED.get(self.index, self.index).startswith("global_")
 
     @property
     def command(self) -> str:
@@ -82,6 +88,7 @@ class Setting:
             index=DECLARED.get(self.index, self.index),
             lock=json.dumps(place.lock if self.declares_lock else {}),
             hold=self.hold,
+            target=self.target,
         )
         (self.folder / "policies" / "t.yml").write_text(text)
 

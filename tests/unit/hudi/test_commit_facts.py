@@ -12,7 +12,7 @@ from etc_policy.hudi import timeline as hudi_timeline
 from etc_policy.hudi.commit_writes import CommitWrites
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.storage import local
-from etc_policy.storage.object_cache import ObjectCache
+from etc_policy.storage.object_cache import MemoryCache, ObjectCache
 from tests.nightly import HISTORIES
 from tests.unit.hudi.reading import TS, read
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
@@ -67,6 +67,13 @@ def test_a_commit_is_decoded_once(table, tmp_path, at_rest, decoded):
     table.commit(instant(6), instant(7), log("f1", 9))
     assert with_cache(table, tmp_path / "cache") == read(table)
     assert len(decoded) == 3 + 1 + 4
+
+
+def test_a_run_decodes_a_commit_once(table, at_rest, decoded):
+    for number in range(3):
+        table.commit(instant(2 * number), instant(2 * number + 1), log("f1", number))
+    reader = FileTableReader(MemoryCache())
+    assert (reader.read(str(table.base), TS), len(decoded)) == (reader.read(str(table.base), TS), 3)
 
 
 def test_files_that_were_just_written_are_not_kept(table, tmp_path, decoded):
