@@ -8,10 +8,9 @@ import fastavro
 import pytest
 
 from etc_policy.table.history import THRESHOLD
-from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_views
+from tests.integration.bench import ORACLE, SECOND, Bench, check_views
 from tests.integration.cut_checks import LATER, check_the_cut, stock_compaction, stock_compaction_and_clean
 from tests.integration.history import EPOCH_MS, HISTORY, LOSING, QUICK, Oracle, Views, write_history
-from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 
@@ -23,12 +22,11 @@ def bench(spark, written_table, tmp_path):
     return Bench(spark, base)
 
 
-@pytest.mark.parametrize(
-    ("granularity", "since"), [("log_file", AT_THE_CUT), *nightly(("log_file", 0), ("file_slice", 0), ("record", 0))]
-)
-def test_views_before_pending_after(bench, granularity, since):
+@pytest.mark.extended
+@pytest.mark.parametrize("granularity", ["log_file", "file_slice", "record"])
+def test_views_before_pending_after(bench, granularity):
     bench.granularity = granularity
-    check_the_cut(bench, since=since)
+    check_the_cut(bench)
 
 
 @pytest.mark.extended
