@@ -71,9 +71,9 @@ HOLDS = """() => Object.entries({
 FITS = "width => document.documentElement.scrollWidth <= width"
 
 
-@pytest.mark.parametrize(("which", "step"), [("marked_up_site", 20), *nightly(("marked_up_site", 1), ("site", 1))])
+@pytest.mark.parametrize(("which", "step"), [("marked_up_site", 60), *nightly(("marked_up_site", 1), ("site", 1))])
 def test_every_page_opens_alone_and_leads_on(which, step, request, page):
-    """Of the pages of runs each, or one of twenty."""
+    """Of the pages of runs each, or one of sixty."""
     folder = request.getfixturevalue(which)
     runs = [path for path in pages_of(folder) if "runs" in path.relative_to(folder).parts]
     targets = set()
