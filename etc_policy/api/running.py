@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from etc_policy.api.one_table import readings_of
 from etc_policy.errors import EtcError, ExitCode
@@ -66,9 +65,7 @@ class Rounds:
                 found.append(policy)
         return tuple(found)
 
-    def chosen(
-        self, plan: Plan, policies: Sequence[Policy], now_ms: int, marks: Mapping[str, Mark] = MappingProxyType({})
-    ) -> tuple[str, ...]:
+    def chosen(self, plan: Plan, policies: Sequence[Policy], now_ms: int, marks: Mapping[str, Mark]) -> tuple[str, ...]:
         """The policies whose tables are worked on in this round, those first that break their target first.
 
         These are all that would be compacted, as far as the budget reaches, that are refused, that send events of partitions, and

@@ -122,25 +122,31 @@ def command(
     if alive is not None:
         _require_touchable(alive)
     plans = Rounds(every_ms, Allowance(max_io), Allowance(max_ms))
+    with _listening(flags, listen, life):
+        done, code = _play(flags, plans, stop, life, rounds)
+    if stop.is_set():
+        show_note(f"ended by SIGTERM after {done} rounds")
+        return ExitCode.DONE
+    return code
+
+
+def _play(flags: Flags, plans: Rounds, stop: threading.Event, life: _Life, rounds: int | None) -> tuple[int, ExitCode]:
+    """So many rounds, or as many as there are until the process is to end; how many they were, and how the last one ended."""
     done, code = 0, ExitCode.DONE
 
     def goes_on() -> bool:
         return done != rounds and not stop.is_set()
 
-    with _listening(flags, listen, life):
-        while goes_on():
-            with open_project(flags, beat=life.beat) as project:
-                while goes_on():
-                    code, next_ms = _round(project, flags, plans, stop, is_first=not done)
-                    done += 1
-                    if goes_on():
-                        _wait(next_ms, stop, life)
-                    if code == ExitCode.ENGINE:  # Spark may have died: the next round has another
-                        break
-    if stop.is_set():
-        show_note(f"ended by SIGTERM after {done} rounds")
-        return ExitCode.DONE
-    return code
+    while goes_on():
+        with open_project(flags, beat=life.beat) as project:
+            while goes_on():
+                code, next_ms = _round(project, flags, plans, stop, is_first=not done)
+                done += 1
+                if goes_on():
+                    _wait(next_ms, stop, life)
+                if code == ExitCode.ENGINE:  # Spark may have died: the next round has another
+                    break
+    return done, code
 
 
 def _wait(until_ms: int, stop: threading.Event, life: _Life) -> None:

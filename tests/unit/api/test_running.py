@@ -35,14 +35,14 @@ def names(policies):
 def test_a_table_sleeps_until_its_plan_says_that_it_is_due():
     rounds, one = Rounds(EVERY_MS), policy()
     assert names(rounds.due([one], 0)) == ["a"]
-    assert rounds.chosen(planned({"policy": "a"}), [one], 0) == ("a",)
+    assert rounds.chosen(planned({"policy": "a"}), [one], 0, {}) == ("a",)
     rounds.note([one], [result(next_due_ms=HOUR_MS)], 0, 60_000)
     assert rounds.due([one], HOUR_MS - 1) == ()
     assert rounds.next_ms(60_000) == 60_000 + EVERY_MS  # the files are read anew
     assert rounds.next_ms(HOUR_MS - 1) == HOUR_MS
     assert names(rounds.due([one], HOUR_MS)) == ["a"]
     idle = planned({"policy": "a", "action": "nothing_due", "next_due_ms": 2 * HOUR_MS})
-    assert rounds.chosen(idle, [one], HOUR_MS) == ()
+    assert rounds.chosen(idle, [one], HOUR_MS, {}) == ()
     assert rounds.due([one], 2 * HOUR_MS - 1) == ()
 
 
@@ -60,13 +60,13 @@ def test_a_table_is_seen_once_whatever_its_plan_says_and_events_are_sent_each_ti
     """A killed run may have left a compaction to finish or to verify."""
     idle = {"policy": "a", "action": "nothing_due", "next_due_ms": HOUR_MS}
     rounds, one = Rounds(EVERY_MS), policy()
-    assert rounds.chosen(planned(idle), [one], 0) == ("a",)
+    assert rounds.chosen(planned(idle), [one], 0, {}) == ("a",)
     rounds.note([one], [result(status="nothing_due", next_due_ms=HOUR_MS)], 0, 0)
-    assert rounds.chosen(planned(idle), [one], 0) == ()
+    assert rounds.chosen(planned(idle), [one], 0, {}) == ()
     done = policy(done=Done(success_file="_SUCCESS"))
     rounds.note([done], [result(status="nothing_due", next_due_ms=HOUR_MS)], 0, 0)
     assert names(rounds.due([done], EVERY_MS)) == ["a"]
-    assert rounds.chosen(planned(idle), [done], EVERY_MS) == ("a",)
+    assert rounds.chosen(planned(idle), [done], EVERY_MS, {}) == ("a",)
 
 
 def test_a_table_that_fails_waits_longer_each_time():
@@ -88,21 +88,21 @@ def test_who_breaks_its_target_first_goes_first_and_the_others_wait_for_the_budg
     rounds = Rounds(EVERY_MS, bytes_left=Allowance(moved))
     refused = {"policy": "d", "action": "refused", "reason_code": "x"}
     plan = planned({"policy": "a"}, {"policy": "b"}, {"policy": "c"}, refused)
-    assert rounds.chosen(plan, policies, 0) == ("b", "d")
+    assert rounds.chosen(plan, policies, 0, {}) == ("b", "d")
     assert rounds.waiting == ("a", "c")
     rounds.note([policies[1], policies[3]], [result("b", bytes_read=3 * moved), result("d", status="refused")], 0, 0)
     assert names(rounds.due(policies, 1)) == ["a", "c"]
     assert rounds.next_ms(1) == 1 + EVERY_MS
-    assert rounds.chosen(plan, policies, HOUR_MS) == ("d",)
-    assert rounds.chosen(plan, policies, 2 * HOUR_MS + 1_000)[0] == "b"
+    assert rounds.chosen(plan, policies, HOUR_MS, {}) == ("d",)
+    assert rounds.chosen(plan, policies, 2 * HOUR_MS + 1_000, {})[0] == "b"
 
 
 def test_minutes_count_as_bytes_do():
     one, two = policy("a"), policy("b")
     rounds = Rounds(EVERY_MS, ms_left=Allowance(60_000))
-    assert rounds.chosen(planned({"policy": "a"}, {"policy": "b"}), [one, two], 0) == ("a",)
+    assert rounds.chosen(planned({"policy": "a"}, {"policy": "b"}), [one, two], 0, {}) == ("a",)
     rounds.note([one], [result("a", run_seconds=30.0)], 0, 0)
-    assert rounds.chosen(planned({"policy": "b"}), [two], 0) == ("b",)
+    assert rounds.chosen(planned({"policy": "b"}), [two], 0, {}) == ("b",)
 
 
 @pytest.mark.parametrize("jump_ms", [-HOUR_MS, -1])
