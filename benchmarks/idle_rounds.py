@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.figures import add_json, write_figures
 from benchmarks.fleet_tables import PROJECT, write_table
-from benchmarks.start_up import used_seconds
+from benchmarks.start_up import ETC, used_seconds
 from etc_policy.policy.quantities import parse_duration_ms
 
 POLICY = """  - name: {name}
@@ -27,7 +27,6 @@ POLICY = """  - name: {name}
     verify: {{level: metadata}}
     writer: {{index: simple, compaction: none}}
 """
-_ETC = "import sys; from etc_policy.cli.main import main; sys.exit(main())"
 FIRST_COMMITS, MORE_COMMITS = 6, 10
 
 
@@ -52,7 +51,7 @@ def main() -> int:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="etc-idle-") as folder:
         write_project(Path(folder), given.tables)
-        command = [sys.executable, "-c", _ETC, "run", "--every", given.every, "--project-dir", folder, "--quiet"]
+        command = [sys.executable, "-c", ETC, "run", "--every", given.every, "--project-dir", folder, "--quiet"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             for _ in range(2):

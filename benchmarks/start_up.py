@@ -32,14 +32,14 @@ profiles:
       now: {}
       before: {spark: {confs: {spark.driver.extraJavaOptions: "-Djdk.attach.allowAttachSelf=true"}}}
 """
-_ETC = "import sys; from etc_policy.cli.main import main; sys.exit(main())"
+ETC = "import sys; from etc_policy.cli.main import main; sys.exit(main())"
 _TICKS = os.sysconf("SC_CLK_TCK")
 _POLL_SECONDS = 0.1
 
 
 def etc(project: Path, *arguments: str, defaults: Path | None = None) -> tuple[float, float]:
     """Seconds and the processor's seconds of a run; where Spark has a folder of defaults, it resolves its jars."""
-    command = ["-c", _ETC, *arguments, "--project-dir", str(project), "--quiet"]
+    command = ["-c", ETC, *arguments, "--project-dir", str(project), "--quiet"]
     return measured(command, **({"SPARK_CONF_DIR": str(defaults)} if defaults else {}))
 
 

@@ -53,6 +53,12 @@ class Kind:
         return f"version {self.version}, MDT {'on' if self.mdt else 'off'}, {self.granularity}"
 
 
+def bucket_and_folder(location: str) -> tuple[str, str]:
+    """The bucket of a table, and its folder in it."""
+    bucket, _, folder = location.partition("://")[2].partition("/")
+    return bucket, folder
+
+
 @dataclass
 class BucketViews(Views):
     """Readers of a table in a bucket; its files are seen by boto3."""
@@ -65,7 +71,7 @@ class BucketViews(Views):
 
     def timeline(self) -> list[str]:
         """The names of the instants' files."""
-        bucket, _, table = self.base.partition("://")[2].partition("/")
+        bucket, table = bucket_and_folder(self.base)
         return [key.rpartition("/")[2] for key in self.server.keys(bucket, f"{table}/.hoodie/timeline/")]
 
 
@@ -94,11 +100,11 @@ class BucketBench(Bench):
         return BucketViews(self.spark, self.base, server=self.server)
 
     def names_in(self, folder: str) -> list[str]:
-        bucket, _, table = self.base.removeprefix("s3a://").partition("/")
+        bucket, table = bucket_and_folder(self.base)
         return self.server.keys(bucket, f"{table}/{folder}/")
 
     def properties_text(self) -> str:
-        bucket, _, table = self.base.partition("://")[2].partition("/")
+        bucket, table = bucket_and_folder(self.base)
         return self.server.content(bucket, f"{table}/.hoodie/hoodie.properties").decode()
 
 

@@ -34,6 +34,7 @@ from etc_policy.errors import SeveralErrors
 from etc_policy.wiring import Environment
 from tests.integration.hudi_tables import StockTable
 from tests.integration.kills import REPOSITORY, Table, exit_when_told, java_of, kill, spawn, wait_for_group
+from tests.integration.soak_processes import etc
 
 SCHEMA = "id int, p string, v string, ts long"
 OPTIONS = {
@@ -53,7 +54,6 @@ SPARK = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
 WRITER_SPARK = {**SPARK, "spark.master": "local[1]"}
 #: All of Java's heap is there from the start, so that its resident memory grows by what is not on the heap alone.
 HEAP = {"spark.driver.defaultJavaOptions": "-Xms1g -XX:+AlwaysPreTouch"}
-_ETC = "import sys; from etc_policy.cli.main import main; sys.exit(main())"
 KEYS, CHANGED, PAGE_MIB = 500, 50, os.sysconf("SC_PAGE_SIZE") / 2**20
 #: Events are so late when their write begins, which has the rest of `data_latency`; and the writer's pause after each write.
 LATE_MS, LATENCY_SECONDS, PAUSE_SECONDS = 10_000, 45, 2.0
@@ -94,7 +94,7 @@ def write(lake: Path, tables: int) -> None:
 
 
 def resident_mib(pid: int | None) -> float:
-    """Of a process; 0 where there is none."""
+    """The resident memory of a process; 0 if it has ended."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_MIB
     except (OSError, IndexError):
@@ -124,7 +124,7 @@ class Life:
     def __post_init__(self) -> None:
         self.out, self.err = (self.project / f"life{self.number}.{name}" for name in ("out", "err"))
         self.left = self.pending()
-        command = [sys.executable, "-c", _ETC, "run", "--every", "30s", "--output", "json", "--quiet"]
+        command = etc("run", "--every", "30s", "--output", "json", "--quiet")
         command += [word for item in {**SPARK, **HEAP}.items() for word in ("--conf", "=".join(item))]
         command += ["--alive", str(self.project / "alive"), "--project-dir", str(self.project)]
         with self.out.open("wb") as out, self.err.open("wb") as err:

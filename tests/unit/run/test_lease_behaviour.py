@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -275,9 +276,6 @@ def test_of_many_that_take_over_one_wins(place, monkeypatch):
         except RetryableError:
             end.wait(60)
 
-    threads = [threading.Thread(target=take, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(take, range(8)))
     assert len(won) == 1

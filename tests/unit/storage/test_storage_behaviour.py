@@ -2,7 +2,6 @@
 
 import io
 import os
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -131,11 +130,8 @@ def test_of_many_creators_one_wins(storage):
             return
         won.append(number)
 
-    threads = [threading.Thread(target=create, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(create, range(8)))
     assert len(won) == 1
     assert storage.read("f") == str(won[0]).encode()
     assert storage.list("").keys() == {"f"}
