@@ -41,6 +41,8 @@ BLOCKING_ACTIONS = {
     "rollback": "rollback",
     "indexing": "metadata index build",
 }
+#: Refusals because writers are at work: there is none of them in a moment between two writes.
+REFUSED_BY_WRITERS = ("writer_in_flight", "not_exact")
 #: What `etc finish` carries out.
 FINISHED_SERVICES = ("compaction", "logcompaction", "clustering")
 
