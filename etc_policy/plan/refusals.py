@@ -73,8 +73,8 @@ def refusal_message(policy: str, code: str | None, reason: str | None) -> str:
 class Facts:
     """What rules look at. From `instant` on it is about a compaction that was planned, none while one is being planned.
 
-    `clock_ms` is None where a rule is asked whether it spoils a plan. `seen` is what a saved plan was made from. `files_gone` and
-    `wrong_schema` are what the table's files say of a plan that is on the timeline.
+    `clock_ms` is None where a rule is asked whether it spoils a plan. `seen` is what a saved plan was made from. `files_gone`,
+    `wrong_schema` and `rolled_back` are what the table's files say of a plan that is on the timeline.
     """
 
     policy: Policy
@@ -85,6 +85,7 @@ class Facts:
     seen: SeenState | None = None
     files_gone: tuple[str, ...] = ()
     wrong_schema: str | None = None
+    rolled_back: str | None = None
 
     @property
     def now(self) -> str:
