@@ -14,7 +14,7 @@ from etc_policy.plan.delete_rule import Overtaken, find_overtaken, groups_with_d
 from etc_policy.plan.refusals import Facts
 from etc_policy.plan.rules import Moment, first_objection
 from etc_policy.run.ports import AtCommit, Job, Lease, TableFiles
-from etc_policy.table.double_keys import SEES_LOG_FILES
+from etc_policy.table.double_keys import sees_log_files
 from etc_policy.table.formats import count_of
 from etc_policy.table.state import CUT_VERSIONS, GroupKey, TableState, TableStateReader
 
@@ -104,7 +104,7 @@ class Fence:
         cannot be read, or nobody knows when it completed: the compaction is completed all the same.
         """
         groups = self._deleting
-        if not groups or self.job.policy.writer.index in SEES_LOG_FILES:
+        if not groups or sees_log_files(self.job.policy.writer.index, self.last.metadata_partitions):
             return ()
         if completed is None:
             return None

@@ -19,7 +19,7 @@ from etc_policy.plan.rules import may_pass, why_refused
 from etc_policy.policy.hudi_options import COMMITS_BEFORE_COMPACTION, EXPIRY, expiry_minutes, is_file_lock
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.policy.writers import TRACKED_SINCE
-from etc_policy.table.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
+from etc_policy.table.double_keys import Merged, Written, find_exposed, sees_log_files, written_by
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.table.history import THRESHOLD, Commit, TableHistory
 from etc_policy.table.state import WHOLE_SLICE_VERSIONS, LogFile, TableState, WriterOption
@@ -317,7 +317,7 @@ def duplicate_keys(facts: TableFacts) -> Found:
     index = facts.policy.writer.index
     if facts.policy.writer.keys_repeated:
         return "skipped", "keys are repeated on purpose, as the policy says (`writer.keys`)", None
-    if index in SEES_LOG_FILES:
+    if sees_log_files(index, facts.state.metadata_partitions):
         return _none_found(facts, f"the index (`{index}`) finds keys in log files too")
     archived = (Written(one.requested, one.completed) for one in facts.history.commits if one.action == "deltacommit")
     exposed = find_exposed(

@@ -45,6 +45,10 @@ def in_flight(groups, *, may_live=True):
     return replace(STATE, writes_in_flight=(WriteInFlight(instant("11:59:00"), groups, may_live),))
 
 
+def with_record_index(state):
+    return replace(state, metadata_partitions=("files", "record_index"))
+
+
 def overtaken(state, index=None):
     policy = POLICY.model_copy(update={"writer": Writer(index=index)})
     return find_overtaken(policy, PLAN.operations, state)
@@ -89,7 +93,14 @@ def test_a_write_in_flight_is_where_the_index_reads_base_files_alone(groups, ind
 
 @pytest.mark.parametrize("index", sorted(SEES_LOG_FILES))
 def test_a_write_in_flight_is_not_where_the_index_finds_keys_in_log_files(index):
-    assert overtaken(in_flight(None), index) == ()
+    assert overtaken(with_record_index(in_flight(None)), index) == ()
+
+
+@pytest.mark.parametrize("index", ["record_index", "global_record_index"])
+def test_it_is_where_the_record_index_is_not_there(index):
+    """Its writers look keys up in base files then (facts: record-index-falls-back)."""
+    (found,) = overtaken(in_flight(None), index)
+    assert (found.group, found.waits) == (F1, True)
 
 
 def test_a_compacted_log_file_that_is_gone_may_have_held_deletes():
@@ -124,6 +135,12 @@ class TestWritesBeside:
 
     def test_one_that_began_after_the_commit_has_seen_it(self):
         assert writes_beside(POLICY, frozenset({F1}), KNOWN, in_flight(None), instant("11:58:00")) == ()
+
+    def test_one_beside_a_record_index_that_is_not_there(self):
+        policy = POLICY.model_copy(update={"writer": Writer(index="record_index")})
+        of = policy, frozenset({F1}), KNOWN
+        assert writes_beside(*of, in_flight(None), self.DONE) == (instant("11:59:00"),)
+        assert writes_beside(*of, with_record_index(in_flight(None)), self.DONE) == ()
 
     def test_nothing_where_the_index_finds_keys_in_log_files(self):
         policy = POLICY.model_copy(update={"writer": Writer(index="bucket")})
