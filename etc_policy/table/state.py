@@ -150,7 +150,8 @@ class Instant:
 class WriteInFlight:
     """A write that has begun and not completed; `groups` are the file groups to which it adds, None while nobody knows.
 
-    `may_live` is false where its heartbeat has expired: Hudi does not let such a writer commit.
+    `may_live` is false where its heartbeat has expired: Hudi does not let such a writer commit, unless it only stalled
+    (facts: heartbeat-revives).
     """
 
     requested: str
