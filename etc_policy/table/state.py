@@ -293,6 +293,14 @@ class TableState:
         return tuple(instant for instant in self.instants if instant.state != "completed")
 
     @property
+    def begun_writes(self) -> frozenset[str]:
+        """The writes in flight that may live: those with a fresh heartbeat, and those of writers that keep none.
+
+        C is before all of them. That of a writer alone on its table began after all that has completed, but for rollbacks.
+        """
+        return self.living_writers.union(write.requested for write in self.writes_in_flight if write.may_live)
+
+    @property
     def data_bytes(self) -> int:
         """How large the files are that the views read now."""
         return sum(one.base_file_bytes + sum(log_file.size_bytes for log_file in one.log_files) for one in self.slices)

@@ -120,6 +120,18 @@ def test_what_may_be_committed_parts_no_delete_from_a_later_write(added, written
     assert bool(overtaken(state, "bucket")) == ("f1" in added)
 
 
+@pytest.mark.parametrize("may_live", [True, False])
+def test_no_compaction_is_put_behind_the_write_of_a_writer_alone_on_its_table(may_live):
+    """It keeps no heartbeat. A rollback of what it overtook moves C past its begin: time travel would miss its rows."""
+    rolled_back = with_instant(STATE, "11:59:10", "rollback", completed="11:59:20", touched=["f1"])
+    write = WriteInFlight(instant("11:59:00"), frozenset({F1}), may_live)
+    begun = with_instant(replace(rolled_back, writes_in_flight=(write,)), "11:59:00", "deltacommit")
+    table = build_table_plan(POLICY, begun, now_ms=NOW, clock_ms=NOW)
+    left = {one.reason for one in table.left_out}
+    assert (table.instant < instant("11:59:00"), "due_but_behind_a_writer" in left) == (may_live, may_live)
+    assert {one.file_id for one in table.operations} == ({"f2"} if may_live else {"f1", "f2"})
+
+
 class TestWritesBeside:
     DONE = instant("12:00:00")
 
