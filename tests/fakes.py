@@ -25,7 +25,7 @@ class MemoryTable:
 
     `changes` are done to the state at its next readings, one each: what others do meanwhile. `cut_off` is a published plan
     whose commit has an empty file. `unsplittable` says why no log file can be split by record. `rolled_back` is a write of
-    what is compacted that somebody takes back.
+    what is compacted that somebody takes back, `restore` a restore that has begun.
     """
 
     state: TableState
@@ -38,6 +38,7 @@ class MemoryTable:
     cut_off: str | None = None
     altered: str | None = None
     rolled_back: str | None = None
+    restore: str | None = None
     mark: str | None = None
     unsplittable: str | None = None
     left_split: bool = False
@@ -149,7 +150,7 @@ class MemoryFiles:
     def before_commit(self, job: Job) -> AtCommit:
         taken = f"a rollback takes back the write at {self.table.rolled_back}" if self.table.rolled_back else None
         is_completed = job.instant in self.table.commits
-        return AtCommit(is_completed, self.wrong_schema(job.base_path, job.instant), taken)
+        return AtCommit(is_completed, self.wrong_schema(job.base_path, job.instant), taken, self.table.restore)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from etc_policy.errors import EngineError, EtcError, OvertakenError
+from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.delete_rule import Overtaken, find_overtaken, groups_with_deletes, writes_beside
 from etc_policy.plan.refusals import Facts
@@ -53,6 +53,7 @@ class Fence:
 
         Raises:
             EngineError: the lease is lost, or another run has completed the compaction.
+            RetryableError: a restore is at work.
             OvertakenError: what writers did since, a rollback or a changed schema forbids it.
 
         """
@@ -61,6 +62,9 @@ class Fence:
         if found.is_completed:
             message = f"another run has completed the compaction at {self.job.instant}; this one commits nothing"
             raise EngineError(Code.COMPLETED_ELSEWHERE, message)
+        if found.restore is not None:  # it takes the plan back itself
+            message = f"a restore at {found.restore} is at work on `{self.job.policy.name}`; nothing was committed"
+            raise RetryableError(Code.CANNOT_COMPACT_NOW, message, hint="run `etc apply` again when it has completed")
         self._require_not_spoiled(found)
         if self._deleting:
             self._refuse(self._overtaken())

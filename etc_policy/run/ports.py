@@ -65,12 +65,13 @@ class Job:
 
 class AtCommit(NamedTuple):
     """What one listing of the timeline says right before a commit: whether the compaction has completed; else why Hudi would
-    not merge by the table's schema, and which rollback takes what was merged, each as a clause.
+    not merge by the table's schema, and which rollback takes what was merged, each as a clause, and a restore that is at work.
     """
 
     is_completed: bool
     wrong_schema: str | None = None
     rolled_back: str | None = None
+    restore: str | None = None
 
 
 class CommitGate(Protocol):

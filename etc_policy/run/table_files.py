@@ -109,7 +109,10 @@ class HudiFiles:
             timeline = timeline_of(job.base_path)
             if job.instant in timeline.completions:
                 return AtCommit(is_completed=True)
-            return AtCommit(False, _wrong_schema(timeline, job.instant), _rolled_back(timeline, job))
+            wrong_schema, rolled_back = _wrong_schema(timeline, job.instant), _rolled_back(timeline, job)
+            begun = (one for one in timeline.files if one not in timeline.completions)
+            restore = next((one for one in begun if timeline.latest(one).action == "restore"), None)
+            return AtCommit(False, wrong_schema, rolled_back, restore)
 
         return read_until_stable(job.base_path, look)
 

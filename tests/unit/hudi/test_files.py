@@ -63,7 +63,7 @@ class TestHudiFiles:
         table.clean(at("10:00:20"), at("10:00:20"), at("10:00:07"))
         why = f"the table's schema was altered at {at(found)}" if found else None
         assert HudiFiles().wrong_schema(str(table.base), C) == why
-        assert HudiFiles().before_commit(job_of(table)) == (False, why, None)
+        assert HudiFiles().before_commit(job_of(table)) == (False, why, None, None)
         names = {one.requested: one.schema for one in FileTableReader().read(str(table.base), TS).instants}
         assert names.pop(C) == names.pop(at("10:00:20")) == ""
         assert [bool(name) for _, name in sorted(names.items())] == [bool(extra) for extra in (*before, *after)]
@@ -84,12 +84,22 @@ class TestHudiFiles:
         expected = words if of in ("10:00:00", "10:00:02") else None
         assert HudiFiles().before_commit(job_of(table, planned)).rolled_back == expected
 
+    def test_a_restore_that_has_not_ended(self, table):
+        table.plan(C, OURS)
+        assert HudiFiles().before_commit(job_of(table)).restore is None
+        table.file(at("10:00:08"), ".restore.requested")
+        assert HudiFiles().before_commit(job_of(table)).restore == at("10:00:08")
+        table.file(at("10:00:08"), ".restore.inflight")
+        assert HudiFiles().before_commit(job_of(table)).restore == at("10:00:08")
+        table.file(at("10:00:08"), f"_{at('10:00:09')}.restore")
+        assert HudiFiles().before_commit(job_of(table)).restore is None
+
     def test_the_commit_of_a_compaction(self, table):
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
         table.plan(C, OURS)
         assert HudiFiles().completed_commit(str(table.base), C) is None
         table.compaction(C, at("10:00:30"), base("f1"), base("f2"))
-        assert HudiFiles().before_commit(job_of(table)) == (True, None, None)
+        assert HudiFiles().before_commit(job_of(table)) == (True, None, None, None)
         done = HudiFiles().completed_commit(str(table.base), C)
         assert (done.completed, done.bytes_written, done.plan_id) == (at("10:00:30"), 200, None)
 
