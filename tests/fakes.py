@@ -12,7 +12,7 @@ from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.model import Operation, SplitSlice
 from etc_policy.plan.split import SPLIT, split_text
 from etc_policy.policy.manifest import EventTime, Policy
-from etc_policy.run.ports import CommitGate, Job, Lease
+from etc_policy.run.ports import AtCommit, CommitGate, Job, Lease
 from etc_policy.run.runner import Runner
 from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.history import Commit, GroupWrite
@@ -24,7 +24,8 @@ class MemoryTable:
     """A table as its ports see it. Publishing, running and withdrawing change its state as Hudi would.
 
     `changes` are done to the state at its next readings, one each: what others do meanwhile. `cut_off` is a published plan
-    whose commit has an empty file. `unsplittable` says why no log file can be split by record.
+    whose commit has an empty file. `unsplittable` says why no log file can be split by record. `rolled_back` is a write of
+    what is compacted that somebody takes back, `restore` a restore that has begun.
     """
 
     state: TableState
@@ -36,6 +37,8 @@ class MemoryTable:
     left_lock: bool = False
     cut_off: str | None = None
     altered: str | None = None
+    rolled_back: str | None = None
+    restore: str | None = None
     mark: str | None = None
     unsplittable: str | None = None
     left_split: bool = False
@@ -144,8 +147,10 @@ class MemoryFiles:
     def wrong_schema(self, base_path: str, instant: str) -> str | None:
         return f"the table's schema was altered at {self.table.altered}" if self.table.altered else None
 
-    def before_commit(self, base_path: str, instant: str) -> tuple[bool, str | None]:
-        return instant in self.table.commits, self.wrong_schema(base_path, instant)
+    def before_commit(self, job: Job) -> AtCommit:
+        taken = f"a rollback takes back the write at {self.table.rolled_back}" if self.table.rolled_back else None
+        is_completed = job.instant in self.table.commits
+        return AtCommit(is_completed, self.wrong_schema(job.base_path, job.instant), taken, self.table.restore)
 
 
 @dataclass

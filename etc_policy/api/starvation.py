@@ -8,7 +8,7 @@ from dataclasses import replace
 from etc_policy.errors import OvertakenError, StalePlanError
 from etc_policy.plan.between_writes import ends_refusals
 from etc_policy.plan.model import PendingWork, TablePlan
-from etc_policy.plan.refusals import BLOCKING_ACTIONS, FINISHED_SERVICES
+from etc_policy.plan.refusals import BLOCKING_ACTIONS, FINISHED_SERVICES, REFUSED_BY_WRITERS
 from etc_policy.plan.rules import Passes, passing
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Refusals
@@ -39,7 +39,7 @@ def with_remedy(policy: Policy, table: TablePlan, before: Refusals | None) -> Ta
     """
     if not is_blocked_by_pending_work(table):
         return table
-    by_writers = table.reason_code == "writer_in_flight"
+    by_writers = table.reason_code in REFUSED_BY_WRITERS
     ends = ends_refusals(policy, table.table_version, table.base_path) if by_writers else None
     if before is None or before.count + 1 < REFUSALS_BEFORE_ADVICE:
         first, *others = (*table.hints, "")

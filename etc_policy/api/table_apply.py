@@ -29,6 +29,7 @@ from etc_policy.errors import EtcError, ExitCode, OvertakenError, StalePlanError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.plan.model import UNREAD_VERSION, Plan, TablePlan
+from etc_policy.plan.refusals import REFUSED_BY_WRITERS
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.sync import NOT_DONE, verdict_of
@@ -412,7 +413,7 @@ def is_held_up(table: TablePlan) -> bool:
     """Whether writers, or their rollbacks, refuse a plan, or leave it too little for RO to come further."""
     if table.action != "compact":
         rolls_back = table.pending is not None and table.pending.action == "rollback"
-        return table.action == "refused" and (table.reason_code == "writer_in_flight" or rolls_back)
+        return table.action == "refused" and (table.reason_code in REFUSED_BY_WRITERS or rolls_back)
     without = any(one.reason in _BY_WRITERS for one in table.left_out)
     before_ms, after_ms = table.watermark_before_ms, table.watermark_after_ms
     return without and before_ms is not None and after_ms is not None and after_ms <= before_ms

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from etc_policy.errors import TableError
@@ -119,12 +119,17 @@ def _to_be_removed(timeline: Timeline, instant: str) -> Iterator[str]:
 
 def pending_rollbacks(timeline: Timeline, instant: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The rollbacks of an instant that were begun and did not end, with the plan of each."""
-    for requested, files in timeline.files.items():
-        plan = next((f for f in files if (f.action, f.state) == ("rollback", "requested")), None)
-        if plan is not None and requested not in timeline.completions:
+    begun = (one for one in timeline.files if one not in timeline.completions)
+    return ((rollback, plan) for rollback, of, plan in rollback_plans(timeline, begun) if of == instant)
+
+
+def rollback_plans(timeline: Timeline, instants: Iterable[str]) -> Iterator[tuple[str, str | None, Mapping[str, Any]]]:
+    """The rollbacks among the instants, each with the instant that it takes back, and its plan."""
+    for requested in instants:
+        plan = next((f for f in timeline.files[requested] if (f.action, f.state) == ("rollback", "requested")), None)
+        if plan is not None:
             content = timeline.metadata(plan)
-            if mapping_of(content.get("instantToRollback")).get("commitTime") == instant:
-                yield requested, content
+            yield requested, mapping_of(content.get("instantToRollback")).get("commitTime"), content
 
 
 def _below_table(path: str, location: str) -> str:

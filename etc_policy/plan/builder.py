@@ -120,7 +120,7 @@ def _of_due(context: PlanningContext, due: Slices) -> TablePlan:
 def _before_writers(context: PlanningContext, chosen: Slices) -> tuple[PlanningContext, Slices] | TablePlan:
     """The chosen slices that an instant before the oldest write in flight can merge; a refusal where T would not be known."""
     place, state = _instant(context, chosen), context.state
-    writer = min(state.living_writers, default=place.instant)
+    writer = min(state.begun_writes, default=place.instant)
     if writer >= place.instant or state.table_version not in CUT_VERSIONS:
         return context, chosen
     context = merging_what_is_due(context)
@@ -351,7 +351,7 @@ def _seen(state: TableState) -> SeenState:
         last_completed=state.last_completed,
         instants_completed=completed,
         timezone=state.timezone,
-        oldest_writer=min(state.living_writers, default=None),
+        oldest_writer=min(state.begun_writes, default=None),
         write_growth=state.write_growth,
     )
 

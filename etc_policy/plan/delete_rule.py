@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from etc_policy.plan.model import Operation
 from etc_policy.policy.manifest import Policy
-from etc_policy.table.double_keys import SEES_LOG_FILES
+from etc_policy.table.double_keys import sees_log_files
 from etc_policy.table.state import CUT_VERSIONS, FileSlice, GroupKey, TableState, WriteInFlight
 
 
@@ -27,7 +27,7 @@ class Overtaken:
 
 def find_overtaken(policy: Policy, operations: Iterable[Operation], state: TableState) -> tuple[Overtaken, ...]:
     """The slices for which a compaction of `operations` may not be committed now; none where it may."""
-    logs_are_seen = policy.writer.index in SEES_LOG_FILES
+    logs_are_seen = sees_log_files(policy.writer.index, state.metadata_partitions)
     if logs_are_seen and state.table_version not in CUT_VERSIONS:
         return ()
     writes = () if logs_are_seen else tuple(write for write in state.writes_in_flight if write.may_live)
@@ -45,7 +45,7 @@ def writes_beside(
 
     No writer that takes the table's lock can begin there.
     """
-    if not groups or policy.writer.index in SEES_LOG_FILES:
+    if not groups or sees_log_files(policy.writer.index, after.metadata_partitions):
         return ()
     in_flight = {w.requested for w in after.writes_in_flight if w.groups is None or not groups.isdisjoint(w.groups)}
     done = {f.requested for s, f in after.log_files if s.group in groups}

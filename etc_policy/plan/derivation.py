@@ -155,6 +155,7 @@ def _as_seen(table: TablePlan, state: TableState, created: str) -> TableState:
         instants=tuple(i for i in state.instants if i.requested not in since and i.requested not in begun),
         slices=tuple(one for one in kept if one.base_file is not None or one.log_files),
         living_writers=frozenset(filter(None, (table.seen.oldest_writer,))),
+        writes_in_flight=(),
         write_growth=table.seen.write_growth,
     )
 

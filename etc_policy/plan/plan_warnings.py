@@ -57,7 +57,7 @@ def left_out_warnings(table: TablePlan, state: TableState) -> Iterator[str]:
     counts = {one.reason: count_of(one.file_slices, "file slice") for one in table.left_out}
     if "due_but_behind_a_writer" in counts:
         yield (
-            f"{counts['due_but_behind_a_writer']} left out, written to after {min(state.living_writers)}: the writer that began "
+            f"{counts['due_but_behind_a_writer']} left out, written to after {min(state.begun_writes)}: the writer that began "
             f"then has not ended. {until}"
         )
     if "due_but_beyond_hold" in counts:

@@ -14,7 +14,7 @@ from etc_policy.plan.skipped_slices import SkipReasons, WrittenTo
 from etc_policy.plan.split import is_exact, is_whole, straddling
 from etc_policy.plan.stock_choice import stock_choice
 from etc_policy.policy.manifest import OTHER_GRANULARITY, Policy
-from etc_policy.table.double_keys import SEES_LOG_FILES
+from etc_policy.table.double_keys import sees_log_files
 from etc_policy.table.partitions import closing_slices, is_in
 from etc_policy.table.state import WHOLE_SLICE_VERSIONS, FileSlice, GroupKey, LogFile, TableState
 from etc_policy.table.watermark import Watermark, watermark
@@ -140,7 +140,7 @@ def context_of(
     policy: Policy, state: TableState, now_ms: int, clock_ms: int, written_to: WrittenTo, pace: Pace | None
 ) -> PlanningContext:
     """The context that leaves out nothing yet."""
-    exposed = frozenset() if policy.writer.index in SEES_LOG_FILES else state.exposed
+    exposed = frozenset() if sees_log_files(policy.writer.index, state.metadata_partitions) else state.exposed
     latency_ms = policy.data_latency_ms
     threshold_ms = latest_ms = policy.latest_ms(now_ms)
     closing: dict[GroupKey, int] = {}

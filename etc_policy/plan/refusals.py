@@ -41,6 +41,8 @@ BLOCKING_ACTIONS = {
     "rollback": "rollback",
     "indexing": "metadata index build",
 }
+#: Refusals because writers are at work: there is none of them in a moment between two writes.
+REFUSED_BY_WRITERS = ("writer_in_flight", "not_exact")
 #: What `etc finish` carries out.
 FINISHED_SERVICES = ("compaction", "logcompaction", "clustering")
 
@@ -71,8 +73,8 @@ def refusal_message(policy: str, code: str | None, reason: str | None) -> str:
 class Facts:
     """What rules look at. From `instant` on it is about a compaction that was planned, none while one is being planned.
 
-    `clock_ms` is None where a rule is asked whether it spoils a plan. `seen` is what a saved plan was made from. `files_gone` and
-    `wrong_schema` are what the table's files say of a plan that is on the timeline.
+    `clock_ms` is None where a rule is asked whether it spoils a plan. `seen` is what a saved plan was made from. `files_gone`,
+    `wrong_schema` and `rolled_back` are what the table's files say of a plan that is on the timeline.
     """
 
     policy: Policy
@@ -83,6 +85,7 @@ class Facts:
     seen: SeenState | None = None
     files_gone: tuple[str, ...] = ()
     wrong_schema: str | None = None
+    rolled_back: str | None = None
 
     @property
     def now(self) -> str:

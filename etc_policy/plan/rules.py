@@ -113,6 +113,11 @@ def _wrong_schema(facts: Facts) -> Iterator[str]:
         yield f"{facts.wrong_schema}, and Hudi would lose values by it"
 
 
+def _rolled_back(facts: Facts) -> Iterator[str]:
+    if facts.rolled_back is not None:
+        yield facts.rolled_back
+
+
 def _slices_changed(facts: Facts) -> Iterator[str]:
     return staleness.changed_slices(facts.operations, facts.state, facts.instant)
 
@@ -133,6 +138,7 @@ def _changed_since_carried(facts: Facts) -> Iterator[str]:
 _AUTHOR, _OPERATOR, _WRITERS = "policy's author", "operator", "who runs the writers"
 _NOBODY = "nobody: the next run"
 _AT_REST = "nothing was committed; plan again when its writers are at rest"
+_AS_IT_IS = "nothing was committed; plan again: the next plan goes by the table as it is now"
 _WHILE_WRITING = frozenset({Moment.PLAN, Moment.PUBLISH, Moment.PENDING})
 
 #: In the order in which they are asked: the first that objects to a table is the one that users see.
@@ -312,8 +318,9 @@ RULES: tuple[Rule, ...] = (
         "wrong_schema",
         _wrong_schema,
         *(Moment.COMMIT, Moment.PENDING),
-        hint="nothing was committed; plan again: the next plan goes by the table as it is now",
+        hint=_AS_IT_IS,
     ),
+    _spoils("rolled_back", _rolled_back, Moment.COMMIT, hint=_AS_IT_IS),
     _spoils("changed_since_carried", _changed_since_carried, Moment.COMMIT, hint=_AT_REST),
     # at the commit `Fence` waits for writers first
     _spoils("changed_or_overtaken", _changed_or_overtaken, Moment.PENDING),

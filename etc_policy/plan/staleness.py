@@ -27,7 +27,7 @@ def work_begun(facts: Facts) -> Iterator[str]:
 
 def writers_before(facts: Facts) -> Iterator[str]:
     """Writers in flight from before C."""
-    for writer in sorted(w for w in facts.state.living_writers if w < facts.instant):
+    for writer in sorted(w for w in facts.state.begun_writes if w < facts.instant):
         yield f"a writer that began at {writer}, before the plan's instant, is still in flight"
 
 

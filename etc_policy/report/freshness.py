@@ -15,7 +15,7 @@ from etc_policy.report.results import HeldBack, TableFreshness
 from etc_policy.table.apply_state import Proof, proof_of, proven_until
 from etc_policy.table.formats import format_time
 from etc_policy.table.history import TableHistory, promise_of, promises_in, with_times_of
-from etc_policy.table.instants import instant_to_ms
+from etc_policy.table.instants import instant_from_ms, instant_to_ms
 from etc_policy.table.partitions import partitions_freshness
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.table.unknown_times import why_unknown_times
@@ -124,12 +124,11 @@ def _progress(state: TableState, now_ms: int) -> dict[str, int | None]:
 
 
 def _held_back(policy: Policy, state: TableState, last: CompactionRecord | None, now_ms: int) -> Iterator[HeldBack]:
-    """The file slices that the last compaction has seen and left, of which something is due now."""
-    if last is None or not last.left_out:
-        return
+    """The file slices that earlier runs have seen and left, of which something is due now."""
     zone, due_ms = ZoneInfo(state.timezone), policy.at(now_ms).latest_ms(now_ms)
-    for one in state.slices:
-        seen = (f for f in one.log_files if f.completed <= last.saw_until)
+    saw_until = _left_until(state, last, zone)
+    for one in state.slices if saw_until else ():
+        seen = (f for f in one.log_files if f.completed <= saw_until)
         bounds = ((event_time_bound(f, policy.longest_latency_ms, zone).ms, f.completed) for f in seen)
         due = [found for found in bounds if found[0] <= due_ms]
         if due:
@@ -137,6 +136,13 @@ def _held_back(policy: Policy, state: TableState, last: CompactionRecord | None,
             yield HeldBack(
                 partition=one.partition, file_id=one.file_id, earliest_event_ms=min(due)[0], waits_since_ms=since_ms
             )
+
+
+def _left_until(state: TableState, last: CompactionRecord | None, zone: ZoneInfo) -> str:
+    """Up to which completion runs have seen what they left: the last compaction, or those since that brought RO no further."""
+    since_ms = state.apply_state.runs.since_ms
+    of_runs = "" if since_ms is None else instant_from_ms(since_ms, zone)
+    return max(of_runs, last.saw_until if last is not None and last.left_out else "")
 
 
 def _writes(state: TableState) -> list[str]:

@@ -139,9 +139,7 @@ RUNS_OF_DAY = Gauge("etc_runs_of_day", "Runs of etc apply that ended in the last
 RUNS_STARVED = Gauge(
     "etc_runs_of_day_without_progress", "Of the runs of the last 24 hours those that brought RO no further."
 )
-HELD_BACK = Gauge(
-    "etc_held_back_file_slices", "File slices that the last compaction left out and that hold RO back now."
-)
+HELD_BACK = Gauge("etc_held_back_file_slices", "File slices that earlier runs left out and that hold RO back now.")
 
 #: In the order of their definitions.
 GAUGES = tuple(one for one in vars().values() if isinstance(one, Gauge))

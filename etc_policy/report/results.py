@@ -187,7 +187,7 @@ class TableFreshness(Frozen):
     where nobody asked for them, or where it is not known how far the table is complete. `runs_without_progress` counts the last
     runs of `etc apply` in a row that brought RO no further though something was due, the first at `no_progress_since_ms`;
     `runs_of_day` and `runs_of_day_without_progress` count those of the last 24 hours. `held_back` names file slices that the last
-    compaction left out and that hold RO back now, `held_back_file_slices` counts them.
+    compaction, or the runs in a row, left out and that hold RO back now, `held_back_file_slices` counts them.
     """
 
     policy: str

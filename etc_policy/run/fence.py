@@ -8,13 +8,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from etc_policy.errors import EngineError, EtcError, OvertakenError
+from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.delete_rule import Overtaken, find_overtaken, groups_with_deletes, writes_beside
 from etc_policy.plan.refusals import Facts
 from etc_policy.plan.rules import Moment, first_objection
-from etc_policy.run.ports import Job, Lease, TableFiles
-from etc_policy.table.double_keys import SEES_LOG_FILES
+from etc_policy.run.ports import AtCommit, Job, Lease, TableFiles
+from etc_policy.table.double_keys import sees_log_files
 from etc_policy.table.formats import count_of
 from etc_policy.table.state import CUT_VERSIONS, GroupKey, TableState, TableStateReader
 
@@ -53,23 +53,35 @@ class Fence:
 
         Raises:
             EngineError: the lease is lost, or another run has completed the compaction.
-            OvertakenError: what writers did since, or a changed schema, forbids it.
+            RetryableError: a restore is at work.
+            OvertakenError: what writers did since, a rollback or a changed schema forbids it.
 
         """
         self.lease.require_alive(self.job.instant)
-        is_completed, wrong_schema = self.files.before_commit(self.job.base_path, self.job.instant)
-        if is_completed:
+        found = self.files.before_commit(self.job)
+        if found.is_completed:
             message = f"another run has completed the compaction at {self.job.instant}; this one commits nothing"
             raise EngineError(Code.COMPLETED_ELSEWHERE, message)
-        self._require_not_spoiled(wrong_schema)
+        if found.restore is not None:  # it takes the plan back itself
+            message = f"a restore at {found.restore} is at work on `{self.job.policy.name}`; nothing was committed"
+            raise RetryableError(Code.CANNOT_COMPACT_NOW, message, hint="run `etc apply` again when it has completed")
+        self._require_not_spoiled(found)
         if self._deleting:
             self._refuse(self._overtaken())
 
-    def _require_not_spoiled(self, wrong_schema: str | None) -> None:
+    def _require_not_spoiled(self, files: AtCommit) -> None:
         """What rules object to the compaction that is about to be committed."""
         job = self.job
         self.last = self._read() if job.carries else self.last
-        facts = Facts(job.policy, self.last, None, job.instant, job.operations, wrong_schema=wrong_schema)
+        facts = Facts(
+            job.policy,
+            self.last,
+            None,
+            job.instant,
+            job.operations,
+            wrong_schema=files.wrong_schema,
+            rolled_back=files.rolled_back,
+        )
         found = first_objection(Moment.COMMIT, facts, spoils=True)
         if found is not None:
             message = f"the plan for `{job.policy.name}` was overtaken: {found.reason}"
@@ -96,7 +108,7 @@ class Fence:
         cannot be read, or nobody knows when it completed: the compaction is completed all the same.
         """
         groups = self._deleting
-        if not groups or self.job.policy.writer.index in SEES_LOG_FILES:
+        if not groups or sees_log_files(self.job.policy.writer.index, self.last.metadata_partitions):
             return ()
         if completed is None:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from etc_policy.plan.model import Operation
 from etc_policy.policy.manifest import Policy
@@ -61,6 +61,17 @@ class Job:
     def splits(self) -> bool:
         """Whether log files are split by record before the plan is published."""
         return any(operation.remainder for operation in self.operations)
+
+
+class AtCommit(NamedTuple):
+    """What one listing of the timeline says right before a commit: whether the compaction has completed; else why Hudi would
+    not merge by the table's schema, and which rollback takes what was merged, each as a clause, and a restore that is at work.
+    """
+
+    is_completed: bool
+    wrong_schema: str | None = None
+    rolled_back: str | None = None
+    restore: str | None = None
 
 
 class CommitGate(Protocol):
@@ -149,8 +160,8 @@ class TableFiles(Protocol):
     def wrong_schema(self, base_path: str, instant: str) -> str | None:
         """Why Hudi would not merge a compaction at an instant by the table's schema, as a clause; None where it would."""
 
-    def before_commit(self, base_path: str, instant: str) -> tuple[bool, str | None]:
-        """Whether the compaction at an instant has completed, and else what `wrong_schema` says at that moment."""
+    def before_commit(self, job: Job) -> AtCommit:
+        """What the table's files say of the compaction at that moment."""
 
     def writes_in_flight(self, base_path: str) -> frozenset[str]:
         """The instants of writes that have begun, and neither completed nor died, and of rollbacks of others."""

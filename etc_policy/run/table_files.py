@@ -10,7 +10,7 @@ from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.history import commit_of, completed_write, plan_extra
 from etc_policy.hudi.layout import parse_data_file
-from etc_policy.hudi.pending_plan import require_own
+from etc_policy.hudi.pending_plan import require_own, rollback_plans
 from etc_policy.hudi.plan_file import decode_operations, require_full
 from etc_policy.hudi.properties import metadata_partitions, read_properties
 from etc_policy.hudi.stable_reading import read_until_stable, table_errors
@@ -21,7 +21,7 @@ from etc_policy.hudi.writers import marker_files, writes_in_flight
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.split import SPLIT_FOLDER
 from etc_policy.policy.manifest import Policy
-from etc_policy.run.ports import Job
+from etc_policy.run.ports import AtCommit, Job
 from etc_policy.run.splitting import discard, discard_extracts, split_paths, split_slices
 from etc_policy.storage.clocks import time_at
 from etc_policy.storage.open_storage import open_reader, open_storage
@@ -102,15 +102,19 @@ class HudiFiles:
         """
         return read_until_stable(base_path, lambda: _wrong_schema(timeline_of(base_path), instant))
 
-    def before_commit(self, base_path: str, instant: str) -> tuple[bool, str | None]:
-        """Whether the compaction at an instant has completed, else what `wrong_schema` says: from one listing of the timeline."""
+    def before_commit(self, job: Job) -> AtCommit:
+        """What stands against the commit of the compaction, from one listing of the timeline."""
 
-        def look() -> tuple[bool, str | None]:
-            timeline = timeline_of(base_path)
-            is_completed = instant in timeline.completions
-            return is_completed, None if is_completed else _wrong_schema(timeline, instant)
+        def look() -> AtCommit:
+            timeline = timeline_of(job.base_path)
+            if job.instant in timeline.completions:
+                return AtCommit(is_completed=True)
+            wrong_schema, rolled_back = _wrong_schema(timeline, job.instant), _rolled_back(timeline, job)
+            begun = (one for one in timeline.files if one not in timeline.completions)
+            restore = next((one for one in begun if timeline.latest(one).action == "restore"), None)
+            return AtCommit(False, wrong_schema, rolled_back, restore)
 
-        return read_until_stable(base_path, look)
+        return read_until_stable(job.base_path, look)
 
     def writes_in_flight(self, base_path: str) -> frozenset[str]:
         """The instants of writes that have begun, and neither completed nor died, and of rollbacks of others."""
@@ -191,6 +195,15 @@ class HudiFiles:
 def _wrong_schema(timeline: Timeline, instant: str) -> str | None:
     lacking = lacking_at(timeline, instant)
     return lacking.why if lacking is not None else None
+
+
+def _rolled_back(timeline: Timeline, job: Job) -> str | None:
+    """Which rollback since the plan takes a file that it compacts, or is about to (facts: planned-file-rolled-back)."""
+    names = (parse_data_file(path.rpartition("/")[2]) for path in (*job.base_paths, *job.log_paths))
+    written = {name.instant for name in names if name is not None}
+    since = (one for one in timeline.files if one > job.instant)
+    found = ((rollback, of) for rollback, of, _ in rollback_plans(timeline, since) if of in written)
+    return next((f"the rollback at {at} takes back the write at {of}, which it compacts" for at, of in found), None)
 
 
 def _is_cut_off(timeline: Timeline, instant: str) -> bool:

@@ -60,12 +60,12 @@ def remove_written(job: Job) -> None:
         EngineError: a file lies behind a link; or, before table version 8, the plan cannot be taken back.
 
     """
-    require_unwritten(job)
     storage, begun = open_storage(job.base_path), _inflight(job)
     gone = [path for path, is_log in _files_of(job) if not is_log]
     gone += _rollbacks_begun(job)
     added = (*untouched_carried(job), *carried_drafts(job), *split_paths(job))
     gone += (path for path in added if storage.info(path) is not None)
+    require_unwritten(job)
     if _inflight(job) not in (None, begun):  # to look for the files takes long on a large table
         message = f"another writer has begun the compaction at {job.instant}: it is not taken back"
         raise RetryableError(Code.RUN_IS_ALIVE, message, hint="wait for it to end, then run this again")

@@ -8,7 +8,7 @@ file: where nobody wrote in between, no harm is done.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -17,6 +17,14 @@ from etc_policy.table.state import FileSlice, GroupKey, Instant, path_below
 
 #: Indexes that find a key in log files too.
 SEES_LOG_FILES = frozenset({"bucket", "record_index", "global_record_index"})
+
+
+def sees_log_files(index: str | None, metadata_partitions: Collection[str]) -> bool:
+    """Whether writers with this index find a key in log files too, in a table whose metadata table has these partitions.
+
+    Where there is no record index they take one over base files instead (facts: record-index-falls-back).
+    """
+    return index in SEES_LOG_FILES and (index == "bucket" or "record_index" in metadata_partitions)
 
 
 class Merged(NamedTuple):

@@ -150,7 +150,8 @@ class Instant:
 class WriteInFlight:
     """A write that has begun and not completed; `groups` are the file groups to which it adds, None while nobody knows.
 
-    `may_live` is false where its heartbeat has expired: Hudi does not let such a writer commit.
+    `may_live` is false where its heartbeat has expired: Hudi does not let such a writer commit, unless it only stalled
+    (facts: heartbeat-revives).
     """
 
     requested: str
@@ -290,6 +291,14 @@ class TableState:
     def pending(self) -> tuple[Instant, ...]:
         """Instants that have not completed, oldest first."""
         return tuple(instant for instant in self.instants if instant.state != "completed")
+
+    @property
+    def begun_writes(self) -> frozenset[str]:
+        """The writes in flight that may live: those with a fresh heartbeat, and those of writers that keep none.
+
+        C is before all of them. That of a writer alone on its table began after all that has completed, but for rollbacks.
+        """
+        return self.living_writers.union(write.requested for write in self.writes_in_flight if write.may_live)
 
     @property
     def data_bytes(self) -> int:

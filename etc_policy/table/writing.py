@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
@@ -20,6 +20,7 @@ class Writing:
     """The writes of the last day, or of as much of it as is known: `seen_ms` long, of which one was in flight for `busy_ms`.
 
     `longest_pause_ms` is the longest time without one, `longest_write_ms` the longest write, from its request to its completion.
+    `spans` are the times with a write in flight, from the begin of each to its end.
     """
 
     writes: int
@@ -27,11 +28,17 @@ class Writing:
     busy_ms: int
     longest_pause_ms: int
     longest_write_ms: int
+    spans: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)
 
     @property
     def duty(self) -> float:
         """The share of the time with a write in flight."""
         return self.busy_ms / self.seen_ms if self.seen_ms else 0.0
+
+    def longest_without_ms(self, pause_ms: int) -> int:
+        """The longest time in which no pause was longer than that."""
+        found = _merged(self.spans, pause_ms)
+        return max((ended - begun for begun, ended in found), default=0)
 
 
 def writing_of(commits: Iterable[Commit], in_flight: Iterable[str], zone: ZoneInfo, now_ms: int) -> Writing:
@@ -54,14 +61,15 @@ def writing_of(commits: Iterable[Commit], in_flight: Iterable[str], zone: ZoneIn
         busy_ms=sum(ended - begun for begun, ended in merged),
         longest_pause_ms=max(later[0] - earlier[1] for earlier, later in pairwise(ends)),
         longest_write_ms=max(ended - begun for begun, ended in spans),
+        spans=tuple(ends),
     )
 
 
-def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same times, without overlaps."""
+def _merged(spans: Iterable[tuple[int, int]], pause_ms: int = 0) -> list[tuple[int, int]]:
+    """The same times, without overlaps and pauses no longer than that."""
     found: list[tuple[int, int]] = []
     for begun, ended in spans:
-        if found and begun <= found[-1][1]:
+        if found and begun <= found[-1][1] + pause_ms:
             found[-1] = (found[-1][0], max(ended, found[-1][1]))
         else:
             found.append((begun, ended))

@@ -19,14 +19,14 @@ from etc_policy.plan.rules import may_pass, why_refused
 from etc_policy.policy.hudi_options import COMMITS_BEFORE_COMPACTION, EXPIRY, expiry_minutes, is_file_lock
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.policy.writers import TRACKED_SINCE
-from etc_policy.table.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
+from etc_policy.table.double_keys import Merged, Written, find_exposed, sees_log_files, written_by
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.table.history import THRESHOLD, Commit, TableHistory
 from etc_policy.table.state import WHOLE_SLICE_VERSIONS, LogFile, TableState, WriterOption
 from etc_policy.table.unknown_times import null_rows_in
 from etc_policy.table.watermark import completeness_of
-from etc_policy.table.writing import writing_of
-from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
+from etc_policy.table.writing import Writing, writing_of
+from etc_policy.verify.freshness import completeness_lag_ms, error_limit_ms, judge_lag
 
 FindingStatus = Literal["ok", "warn", "error", "skipped"]
 
@@ -287,7 +287,7 @@ def _overlaps(history: TableHistory) -> Iterator[tuple[str, str]]:
 
 def pauses(facts: TableFacts) -> Found:
     """Whether the writers of the last day left runs that compact deletes the time that they need."""
-    state, policy = facts.state, facts.policy
+    state = facts.state
     in_flight = (one.requested for one in state.writes_in_flight if one.may_live)
     seen = writing_of(facts.history.commits, in_flight, ZoneInfo(state.timezone), facts.clock_ms)
     if seen.writes < _ENOUGH_WRITES:
@@ -298,15 +298,26 @@ def pauses(facts: TableFacts) -> Found:
     )
     if not any(log_file.has_deletes for _, log_file in state.log_files):
         return "ok", f"{message}; no log file holds deletes now, which such writers would hold back", None
-    run_ms = state.apply_state.run_ms
-    run = f"a run {'is assumed to take' if run_ms is None else 'takes'} {format_duration(run_ms or _ASSUMED_RUN_MS)}"
-    if seen.longest_pause_ms > (run_ms or _ASSUMED_RUN_MS):
-        return "ok", f"{message}, and {run}", None
+    return _enough_pauses(facts, seen, message)
+
+
+def _enough_pauses(facts: TableFacts, seen: Writing, message: str) -> Found:
+    """Whether a run that compacts deletes finds its time, and as often as RO may not be later."""
+    state, policy = facts.state, facts.policy
+    is_assumed, run_ms = state.apply_state.run_ms is None, state.apply_state.run_ms or _ASSUMED_RUN_MS
+    message += f", and a run {'is assumed to take' if is_assumed else 'takes'} {format_duration(run_ms)}"
+    is_enough, without_ms = seen.longest_pause_ms > run_ms, seen.longest_without_ms(run_ms)
+    limit_ms = error_limit_ms(policy.freshness)
+    if is_enough and (limit_ms is None or without_ms <= limit_ms):
+        return "ok", message, None
     place = policy, state.table_version, state.base_path
     if can_hold(*place) and seen.longest_write_ms < policy.writer.lock_wait_ms:
         return "ok", f"{message}: a run holds the writers' lock between two writes", None
     hint = "; ".join(filter(None, ("run `etc apply` in the writer's job, between two batches", ends_refusals(*place))))
-    return "warn", f"{message}, and {run}: one that compacts deletes would be refused or overtaken", hint
+    why = "one that compacts deletes would be refused or overtaken"
+    if is_enough:
+        why = f"for {format_duration(without_ms)} no pause was long enough, and RO would be later than the policy says"
+    return "warn", f"{message}: {why}", hint
 
 
 def duplicate_keys(facts: TableFacts) -> Found:
@@ -317,7 +328,7 @@ def duplicate_keys(facts: TableFacts) -> Found:
     index = facts.policy.writer.index
     if facts.policy.writer.keys_repeated:
         return "skipped", "keys are repeated on purpose, as the policy says (`writer.keys`)", None
-    if index in SEES_LOG_FILES:
+    if sees_log_files(index, facts.state.metadata_partitions):
         return _none_found(facts, f"the index (`{index}`) finds keys in log files too")
     archived = (Written(one.requested, one.completed) for one in facts.history.commits if one.action == "deltacommit")
     exposed = find_exposed(

@@ -8,7 +8,7 @@ from typing import Any
 from etc_policy.plan.bundles import why_unfit
 from etc_policy.plan.refusals import Reason
 from etc_policy.policy.manifest import Freshness, Writer
-from etc_policy.table.double_keys import SEES_LOG_FILES, exposed_in, merged_by
+from etc_policy.table.double_keys import exposed_in, merged_by, sees_log_files
 from etc_policy.table.formats import count_of, format_duration
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import CompactionRecord, Lacking, LogFile, TableState, find_lacking, not_as_recorded
@@ -49,7 +49,7 @@ def always_checked(evidence: Evidence, rows_read: Collection[str] = ()) -> tuple
     if (
         NO_KEY_TWICE not in rows_read
         and not evidence.policy.writer.keys_repeated
-        and evidence.policy.writer.index not in SEES_LOG_FILES
+        and not sees_log_files(evidence.policy.writer.index, evidence.state.metadata_partitions)
         and merged_by(evidence.state.instants)
     ):
         found.append(check_double_keys(evidence))

@@ -266,7 +266,7 @@ class History:
             base_path="/table",
             table_version=self.table_version,
             timezone=self.zone,
-            metadata_partitions=("files",),
+            metadata_partitions=("files", "record_index") if self.writers.index == "record_index" else ("files",),
             properties_fingerprint="same",
             event_time_type="long",
             instants=tuple(_instant_of(commit, self._schema_at(commit.requested)) for commit in active),

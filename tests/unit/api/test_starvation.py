@@ -1,17 +1,19 @@
 """What ends refusals by writers that never pause is said at the first one, and fits what the policy declares already."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from etc_policy.api.starvation import with_remedy
+from etc_policy.api.table_apply import is_held_up
 from etc_policy.plan.between_writes import ends_refusals
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.policy.hudi_options import FILE_PROVIDER, PROVIDER
 from etc_policy.policy.manifest import Writer
 from etc_policy.table.apply_state import Refusals
 from etc_policy.table.state import Instant
-from tests.unit.plan.plan_cases import instant
+from tests.unit.plan.plan_cases import instant, plan_of_case
 from tests.unit.plan.states import NOW, POLICY, STATE
 
 BETWEEN = (
@@ -30,6 +32,7 @@ AGAIN = (
     "plan again when the writer has committed. If its write has failed, end or restart its process: until then Hudi keeps the "
     "heartbeat of a failed write fresh, and nobody can know"
 )
+GOLDEN = Path(__file__).parents[2] / "golden" / "plans"
 PACKAGE = FILE_PROVIDER.rpartition(".")[0]
 BY = {
     name: {PROVIDER: f"{PACKAGE}.{name}"}
@@ -73,6 +76,19 @@ CLUSTERING = {"instants": (*STATE.instants, Instant(instant("11:59:00"), "cluste
 def test_the_first_refusal_names_it_where_users_look():
     (hint,) = with_remedy(POLICY, refused(**BESIDE_A_WRITER), None).hints
     assert hint == f"{AGAIN}; {DECLARE}"
+
+
+def test_so_does_that_of_an_exact_plan_which_writers_leave_too_little():
+    (table,) = plan_of_case(GOLDEN / "record_not_exact").tables
+    assert table.reason_code == "not_exact"
+    (hint,) = with_remedy(POLICY, table, None).hints
+    assert hint.endswith(DECLARE)
+
+
+@pytest.mark.parametrize("case", ["record_not_exact", "writer_in_flight_before_the_cut"])
+def test_a_moment_between_two_writes_ends_either(case):
+    (table,) = plan_of_case(GOLDEN / case).tables
+    assert (table.action, is_held_up(table)) == ("refused", True)
 
 
 def test_the_third_says_how_often_too():

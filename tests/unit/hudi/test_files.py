@@ -6,7 +6,7 @@ from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.run.ports import Job
 from etc_policy.run.table_files import HudiFiles
 from etc_policy.table.history import PLAN_ID, THRESHOLD
-from tests.unit.hudi.table_folder import TableFolder, at, base, log, operation
+from tests.unit.hudi.table_folder import ROLLBACK_PLAN, TableFolder, at, avro, base, log, operation
 
 TS = EventTime(column="ts")
 OURS = {THRESHOLD: "1000"}
@@ -63,17 +63,43 @@ class TestHudiFiles:
         table.clean(at("10:00:20"), at("10:00:20"), at("10:00:07"))
         why = f"the table's schema was altered at {at(found)}" if found else None
         assert HudiFiles().wrong_schema(str(table.base), C) == why
-        assert HudiFiles().before_commit(str(table.base), C) == (False, why)
+        assert HudiFiles().before_commit(job_of(table)) == (False, why, None, None)
         names = {one.requested: one.schema for one in FileTableReader().read(str(table.base), TS).instants}
         assert names.pop(C) == names.pop(at("10:00:20")) == ""
         assert [bool(name) for _, name in sorted(names.items())] == [bool(extra) for extra in (*before, *after)]
+
+    @pytest.mark.parametrize("of", ["10:00:00", "10:00:02", "10:00:04", "10:00:06"])
+    @pytest.mark.parametrize("is_done", [False, True])
+    def test_a_rollback_of_what_a_compaction_takes(self, table, of, is_done):
+        """Of its base file or of a log file, not of the compaction itself or of another write; files may be there yet."""
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+        table.commit(at("10:00:02"), at("10:00:03"), log("f1"))
+        table.plan(C, OURS)
+        plan = {"instantToRollback": {"commitTime": at(of)}, "rollbackRequests": []}
+        table.file(at("10:00:08"), ".rollback.requested", avro(ROLLBACK_PLAN, plan))
+        if is_done:
+            table.rollback(at("10:00:08"), at("10:00:09"))
+        planned = operation("f1", base("f1").name(at("10:00:00")), log("f1").name(at("10:00:02")))
+        words = f"the rollback at {at('10:00:08')} takes back the write at {at(of)}, which it compacts"
+        expected = words if of in ("10:00:00", "10:00:02") else None
+        assert HudiFiles().before_commit(job_of(table, planned)).rolled_back == expected
+
+    def test_a_restore_that_has_not_ended(self, table):
+        table.plan(C, OURS)
+        assert HudiFiles().before_commit(job_of(table)).restore is None
+        table.file(at("10:00:08"), ".restore.requested")
+        assert HudiFiles().before_commit(job_of(table)).restore == at("10:00:08")
+        table.file(at("10:00:08"), ".restore.inflight")
+        assert HudiFiles().before_commit(job_of(table)).restore == at("10:00:08")
+        table.file(at("10:00:08"), f"_{at('10:00:09')}.restore")
+        assert HudiFiles().before_commit(job_of(table)).restore is None
 
     def test_the_commit_of_a_compaction(self, table):
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
         table.plan(C, OURS)
         assert HudiFiles().completed_commit(str(table.base), C) is None
         table.compaction(C, at("10:00:30"), base("f1"), base("f2"))
-        assert HudiFiles().before_commit(str(table.base), C) == (True, None)
+        assert HudiFiles().before_commit(job_of(table)) == (True, None, None, None)
         done = HudiFiles().completed_commit(str(table.base), C)
         assert (done.completed, done.bytes_written, done.plan_id) == (at("10:00:30"), 200, None)
 

@@ -45,6 +45,10 @@ def in_flight(groups, *, may_live=True):
     return replace(STATE, writes_in_flight=(WriteInFlight(instant("11:59:00"), groups, may_live),))
 
 
+def with_record_index(state):
+    return replace(state, metadata_partitions=("files", "record_index"))
+
+
 def overtaken(state, index=None):
     policy = POLICY.model_copy(update={"writer": Writer(index=index)})
     return find_overtaken(policy, PLAN.operations, state)
@@ -89,7 +93,14 @@ def test_a_write_in_flight_is_where_the_index_reads_base_files_alone(groups, ind
 
 @pytest.mark.parametrize("index", sorted(SEES_LOG_FILES))
 def test_a_write_in_flight_is_not_where_the_index_finds_keys_in_log_files(index):
-    assert overtaken(in_flight(None), index) == ()
+    assert overtaken(with_record_index(in_flight(None)), index) == ()
+
+
+@pytest.mark.parametrize("index", ["record_index", "global_record_index"])
+def test_it_is_where_the_record_index_is_not_there(index):
+    """Its writers look keys up in base files then (facts: record-index-falls-back)."""
+    (found,) = overtaken(in_flight(None), index)
+    assert (found.group, found.waits) == (F1, True)
 
 
 def test_a_compacted_log_file_that_is_gone_may_have_held_deletes():
@@ -109,6 +120,18 @@ def test_what_may_be_committed_parts_no_delete_from_a_later_write(added, written
     assert bool(overtaken(state, "bucket")) == ("f1" in added)
 
 
+@pytest.mark.parametrize("may_live", [True, False])
+def test_no_compaction_is_put_behind_the_write_of_a_writer_alone_on_its_table(may_live):
+    """It keeps no heartbeat. A rollback of what it overtook moves C past its begin: time travel would miss its rows."""
+    rolled_back = with_instant(STATE, "11:59:10", "rollback", completed="11:59:20", touched=["f1"])
+    write = WriteInFlight(instant("11:59:00"), frozenset({F1}), may_live)
+    begun = with_instant(replace(rolled_back, writes_in_flight=(write,)), "11:59:00", "deltacommit")
+    table = build_table_plan(POLICY, begun, now_ms=NOW, clock_ms=NOW)
+    left = {one.reason for one in table.left_out}
+    assert (table.instant < instant("11:59:00"), "due_but_behind_a_writer" in left) == (may_live, may_live)
+    assert {one.file_id for one in table.operations} == ({"f2"} if may_live else {"f1", "f2"})
+
+
 class TestWritesBeside:
     DONE = instant("12:00:00")
 
@@ -124,6 +147,12 @@ class TestWritesBeside:
 
     def test_one_that_began_after_the_commit_has_seen_it(self):
         assert writes_beside(POLICY, frozenset({F1}), KNOWN, in_flight(None), instant("11:58:00")) == ()
+
+    def test_one_beside_a_record_index_that_is_not_there(self):
+        policy = POLICY.model_copy(update={"writer": Writer(index="record_index")})
+        of = policy, frozenset({F1}), KNOWN
+        assert writes_beside(*of, in_flight(None), self.DONE) == (instant("11:59:00"),)
+        assert writes_beside(*of, with_record_index(in_flight(None)), self.DONE) == ()
 
     def test_nothing_where_the_index_finds_keys_in_log_files(self):
         policy = POLICY.model_copy(update={"writer": Writer(index="bucket")})

@@ -7,7 +7,7 @@ from etc_policy.plan.derivation import find_underived
 from etc_policy.plan.model import TablePlan
 from etc_policy.plan.rules import find_stale
 from etc_policy.policy.manifest import Strategy
-from etc_policy.table.state import Instant, LogFile
+from etc_policy.table.state import Instant, LogFile, WriteInFlight
 from tests.unit.plan.plan_cases import instant, state_of
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE, C, slice_of, with_instant, with_slice
 
@@ -48,6 +48,7 @@ def test_an_unchanged_table_fits():
         with_log_file(STATE, "f2", "10:10:01", "11:59:05"),
         replace(STATE, metadata_instants=frozenset({instant("11:59:00")})),
         replace(STATE, living_writers=frozenset({instant("11:59:00")})),
+        replace(STATE, writes_in_flight=(WriteInFlight(instant("10:10:03"), None, may_live=False),)),
         replace(STATE, slices=STATE.slices[:1]),
     ],
 )
@@ -110,6 +111,7 @@ def test_what_does_not_touch_the_plan(state):
         ),
         (with_instant(STATE, "10:10:05.001", "deltacommit", completed="11:59:00"), "another instant has that time"),
         (replace(STATE, living_writers=frozenset({instant("10:10:03")})), "still in flight"),
+        (replace(STATE, writes_in_flight=(WriteInFlight(instant("10:10:03"), None),)), "still in flight"),
         (replace(STATE, slices=STATE.slices[1:]), "file group f1 in `p` is gone"),
         (with_slice(STATE, "f1", base_file="new.parquet"), "has a new base file"),
         (with_slice(STATE, "f1", base_instant=instant("09:00:00")), "has a new base file"),

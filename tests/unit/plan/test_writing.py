@@ -53,5 +53,14 @@ def test_a_write_that_began_before_it_counts_within_it():
     assert (found.busy_ms, found.longest_write_ms) == (30 * MINUTE, 60 * MINUTE)
 
 
+@pytest.mark.parametrize(
+    ("pause_ms", "longest_ms"), [(MINUTE - 1, 4 * MINUTE), (MINUTE, 6 * MINUTE), (2 * MINUTE, 10 * MINUTE)]
+)
+def test_how_long_no_pause_was_long_enough(pause_ms, longest_ms):
+    """The pauses are of one, two and one minute; that which has begun may last."""
+    commits = [write("11:50:00", "11:51:00"), write("11:52:00", "11:56:00"), write("11:58:00", "11:59:00")]
+    assert writing_of(commits, [], ZoneInfo("UTC"), NOW).longest_without_ms(pause_ms) == longest_ms
+
+
 def test_duty_is_a_share_of_what_is_known():
     assert writing_of([write("11:50:00", "11:59:00")], [], ZoneInfo("UTC"), NOW).duty == 0.9

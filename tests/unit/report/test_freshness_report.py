@@ -65,6 +65,17 @@ def test_slices_that_the_last_compaction_left_out_are_named_with_since_when():
     assert table_freshness(POLICY, whole, NOW, NOW).held_back == ()
 
 
+@pytest.mark.parametrize(("since", "held"), [("11:46:00", ["f1"]), ("11:40:00", []), (None, [])])
+def test_slices_that_refused_runs_have_left_are_named_too(since, held):
+    """Such a run commits nothing that would tell of them; what came after the first of them may not have been due then."""
+    runs = Runs() if since is None else Runs().with_run(moved=False, now_ms=epoch_ms(since))
+    state = replace(state_of("/t", TABLE), apply_state=ApplyState(runs=runs))
+    assert [one.file_id for one in table_freshness(POLICY, state, NOW, NOW).held_back] == held
+    last = CompactionRecord(instant("11:30:00"), instant("11:30:05"), epoch_ms("11:20:00"), "orders_ro", "x")
+    after = replace(state, last_compaction=last)
+    assert [one.file_id for one in table_freshness(POLICY, after, NOW, NOW).held_back] == held
+
+
 def test_runs_that_brought_ro_no_further_are_counted():
     runs = Runs().with_run(moved=True, now_ms=NOW - 7_200_000)
     for minute in (3, 2, 1):

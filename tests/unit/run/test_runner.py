@@ -279,6 +279,30 @@ class TestAlteredSchema:
         assert (table.state.own_pending, table.commits) == (None, {})
 
 
+def test_what_it_compacts_is_rolled_back_meanwhile(table):
+    """Hudi lets a rollback of a completed write go beside a compaction of its log files, which has read them already."""
+
+    def roll_back():
+        table.rolled_back = instant("11:20:00")
+
+    with pytest.raises(OvertakenError, match="takes back the write at 20260101112000000") as error:
+        apply(table, compactor=MemoryCompactor(table, meanwhile=roll_back))
+    assert (error.value.code, error.value.exit_code) == ("ETC415", 4)
+    assert table.calls[-3:] == ["heartbeat", "withdraw", "give back"]
+    assert (table.state.own_pending, table.commits) == (None, {})
+
+
+def test_a_restore_that_begins_meanwhile_ends_the_compaction_itself(table):
+    """It takes pending plans back too, and would remove the base files of one that was committed beside it."""
+
+    def begin():
+        table.restore = instant("11:58:00")
+
+    with pytest.raises(RetryableError, match="a restore at 20260101115800000 is at work") as error:
+        apply(table, compactor=MemoryCompactor(table, meanwhile=begin))
+    assert (error.value.code, "withdraw" in table.calls, table.commits) == ("ETC405", False, {})
+
+
 class TestDeletesBesideAWriter:
     """Writers add to a slice of which deletes are being compacted: the delete rule is asked again before the commit."""
 

@@ -270,6 +270,27 @@ def test_before_version_8_a_plan_is_not_taken_from_under_a_writer_that_may_name_
     assert not list(table.timeline.glob("*.compaction.*"))
 
 
+@pytest.mark.parametrize("method", ["withdraw", "_remove_plan"])
+def test_before_version_8_a_writer_may_begin_while_its_files_are_looked_for(tmp_path, compactor, method, monkeypatch):
+    """Listing a large table takes long, and the writer adds to the slice that the plan begins."""
+    table = TableFolder(tmp_path / "t", version=6)
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.plan(C, OURS)
+    table.data(C, base("f1"))
+    before, lists, real = files(table), [], plan_files._files_of
+
+    def begun_meanwhile(job):
+        lists.append(job)
+        yield from real(job)
+        if len(lists) == 2 + (method == "withdraw"):
+            table.file(at("10:00:07"), ".deltacommit.requested")
+
+    monkeypatch.setattr(plan_files, "_files_of", begun_meanwhile)
+    with pytest.raises(RetryableError, match=f"the writer that began at {at('10:00:07')} may add to"):
+        getattr(compactor, method)(job_of(table, 6))
+    assert files(table) > before
+
+
 @pytest.mark.parametrize("written", [(), (log("f1", base_instant=at("10:00:00")),)])
 def test_before_version_8_one_that_named_none_is(tmp_path, compactor, written):
     table = TableFolder(tmp_path / "t", version=6)

@@ -367,6 +367,18 @@ def test_writers_that_leave_no_pause_are_known_before_the_first_run(commits, run
     assert (hint is not None and "`etc apply` in the writer's job" in hint) == (status == "warn")
 
 
+@pytest.mark.parametrize(("target_ms", "status"), [(None, "ok"), (360_000, "ok"), (300_000, "warn")])
+def test_one_long_pause_is_not_enough_where_ro_may_not_wait_for_it(target_ms, status):
+    """As in a night: from 11:50 to 11:55:50 no pause was longer than 10 s."""
+    file_slice = STATE.slices[0]
+    deletes = replace(file_slice, log_files=tuple(one._replace(has_deletes=True) for one in file_slice.log_files))
+    state = replace(STATE, slices=(deletes,), apply_state=ApplyState(run_ms=60_000))
+    policy = POLICY.model_copy(update={"freshness": Freshness(target_ms=target_ms)})
+    found, message, hint = look("pauses", *BUSY[:6], *BUSY[8:], state=state, policy=policy)
+    assert (found, hint is not None) == (status, status == "warn"), message
+    assert ("for 5m50s no pause was long enough" in message) == (status == "warn")
+
+
 def test_without_deletes_no_write_is_waited_for():
     status, message, _ = look("pauses", *BUSY)
     assert (status, "no log file holds deletes" in message) == ("ok", True)
