@@ -116,6 +116,8 @@ def test_two_tables_of_one_name_need_their_folder_in_it(folder):
     with pytest.raises(PolicyError) as error:
         Project(folder).policies()
     assert [(one.code, "`{folder}`" in one.hint) for one in error.value.issues] == [("ETC130", True)]
+    said = error.value.issues[0].message
+    assert f"`{folder}/lake/sales/orders` and `{folder}/lake/web/orders`" in said
     (folder / "policies" / "sales.yml").write_text(text.replace("{table}", "{folder}_{table}"))
     assert names(Project(folder)) == ["sales_orders", "sales_refunds", "web_orders"]
 
