@@ -54,6 +54,8 @@ def _row_of(table: TableSimulation) -> FleetRow:
     worst_ms = max(policy.figures.lag_max_ms, table.target_ms or 0)
     fresh = [one for one in others if _worst_lag_ms(one) <= worst_ms]
     other = min(fresh, key=_amount, default=None) or min(others, key=_worst_lag_ms, default=None)
+    if not policy.figures.compactions:  # what nobody compacted saves nothing
+        return FleetRow(table, policy.figures)
     days = (table.end_ms - table.begin_ms) / _DAY_MS
     return FleetRow(table, policy.figures, other, _amount(policy) / days, _amount(other) / days if other else 0.0)
 
