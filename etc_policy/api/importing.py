@@ -213,9 +213,10 @@ class Importer:
             if isinstance(one, EtcError):
                 self.errors.append(one)
                 continue
-            key = self.known.identity(one.location)
-            before = found.get(key)
-            found[key] = one if before is None else before._replace(ro_table=before.ro_table or one.ro_table)
+            key, root = self.known.identity(one.location), self.known.root
+            before = found.get(key, one)
+            chosen = one if is_linked(before.location, root) and not is_linked(one.location, root) else before
+            found[key] = chosen._replace(ro_table=before.ro_table or one.ro_table)
         return found
 
 
@@ -274,6 +275,11 @@ def table_identity(location: str, root: str) -> str:
     """The same for every way of writing one table, also by a link; relative paths start from `root`."""
     found = location_identity(resolve_location(location, root))
     return os.path.realpath(found) if found.startswith("/") else found
+
+
+def is_linked(location: str, root: str) -> bool:
+    """Whether a link leads to the table."""
+    return location_identity(resolve_location(location, root)) != table_identity(location, root)
 
 
 def policy_name(location: str, taken: Iterable[str]) -> str:

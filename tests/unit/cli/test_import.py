@@ -51,6 +51,16 @@ def test_a_table_that_is_named_twice_gets_one_policy(lake, etc):
     assert written(lake) == ["orders.yml"]
 
 
+def test_links_in_a_folder_that_is_searched(lake, etc):
+    """One leads to a table, and one back to the folder; the table is named by its own path."""
+    (lake / "again").symlink_to(lake / "orders")
+    (lake / "circle").symlink_to(lake)
+    code, out, err = etc("import", "--bucket", "lake")
+    assert (code, written(lake)) == (0, ["orders.yml"]), err
+    assert "circle" not in out
+    assert "table: lake/orders\n" in (lake.parent / "policies" / "orders.yml").read_text()
+
+
 def test_a_table_without_a_column_of_times(lake, etc, monkeypatch):
     """Neither by name nor by type."""
     monkeypatch.setattr("tests.unit.hudi.table_folder.COLUMNS", ("id", "p", "size"))
