@@ -47,11 +47,14 @@ class Sources(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KnownTables:
-    """What the project has: its policies, tables of files with open questions, names that are taken, and where paths begin."""
+    """What the project has: its policies, names that are taken, and where paths begin.
+
+    `open_tables` has the name and the file of each policy with open questions, by the identity of its table.
+    """
 
     root: str
     policies: tuple[Policy, ...] = ()
-    open_tables: frozenset[str] = frozenset()
+    open_tables: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
 
     def identity(self, location: str) -> str:
@@ -92,18 +95,19 @@ class Importer:
         new = {key: one for key, one in found.items() if key not in owners and key not in self.known.open_tables}
         tables: dict[str, ImportedTable] = {}
         for key in found.keys() - new.keys():
-            tables[key] = self._known(found[key], owners.get(key))
+            tables[key] = self._known(key, found[key], owners.get(key))
         if is_diff:
             tables |= self._compared({key: owners[key] for key in found if key in owners})
         tables |= self._new(new)
         report = ImportReport(etc_version=__version__, tables=tuple(tables[key] for key in found))
         return report.with_errors(self.errors)
 
-    def _known(self, found: _Found, owner: Policy | None) -> ImportedTable:
+    def _known(self, key: str, found: _Found, owner: Policy | None) -> ImportedTable:
         if owner is not None:
             return ImportedTable(table=owner.table, policy=owner.name, status="known", file=owner.source)
-        name = policy_name(found.location, ())
-        return ImportedTable(table=found.location, policy=name, status="known", reason="its file has open questions")
+        name, file = self.known.open_tables[key]
+        why = "it has open questions"
+        return ImportedTable(table=found.location, policy=name, status="known", file=file, reason=why)
 
     def _compared(self, owners: Mapping[str, Policy]) -> dict[str, ImportedTable]:
         def compare(policy: Policy, facts: TableFacts) -> ImportedTable:
@@ -302,10 +306,10 @@ def known_tables(reading: ProjectReading | None, root: str) -> KnownTables:
         return KnownTables(root)
     policies = reading.manifest.policies
     known = KnownTables(reading.manifest.table_root or root, policies)
-    asked = [item for _, item in policies_with_questions(reading.files.texts)]
+    asked = list(policies_with_questions(reading.files.texts))
     stems = (Path(path).stem for path in reading.files.texts)
     return replace(
         known,
-        open_tables=frozenset(known.identity(str(item.get("table"))) for item in asked),
-        names=frozenset([*(one.name for one in policies), *(str(item.get("name")) for item in asked), *stems]),
+        open_tables={known.identity(str(one.get("table"))): (str(one.get("name")), path) for path, one in asked},
+        names=frozenset([*(one.name for one in policies), *(str(one.get("name")) for _, one in asked), *stems]),
     )

@@ -1,5 +1,7 @@
 """`etc import` over folders that hold more than tables: a line for each that gets no policy, and the others go on."""
 
+import json
+
 import pytest
 
 from etc_policy.api.importing import policy_name
@@ -80,6 +82,21 @@ def test_a_catalog_that_does_not_answer(lake, etc, monkeypatch):
     assert (code, written(lake)) == (4, ["orders.yml"]), err
     assert err.count("error[") == 1
     assert "the catalog does not answer" in err
+
+
+def test_a_table_whose_file_has_open_questions_is_known_by_the_name_that_it_has_there(lake, etc):
+    (lake / "web").mkdir()
+    make_table(lake / "web" / "orders")
+    assert etc("import", "--bucket", "lake")[0] == 0
+    assert written(lake) == ["orders.yml", "web_orders.yml"]
+    out = etc("import", "lake/web/orders", "--output", "json")[1]
+    (table,) = json.loads(out)["tables"]
+    assert (table["status"], table["policy"], table["file"]) == ("known", "web_orders", "policies/web_orders.yml")
+    assert etc("import", "lake/web/orders")[1].splitlines()[0].split()[0] == "web_orders"
+
+
+def test_a_folder_without_tables(lake, etc):
+    assert etc("import", "--bucket", "lake/notes")[:2] == (0, "0 tables.\n")
 
 
 def test_what_is_no_database_ends_with_a_code_and_the_others_go_on(lake, etc):
