@@ -111,6 +111,11 @@ class Rounds:
             elif result is not None and result.next_due_ms is not None and policy.done is None:
                 self._due_ms[key] = result.next_due_ms
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether what failed was not tried again yet, or failed again."""
+        return any(self._failures.values())
+
     def next_ms(self, now_ms: int) -> int:
         """When the next round begins: when a table is due, or the budget allows what waits; after `every_ms` at the latest."""
         due_ms = min(self._due_ms.values(), default=now_ms + self.every_ms)

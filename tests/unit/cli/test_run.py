@@ -50,6 +50,7 @@ def test_what_fails_is_shown_and_tried_again(rounds, outside):  # noqa: F811
     code, said, err = rounds(1)
     assert (code, [line.partition("UTC  ")[2] for line in said]) == (1, ["1 compacted, 1 failed"])
     assert err.count("ETC211") == 1
+    assert rounds(2)[0] == 1  # the second round does not try it again yet
     _, said, err = rounds(6)
     assert err.count("ETC211") > 1
     assert "1 nothing due" in {line.partition("UTC  ")[2] for line in said}
