@@ -73,6 +73,18 @@ def test_a_table_without_a_column_of_times(lake, etc, monkeypatch):
     assert "error[ETC" in err
 
 
+def test_tables_without_event_times_that_a_search_finds_are_left_out(lake, etc, monkeypatch):
+    """One that nobody has written to yet, and one without a column of times: no job fails because of them."""
+    TableFolder(lake / "fresh")
+    monkeypatch.setattr("tests.unit.hudi.table_folder.COLUMNS", ("id", "p", "size"))
+    make_table(lake / "sizes", **{"hoodie.table.ordering.fields": None})
+    code, out, err = etc("import", "--bucket", "lake", "--diff", "--detailed-exitcode")
+    assert (code, err) == (2, "")
+    found = {line.split()[0]: line for line in out.splitlines()}
+    assert "left out" in found["fresh"]
+    assert "left out" in found["sizes"]
+
+
 def test_a_catalog_that_does_not_answer(lake, etc, monkeypatch):
     def refuse(*_):
         raise RetryableError("ETC311", "the catalog does not answer", cause="refused")
