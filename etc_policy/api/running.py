@@ -21,8 +21,8 @@ from etc_policy.wiring import Environment
 
 #: After failures in a row a table waits so long at most, unless runs come more rarely anyway.
 LONGEST_WAIT_MS = 3_600_000
-#: By its name and what decides about it: a policy that was changed is a new one.
-_Key = tuple[str, str]
+#: By its name, what decides about it, and what is done after it: a policy that was changed is a new one.
+_Key = tuple[str, str, str]
 #: What is another one once a table has changed.
 Mark = tuple[str, ApplyState]
 
@@ -153,7 +153,7 @@ class Rounds:
 
 
 def _key(policy: Policy) -> _Key:
-    return policy.name, policy.fingerprint
+    return policy.name, policy.fingerprint, policy.model_dump_json(include={"done", "sync", "partition_idle_ms"})
 
 
 def _leaves_nothing_due(table: TablePlan, policy: Policy, now_ms: int) -> bool:

@@ -6,7 +6,7 @@ from etc_policy.api.running import LONGEST_WAIT_MS, Rounds
 from etc_policy.plan.fleet import Allowance
 from etc_policy.plan.model import make_plan
 from etc_policy.policy.manifest import Strategy
-from etc_policy.policy.schema import Done, Freshness, LearnedLatency
+from etc_policy.policy.schema import Done, Freshness, LearnedLatency, Sync
 from etc_policy.run.results import TableResult
 from etc_policy.table.apply_state import ApplyState
 from tests.unit.plan.states import PLAN, POLICY
@@ -65,6 +65,10 @@ def test_a_policy_that_is_new_or_changed_is_due():
     changed = policy(data_latency_ms=1)
     assert names(rounds.due([one, policy("b")], 1)) == ["b"]
     assert names(rounds.due([changed], 1)) == ["a"]
+    for what in ({"done": Done(success_file="_SUCCESS")}, {"sync": Sync(ro_table="lake.a_ro")}):
+        rounds.note([one], [result(next_due_ms=HOUR_MS)], 1, 1)
+        assert rounds.due([policy(description="better said", source="a.yml:7:1")], 1) == ()
+        assert names(rounds.due([policy(**what)], 1)) == ["a"]
     rounds.note([changed], [result(next_due_ms=HOUR_MS)], 1, 1)
     assert rounds.due([changed], 1) == ()
 
