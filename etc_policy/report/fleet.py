@@ -97,7 +97,9 @@ def render_fleet_page(report: SimulationReport, now_ms: int, read_template: Call
     pages.filters["saving"] = lambda row: list(_saving([row], has_costs=has_costs))
     return pages.get_template("fleet.html").render(
         rows=rows,
+        unread=[one for one in report.tables if one.reason_code is not None],
         now_ms=now_ms // 1000 * 1000,
+        has_both=any(row.other for row in rows),
         together=list(_saving(rows, has_costs=has_costs)),
         what="Cost" if has_costs else "Bytes",
         longest_ms=max((max(row.table.lag_ms or 0, row.table.target_ms or 0) for row in rows), default=0),

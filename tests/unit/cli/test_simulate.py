@@ -154,6 +154,17 @@ def test_a_policy_that_compacted_nothing_saves_nothing(lake, etc, tmp_path):
     assert fleet["all"][-1] == fleet["orders_ro"][-4]
 
 
+def test_the_page_says_what_is_not_on_it(lake, etc, tmp_path):
+    """Tables that cannot be read, and what nothing is known of; who gets the page does not see the errors."""
+    TableFolder(tmp_path / "lake" / "new")
+    (tmp_path / "policies" / "a.yml").write_text("version: 1\npolicies:\n" + MORE)
+    assert etc("simulate", "--html", "fleet.html")[0] == 1
+    page = " ".join((tmp_path / "fleet.html").read_text().split())
+    assert "1 table, the longest lag" in page
+    assert f"1 table that could not be read is not on this page: late_ro ({tmp_path}/lake/late)." in page
+    assert "a day, and" not in page
+
+
 def test_an_empty_value_removes_the_key(lake, etc):
     assert figures(etc, "--set", "strategy.every=")["changed"]["every_ms"] == 3_600_000
 
