@@ -109,7 +109,7 @@ def with_found_tables(reading: ProjectReading, environment: Environment) -> Proj
     environment.not_looked_up.clear()
     if not files.namespaces or reading.has_errors:
         return reading
-    lookup = _Lookup(environment, table_root(files))
+    lookup = _Lookup(environment, table_root(files.target, files.project_dir))
     lookup.owners = {table_identity(one.declaration.table, lookup.root): one for one in files.policies}
     for namespace in files.namespaces:
         lookup.look_up(namespace)

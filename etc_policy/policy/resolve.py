@@ -198,7 +198,7 @@ def check_project(
     files: ProjectFiles, known_suites: Iterable[str], real_path: Callable[[str], str] = str
 ) -> tuple[Issue, ...]:
     """Every issue of the project, errors and warnings, in the order of their places; `real_path` follows links."""
-    root, suites = table_root(files), frozenset(known_suites)
+    root, suites = table_root(files.target, files.project_dir), frozenset(known_suites)
     project = CheckedProject(root, files.policies, files.declared, suites, files.target, files.target_places, real_path)
     found = [*files.issues, *(issue for rule in PROJECT_RULES for issue in islice(rule(project), MAX_ISSUES))]
     return tuple(_with_lines(sorted(found, key=_place), files.texts))
@@ -229,7 +229,7 @@ def compile_project(
     errors = [issue for issue in found if issue.level == "error"]
     if errors:
         raise PolicyError(errors)
-    root, lock = table_root(files), files.target.lock
+    root, lock = table_root(files.target, files.project_dir), files.target.lock
     digests = {name: digest(content) for name, content in (own_suites or {}).items()}
     policies = (resolve_policy(policy, root, lock, digests) for policy in files.policies)
     return Manifest(
@@ -244,9 +244,9 @@ def compile_project(
     )
 
 
-def table_root(files: ProjectFiles) -> str:
+def table_root(target: Target, project_dir: str) -> str:
     """What relative paths of tables start from: the target's `table_root`, else the project's folder."""
-    return resolve_location(f"{files.target.table_root or '.'}/", files.project_dir).rstrip("/") or "/"
+    return resolve_location(f"{target.table_root or '.'}/", project_dir).rstrip("/") or "/"
 
 
 def resolve_policy(

@@ -107,6 +107,19 @@ def test_a_table_whose_file_has_open_questions_is_known_by_the_name_that_it_has_
     assert etc("import", "lake/web/orders")[1].splitlines()[0].split()[0] == "web_orders"
 
 
+def test_the_first_policies_of_a_project_start_from_the_root_of_its_target(lake, etc):
+    """Written from the project's folder they would mean other tables."""
+    (lake.parent / "etc_project.yml").write_text(
+        "name: p\nprofiles: {p: {target: d, targets: {d: {table_root: lake}}}}\n"
+    )
+    make_table(lake.parent / "elsewhere" / "refunds")
+    assert etc("import", "lake/orders", "elsewhere/refunds")[0] == 0
+    texts = [(lake.parent / "policies" / f"{name}.yml").read_text() for name in ("orders", "refunds")]
+    assert "    table: orders\n" in texts[0]
+    assert f"    table: {lake.parent}/elsewhere/refunds\n" in texts[1]
+    assert "2 in project" in etc("import", "lake/orders", "elsewhere/refunds")[1]
+
+
 def test_a_folder_without_tables(lake, etc):
     assert etc("import", "--bucket", "lake/notes")[:2] == (0, "0 tables.\n")
 
