@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -173,10 +173,18 @@ def _listening(flags: Flags, listen: tuple[str, int] | None, life: _Life) -> Ite
     if listen is None:
         yield
         return
+    last: Callable[[], Iterable[TableObservation]] | None = None
     with open_project(flags, read_once=False) as project:
 
         def observe() -> Iterable[TableObservation]:
-            return project.metrics(*flags.terms)()  # the files as they are at each look
+            """By the files as they are at each look; while these have an error, which the rounds show, as they were."""
+            nonlocal last
+            try:
+                last = project.metrics(*flags.terms)
+            except EtcError:
+                if last is None:
+                    raise
+            return last()
 
         server, _ = serve_metrics(observe, *listen, _MAX_AGE_SECONDS, life.fault)
         show_note(f"http://{listen[0]}:{server.server_port}/metrics and /healthz")
