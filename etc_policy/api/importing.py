@@ -23,7 +23,9 @@ from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.files import policies_with_questions
 from etc_policy.policy.locations import location_fault, location_identity, resolve_location
 from etc_policy.policy.manifest import Policy
+from etc_policy.policy.render import render
 from etc_policy.policy.schema_values import GLOB
+from etc_policy.policy.scope import Scope
 from etc_policy.report.imports import DriftedKey, ImportedTable, ImportReport
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.verify.diagnosis import TableFacts
@@ -310,6 +312,13 @@ def known_tables(reading: ProjectReading | None, root: str) -> KnownTables:
     stems = (Path(path).stem for path in reading.files.texts)
     return replace(
         known,
-        open_tables={known.identity(str(one.get("table"))): (str(one.get("name")), path) for path, one in asked},
+        open_tables={known.identity(_table_of(one)): (str(one.get("name")), path) for path, one in asked},
         names=frozenset([*(one.name for one in policies), *(str(one.get("name")) for _, one in asked), *stems]),
     )
+
+
+def _table_of(item: Mapping[str, object]) -> str:
+    """The table of a policy with open questions, whose file is read as it is but for braces as `etc import` writes them."""
+    text = str(item.get("table"))
+    value, faults = render(text, Scope({}))
+    return text if faults else str(value)

@@ -107,6 +107,14 @@ def test_a_table_whose_file_has_open_questions_is_known_by_the_name_that_it_has_
     assert etc("import", "lake/web/orders")[1].splitlines()[0].split()[0] == "web_orders"
 
 
+def test_a_folder_whose_name_is_jinja_s_is_imported_once(lake, etc):
+    make_table(lake / "{{y}}")
+    assert etc("import", "lake/{{y}}")[0] == 0
+    before = written(lake)
+    assert "1 in project" in etc("import", "lake/{{y}}")[1]
+    assert written(lake) == before
+
+
 def test_the_first_policies_of_a_project_start_from_the_root_of_its_target(lake, etc):
     """Written from the project's folder they would mean other tables."""
     (lake.parent / "etc_project.yml").write_text(
