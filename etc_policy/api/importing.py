@@ -181,6 +181,9 @@ class Importer:
         except TableError as error:
             if error.code == Code.NO_TABLE:
                 error.hint = None  # it is about a policy
+            elif error.code == Code.NOT_HUDI:
+                search = "" if self.guesses else ", or search it by `--bucket`"
+                error.hint = f"where tables are in it, name them by `{found.location}/*`{search}"
             raise
         names = time_columns(columns.types, columns.properties)
         if not names:

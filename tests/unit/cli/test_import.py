@@ -41,6 +41,12 @@ def test_what_is_no_merge_on_read_table_is_a_line_each_and_the_others_go_on(lake
     assert [line.split()[1] for line in out.splitlines()[:-1]] == ["written"]
 
 
+def test_a_folder_of_tables_that_is_named_as_a_table(lake, etc):
+    hint = f"hint: where tables are in it, name them by `{lake}/*`"
+    assert f"{hint}, or search it by `--bucket`\n" in etc("import", "lake")[2]
+    assert f"{hint}\n" in etc("freshness", "./lake")[2]
+
+
 def test_what_is_found_and_not_named_is_left_out(lake, etc):
     code, out, err = etc("import", "--bucket", "lake")
     assert (code, written(lake)) == (0, ["orders.yml"]), err
