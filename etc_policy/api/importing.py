@@ -23,7 +23,9 @@ from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.files import policies_with_questions
 from etc_policy.policy.locations import location_fault, location_identity, resolve_location
 from etc_policy.policy.manifest import Policy
+from etc_policy.policy.render import render
 from etc_policy.policy.schema_values import GLOB
+from etc_policy.policy.scope import Scope
 from etc_policy.report.imports import DriftedKey, ImportedTable, ImportReport
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.verify.diagnosis import TableFacts
@@ -47,11 +49,14 @@ class Sources(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KnownTables:
-    """What the project has: its policies, tables of files with open questions, names that are taken, and where paths begin."""
+    """What the project has: its policies, names that are taken, and where paths begin.
+
+    `open_tables` has the name and the file of each policy with open questions, by the identity of its table.
+    """
 
     root: str
     policies: tuple[Policy, ...] = ()
-    open_tables: frozenset[str] = frozenset()
+    open_tables: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
 
     def identity(self, location: str) -> str:
@@ -92,18 +97,19 @@ class Importer:
         new = {key: one for key, one in found.items() if key not in owners and key not in self.known.open_tables}
         tables: dict[str, ImportedTable] = {}
         for key in found.keys() - new.keys():
-            tables[key] = self._known(found[key], owners.get(key))
+            tables[key] = self._known(key, found[key], owners.get(key))
         if is_diff:
             tables |= self._compared({key: owners[key] for key in found if key in owners})
         tables |= self._new(new)
         report = ImportReport(etc_version=__version__, tables=tuple(tables[key] for key in found))
         return report.with_errors(self.errors)
 
-    def _known(self, found: _Found, owner: Policy | None) -> ImportedTable:
+    def _known(self, key: str, found: _Found, owner: Policy | None) -> ImportedTable:
         if owner is not None:
             return ImportedTable(table=owner.table, policy=owner.name, status="known", file=owner.source)
-        name = policy_name(found.location, ())
-        return ImportedTable(table=found.location, policy=name, status="known", reason="its file has open questions")
+        name, file = self.known.open_tables[key]
+        why = "it has open questions"
+        return ImportedTable(table=found.location, policy=name, status="known", file=file, reason=why)
 
     def _compared(self, owners: Mapping[str, Policy]) -> dict[str, ImportedTable]:
         def compare(policy: Policy, facts: TableFacts) -> ImportedTable:
@@ -175,6 +181,9 @@ class Importer:
         except TableError as error:
             if error.code == Code.NO_TABLE:
                 error.hint = None  # it is about a policy
+            elif error.code == Code.NOT_HUDI:
+                search = "" if self.guesses else ", or search it by `--bucket`"
+                error.hint = f"where tables are in it, name them by `{found.location}/*`{search}"
             raise
         names = time_columns(columns.types, columns.properties)
         if not names:
@@ -213,9 +222,10 @@ class Importer:
             if isinstance(one, EtcError):
                 self.errors.append(one)
                 continue
-            key = self.known.identity(one.location)
-            before = found.get(key)
-            found[key] = one if before is None else before._replace(ro_table=before.ro_table or one.ro_table)
+            key, root = self.known.identity(one.location), self.known.root
+            before = found.get(key, one)
+            chosen = one if is_linked(before.location, root) and not is_linked(one.location, root) else before
+            found[key] = chosen._replace(ro_table=before.ro_table or one.ro_table)
         return found
 
 
@@ -276,6 +286,11 @@ def table_identity(location: str, root: str) -> str:
     return os.path.realpath(found) if found.startswith("/") else found
 
 
+def is_linked(location: str, root: str) -> bool:
+    """Whether a link leads to the table."""
+    return location_identity(resolve_location(location, root)) != table_identity(location, root)
+
+
 def policy_name(location: str, taken: Iterable[str]) -> str:
     """A name for the policy of a table: its folder's, with those of as many folders above as it takes to be free."""
     parts = [part for part in PurePosixPath(location.partition(":/")[2] or location).parts if part != "/"]
@@ -296,10 +311,17 @@ def known_tables(reading: ProjectReading | None, root: str) -> KnownTables:
         return KnownTables(root)
     policies = reading.manifest.policies
     known = KnownTables(reading.manifest.table_root or root, policies)
-    asked = [item for _, item in policies_with_questions(reading.files.texts)]
+    asked = list(policies_with_questions(reading.files.texts))
     stems = (Path(path).stem for path in reading.files.texts)
     return replace(
         known,
-        open_tables=frozenset(known.identity(str(item.get("table"))) for item in asked),
-        names=frozenset([*(one.name for one in policies), *(str(item.get("name")) for item in asked), *stems]),
+        open_tables={known.identity(_table_of(one)): (str(one.get("name")), path) for path, one in asked},
+        names=frozenset([*(one.name for one in policies), *(str(one.get("name")) for _, one in asked), *stems]),
     )
+
+
+def _table_of(item: Mapping[str, object]) -> str:
+    """The table of a policy with open questions, whose file is read as it is but for braces as `etc import` writes them."""
+    text = str(item.get("table"))
+    value, faults = render(text, Scope({}))
+    return text if faults else str(value)

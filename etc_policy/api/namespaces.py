@@ -10,7 +10,7 @@ from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
-from etc_policy.api.importing import plain_name, table_identity
+from etc_policy.api.importing import is_linked, plain_name, table_identity
 from etc_policy.api.loading import ProjectReading
 from etc_policy.api.one_table import side_by_side
 from etc_policy.errors import EtcError, Issue
@@ -53,7 +53,8 @@ class _Lookup:
                     tables.append(one)
         except EtcError as error:
             self._stands_for(namespace, error)
-        new = [one for one in sorted(tables) if self._is_free(namespace, one)]
+        tables.sort(key=lambda one: (is_linked(one.location, self.root), one))  # a table is known by its own name
+        new = [one for one in tables if self._is_free(namespace, one)]
         calls = ((partial(self.environment.why_not_a_policy, one.location), True) for one in new)
         faults = side_by_side(calls, min(self.environment.jobs, len(new)))
         for one, fault in zip(new, faults, strict=True):
@@ -108,7 +109,7 @@ def with_found_tables(reading: ProjectReading, environment: Environment) -> Proj
     environment.not_looked_up.clear()
     if not files.namespaces or reading.has_errors:
         return reading
-    lookup = _Lookup(environment, table_root(files))
+    lookup = _Lookup(environment, table_root(files.target, files.project_dir))
     lookup.owners = {table_identity(one.declaration.table, lookup.root): one for one in files.policies}
     for namespace in files.namespaces:
         lookup.look_up(namespace)

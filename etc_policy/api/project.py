@@ -142,11 +142,13 @@ class Project(Workspace):
 
         """
         from etc_policy.api.importing import Importer, Sources, known_tables
+        from etc_policy.policy.resolve import table_root
 
         folder = self.environment.folders.policies
+        root = table_root(self.environment.target, os.path.realpath(self.project_dir))
         importer = Importer(
             self.environment,
-            known_tables(self._read_if_any(), os.path.realpath(self.project_dir)),
+            known_tables(self._read_if_any(), root),
             folder,
             moment_ms(None),
             None if diff else lambda name, text: create_text(self.project_dir, name, text, "--project-dir"),

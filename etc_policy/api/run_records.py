@@ -172,7 +172,10 @@ def _read_report(path: Path, kind: type[_Kept], command: str) -> _Kept | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise EngineError(Code.BAD_RUN_RESULTS, "cannot read the results", where=where, cause=str(error)) from error
+        hint = "delete the file" if isinstance(error, ValueError) else None
+        raise EngineError(
+            Code.BAD_RUN_RESULTS, "cannot read the results", where=where, hint=hint, cause=str(error)
+        ) from error
     version = content.get("schema_version") if isinstance(content, dict) else None
     if isinstance(version, int) and version > RESULTS_SCHEMA_VERSION:
         message = f"the results are of version {version}; this etc reads up to {RESULTS_SCHEMA_VERSION}"

@@ -21,8 +21,8 @@ from etc_policy.wiring import Environment
 
 #: After failures in a row a table waits so long at most, unless runs come more rarely anyway.
 LONGEST_WAIT_MS = 3_600_000
-#: By its name and what decides about it: a policy that was changed is a new one.
-_Key = tuple[str, str]
+#: By its name, what decides about it, and what is done after it: a policy that was changed is a new one.
+_Key = tuple[str, str, str]
 #: What is another one once a table has changed.
 Mark = tuple[str, ApplyState]
 
@@ -35,6 +35,7 @@ class Rounds:
     bytes_left: Allowance = field(default_factory=lambda: Allowance(None))
     ms_left: Allowance = field(default_factory=lambda: Allowance(None))
     waiting: tuple[str, ...] = ()
+    _clock_ms: int = 0
     _due_ms: dict[_Key, int] = field(default_factory=dict)
     _failures: dict[_Key, int] = field(default_factory=dict)
     _run_ms: dict[str, int] = field(default_factory=dict)
@@ -43,6 +44,7 @@ class Rounds:
 
     def due(self, policies: Iterable[Policy], now_ms: int) -> tuple[Policy, ...]:
         """The policies whose tables are to be planned now; new ones and changed ones are."""
+        self._read_clock(now_ms)
         known = {_key(one): one for one in policies}
         self._due_ms = {key: due_ms for key, due_ms in self._due_ms.items() if key in known}
         self._failures = {key: count for key, count in self._failures.items() if key in known}
@@ -95,6 +97,7 @@ class Rounds:
 
     def note(self, policies: Iterable[Policy], results: Iterable[TableResult], began_ms: int, now_ms: int) -> None:
         """Take what came of a round for the tables that were chosen: what it used, and when they are due again."""
+        self._read_clock(now_ms)
         found = {one.policy: one for one in results}
         for policy in policies:
             result, key = found.get(policy.name), _key(policy)
@@ -108,12 +111,23 @@ class Rounds:
             elif result is not None and result.next_due_ms is not None and policy.done is None:
                 self._due_ms[key] = result.next_due_ms
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether what failed was not tried again yet, or failed again."""
+        return any(self._failures.values())
+
     def next_ms(self, now_ms: int) -> int:
         """When the next round begins: when a table is due, or the budget allows what waits; after `every_ms` at the latest."""
         due_ms = min(self._due_ms.values(), default=now_ms + self.every_ms)
         if self.waiting:
             due_ms = max(due_ms, now_ms + max(self._budget_in_ms(now_ms), 1))
         return min(due_ms, now_ms + self.every_ms)
+
+    def _read_clock(self, now_ms: int) -> None:
+        """Where the clock was set back all tables are due: what was noted by it may lie far ahead."""
+        if now_ms < self._clock_ms:
+            self._due_ms, self._idle = dict.fromkeys(self._due_ms, now_ms), {}
+        self._clock_ms = now_ms
 
     def _budget_in_ms(self, now_ms: int) -> int:
         return max(self.bytes_left.ready_in_ms(now_ms), self.ms_left.ready_in_ms(now_ms))
@@ -139,7 +153,7 @@ class Rounds:
 
 
 def _key(policy: Policy) -> _Key:
-    return policy.name, policy.fingerprint
+    return policy.name, policy.fingerprint, policy.model_dump_json(include={"done", "sync", "partition_idle_ms"})
 
 
 def _leaves_nothing_due(table: TablePlan, policy: Policy, now_ms: int) -> bool:

@@ -150,7 +150,10 @@ def _settings(
     yield SimulatedSetting(kind="past", name="as it was", figures=figures)
     yield _by_policy(past, policy, every_ms, run_ms)
     if changed is not None:
-        changes = changed_values(policy_values(policy), policy_values(changed))
+        before = policy.model_copy(
+            update={"learned_latency": changed.learned_latency}
+        )  # in place of it a latency may be set
+        changes = changed_values(policy_values(before), policy_values(changed))
         found = _by_policy(past, changed, every_ms, run_ms)
         name = f"changed{found.name.removeprefix('policy')}"
         yield found.model_copy(update={"kind": "changed", "name": name, "changes": changes})

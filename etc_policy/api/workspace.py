@@ -271,7 +271,7 @@ class Workspace:
         if errors:
             raise PolicyError(errors)
         if policies and not any(policy.freshness.target_ms for policy in policies):
-            self._note("no selected policy has a `freshness.target`: how often runs come changes nothing")
+            self._note("no selected policy has a `freshness.target`: each run compacts all that has arrived")
         return every_ms
 
     def _select(

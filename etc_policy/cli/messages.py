@@ -139,12 +139,12 @@ def show_step(text: str, elapsed_seconds: float) -> None:
 
 
 def show_issues(issues: Sequence[Issue], *, cause: str | None = None, stack: str | None = None) -> None:
-    """Errors and warnings; `--quiet` hides warnings. The engine's own words and the stack follow the last."""
+    """Errors and warnings; `--quiet` hides warnings. The cause of all of the errors and the stack follow the last."""
     SETTINGS.pause()
     shown = [issue for issue in issues if issue.level == "error" or not SETTINGS.quiet]
     if SETTINGS.json:
         for issue in shown:
-            more = {"cause": cause, "stack": stack} if issue is shown[-1] else {}
+            more = {"cause": cause if issue.level == "error" else None, "stack": stack if issue is shown[-1] else None}
             _line(**{**issue_fields(issue), **more})
         return
     parts = [_folded(text) for text in fold_alike(shown)]
@@ -156,8 +156,16 @@ def show_issues(issues: Sequence[Issue], *, cause: str | None = None, stack: str
 
 
 def show_error(error: EtcError) -> None:
-    """All that an error says; its stack with `--debug`."""
-    show_issues(error.issues, cause=error.cause, stack=stack_of(error))
+    """All that an error says, of several tables those first that have no cause, and each cause once; the stack with `--debug`."""
+    groups: dict[str | None, list[Issue]] = {None: []}
+    for one in error.errors if isinstance(error, SeveralErrors) else (error,):
+        groups.setdefault(one.cause, []).extend(one.issues)
+    last = next(reversed(groups))
+    for cause, issues in groups.items():
+        if issues:
+            show_issues(issues, cause=cause, stack=stack_of(error) if cause == last else None)
+        if issues and cause != last and not SETTINGS.json and not SETTINGS.said:
+            print_text(err=True)
     errors = sum(issue.level == "error" for issue in error.issues)
     if errors > 1 and not SETTINGS.json:
         show_note(f"\n{errors} errors")

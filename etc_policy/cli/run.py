@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -37,7 +37,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.plan.fleet import Allowance
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.results import RunResults
-from etc_policy.table.formats import format_duration, format_time
+from etc_policy.table.formats import count_of, format_duration, format_time
 from etc_policy.wiring import clock_ms, serve_metrics
 
 if TYPE_CHECKING:
@@ -125,14 +125,17 @@ def command(
     with _listening(flags, listen, life):
         done, code = _play(flags, plans, stop, life, rounds)
     if stop.is_set():
-        show_note(f"ended by SIGTERM after {done} rounds")
+        show_note(f"ended by SIGTERM after {count_of(done, 'round')}")
         return ExitCode.DONE
     return code
 
 
 def _play(flags: Flags, plans: Rounds, stop: threading.Event, life: _Life, rounds: int | None) -> tuple[int, ExitCode]:
-    """So many rounds, or as many as there are until the process is to end; how many they were, and how the last one ended."""
-    done, code = 0, ExitCode.DONE
+    """So many rounds, or as many as there are until the process is to end; how many they were, and how the last one ended.
+
+    Where something waits to be tried again, it is how the last one that failed ended.
+    """
+    done, code, failed = 0, ExitCode.DONE, ExitCode.DONE
 
     def goes_on() -> bool:
         return done != rounds and not stop.is_set()
@@ -141,12 +144,12 @@ def _play(flags: Flags, plans: Rounds, stop: threading.Event, life: _Life, round
         with open_project(flags, beat=life.beat) as project:
             while goes_on():
                 code, next_ms = _round(project, flags, plans, stop, is_first=not done)
-                done += 1
+                done, failed = done + 1, code or failed
                 if goes_on():
                     _wait(next_ms, stop, life)
                 if code == ExitCode.ENGINE:  # Spark may have died: the next round has another
                     break
-    return done, code
+    return done, code or (failed if plans.is_failing else ExitCode.DONE)
 
 
 def _wait(until_ms: int, stop: threading.Event, life: _Life) -> None:
@@ -170,10 +173,18 @@ def _listening(flags: Flags, listen: tuple[str, int] | None, life: _Life) -> Ite
     if listen is None:
         yield
         return
+    last: Callable[[], Iterable[TableObservation]] | None = None
     with open_project(flags, read_once=False) as project:
 
         def observe() -> Iterable[TableObservation]:
-            return project.metrics(*flags.terms)()  # the files as they are at each look
+            """By the files as they are at each look; while these have an error, which the rounds show, as they were."""
+            nonlocal last
+            try:
+                last = project.metrics(*flags.terms)
+            except EtcError:
+                if last is None:
+                    raise
+            return last()
 
         server, _ = serve_metrics(observe, *listen, _MAX_AGE_SECONDS, life.fault)
         show_note(f"http://{listen[0]}:{server.server_port}/metrics and /healthz")

@@ -451,7 +451,7 @@ class Code(StrEnum):
     TABLE_MOVED_ON = ("ETC334", _NOTHING_LOST, "The table changed each time that its rows were compared",
         "Verify again between two commits.")
     CANNOT_LISTEN = ("ETC341", _NOTHING_LOST, "The metrics' port cannot be used",
-        "Another program listens on it, or the address is not one of this machine. Choose another `--port` or `--address`.")
+        "Another program listens on it, or the address is not one of this machine. Choose another port.")
     CANNOT_WRITE_METRICS = ("ETC342", _NOTHING_LOST, "The metrics' file cannot be written",
         "Name a folder that exists and is writable, such as node_exporter's textfile folder.")
     BAD_RUN_RESULTS = ("ETC343", _NOTHING_LOST, "The results of the last run cannot be read",

@@ -232,6 +232,11 @@ class SeveralErrors(EtcError):  # noqa: N818 - a group, like ExceptionGroup
         """The issues of all errors in the order of the tables."""
         return tuple(issue for error in self.errors for issue in error.issues)
 
+    @property
+    def in_full(self) -> str:
+        """Each error in full, in that order."""
+        return "\n".join(error.in_full for error in self.errors)
+
 
 def worst(codes: Iterable[ExitCode], errors: Iterable[EtcError] = (), unwritten: Iterable[EtcError] = ()) -> ExitCode:
     """The exit code that says most of codes and errors: an engine's failure, then a failed verdict, then a retry.

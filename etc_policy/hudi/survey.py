@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -91,7 +92,7 @@ def find_tables(location: str, levels: Sequence[str] = ()) -> Iterator[str | Etc
     """The paths of the tables in a folder, at any depth up to `MAX_DEPTH`, and an error for each folder that is not read.
 
     With `levels`, globs over the names of folders, each for one level, it is those at the last level alone. Nothing is looked
-    for in tables, in partitions (`day=1`), and in folders that begin with `.` or `_`.
+    for in tables, in partitions (`day=1`), in folders that begin with `.` or `_`, and behind links to a folder that they are in.
     """
     storage, waiting, seen = open_reader(location), [("", 0)], 0
     while waiting:
@@ -113,6 +114,7 @@ def find_tables(location: str, levels: Sequence[str] = ()) -> Iterator[str | Etc
         elif depth < (len(levels) or MAX_DEPTH):
             wanted = [name for name in names if _may_hold_tables(name)]
             wanted = fnmatch.filter(wanted, levels[depth]) if levels else wanted
+            wanted = [name for name in wanted if not _leads_back(f"{storage.location}/{folder}", name)]
             below = sorted((f"{folder}/{name}".lstrip("/") for name in wanted), reverse=True)
             waiting += [(one, depth + 1) for one in below]
 
@@ -130,6 +132,14 @@ def _names(storage: TableReader, folder: str) -> Sequence[str]:
     except OSError as error:
         message = f"`{place}` cannot be searched for tables"
         raise TableError(Code.CANNOT_READ_TABLE, message, cause=str(error)) from error
+
+
+def _leads_back(folder: str, name: str) -> bool:
+    """Whether it is a link to the folder that it is in, or to one above that."""
+    if not folder.startswith("/"):
+        return False
+    above, target = os.path.realpath(folder), os.path.realpath(f"{folder}/{name}")
+    return os.path.commonpath([above, target]) == target
 
 
 def _may_hold_tables(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ MAX_FINDINGS = 200
 #: The kinds of fault of a union's branches, whose names pydantic adds to the location.
 _BRANCH_KINDS = {"string_type", "bool_type", "int_type", "float_type"}
 _BRANCHES = {"str", "bool", "int", "float"}
+#: What needs no quotes in a YAML list.
+_PLAIN = re.compile(r"[\w./][\w./*=-]*")
 _NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?")
 
 
@@ -108,6 +111,8 @@ class _Finding:
             return self._issue(Code.WRONG_TYPE, f"`{self.key}`: {context['error']}")
         if kind == "string_pattern_mismatch":
             hint = "begin with a lower-case letter, then lower-case letters, digits, `_` and `-`, 100 at most"
+            if "{" in str(self.fault["input"]):
+                hint += "; where a policy has `tables`, also `{table}` and `{folder}`"
             wanted = "name" if self.fault["at_key"] else f"`{self.key}`"
             return self._issue(Code.BAD_NAME, f"{self._seen()} is not a usable {wanted}", hint)
         if kind == "string_too_short":
@@ -165,7 +170,7 @@ class _Finding:
         elif wanted == "text" and isinstance(value, bool | int | float):
             hint = f'put it in quotes: "{value}"'
         elif wanted == "a list" and isinstance(value, str):
-            hint = f"write `[{_shown(value)}]`"
+            hint = f"write `[{shown if _PLAIN.fullmatch(shown := _shown(value)) else json.dumps(shown, ensure_ascii=False)}]`"
         elif is_number:
             hint = self._number_hint(value)
         return self._issue(Code.WRONG_TYPE, f"`{self.key}` must be {wanted}, got {self._seen()}", hint)

@@ -197,12 +197,15 @@ _ADD = "add the time between two runs and that of a run to the target"
 def freshness_can_be_met(policy: DeclaredPolicy) -> Iterator[Issue]:
     """No limit of freshness is below `data_latency`: completeness never comes nearer to now than that."""
     latency, limits = policy.declaration.data_latency_ms, policy.declaration.freshness
+    is_learned = policy.declaration.learned_latency is not None
+    what = "data_latency.at_most" if is_learned else "data_latency"
     for key, name in limits.names_by_key().items():
         limit = getattr(limits, name)
         if isinstance(limit, int) and limit < latency:
             meaning = "can never be met" if key == "target" else "is always exceeded"
-            message = f"`freshness.{key}` {meaning}: it is shorter than `data_latency`"
-            hint = "the view cannot be complete for events that may still arrive; raise it or lower `data_latency`"
+            meaning = "leaves no room for what may be learned" if is_learned else meaning
+            message = f"`freshness.{key}` {meaning}: it is shorter than `{what}`"
+            hint = f"the view cannot be complete for events that may still arrive; raise it or lower `{what}`"
             yield Issue(Code.TARGET_TOO_SHORT, message, policy.where("freshness", key), hint)
     yield from pace_issues(policy, policy.declaration.strategy.every_ms)
     yield from _interval_issues(policy)

@@ -55,10 +55,11 @@ def names_are_unique(project: CheckedProject) -> Iterator[Issue]:
     for policy in project.policies:
         name = policy.declaration.name
         if name in first:
-            message = f"two policies are named `{name}`, the first at {first[name].source}"
-            hint = (
-                "put `{folder}` into `name`, or exclude one of the tables" if policy.found_by else "rename one of them"
-            )
+            message, hint = f"two policies are named `{name}`, the first at {first[name].source}", "rename one of them"
+            if policy.found_by:
+                found = (one.declaration.table for one in (first[name], policy) if one.found_by)
+                message += f", of the table found at {' and '.join(f'`{without_passwords(one)}`' for one in found)}"
+                hint = "put `{folder}` into `name`, or exclude one of the tables"
             yield Issue(Code.DUPLICATE_POLICY, message, policy.where("name"), hint)
         first.setdefault(name, policy)
 
@@ -197,7 +198,7 @@ def check_project(
     files: ProjectFiles, known_suites: Iterable[str], real_path: Callable[[str], str] = str
 ) -> tuple[Issue, ...]:
     """Every issue of the project, errors and warnings, in the order of their places; `real_path` follows links."""
-    root, suites = table_root(files), frozenset(known_suites)
+    root, suites = table_root(files.target, files.project_dir), frozenset(known_suites)
     project = CheckedProject(root, files.policies, files.declared, suites, files.target, files.target_places, real_path)
     found = [*files.issues, *(issue for rule in PROJECT_RULES for issue in islice(rule(project), MAX_ISSUES))]
     return tuple(_with_lines(sorted(found, key=_place), files.texts))
@@ -228,7 +229,7 @@ def compile_project(
     errors = [issue for issue in found if issue.level == "error"]
     if errors:
         raise PolicyError(errors)
-    root, lock = table_root(files), files.target.lock
+    root, lock = table_root(files.target, files.project_dir), files.target.lock
     digests = {name: digest(content) for name, content in (own_suites or {}).items()}
     policies = (resolve_policy(policy, root, lock, digests) for policy in files.policies)
     return Manifest(
@@ -243,9 +244,9 @@ def compile_project(
     )
 
 
-def table_root(files: ProjectFiles) -> str:
+def table_root(target: Target, project_dir: str) -> str:
     """What relative paths of tables start from: the target's `table_root`, else the project's folder."""
-    return resolve_location(f"{files.target.table_root or '.'}/", files.project_dir).rstrip("/") or "/"
+    return resolve_location(f"{target.table_root or '.'}/", project_dir).rstrip("/") or "/"
 
 
 def resolve_policy(

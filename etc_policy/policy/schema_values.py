@@ -239,7 +239,9 @@ def _no_flag(value: object) -> object:
 
 def _require_glob(glob: str) -> str:
     if not GLOB.search(glob):
-        raise ValueError(f"`{glob[:60]}` has no `*`: write `table` for one table, or a glob such as `{glob[:60]}/*`")
+        raise ValueError(
+            f"`{glob[:60]}` has no `*`: write `table` for one table, or a glob such as `{glob[:60].rstrip('/')}/*`"
+        )
     if _GLOB_OF_HOSTS.match(glob):
         raise ValueError(f"`{glob[:60]}` is a glob over buckets: begin with the name of one")
     return glob

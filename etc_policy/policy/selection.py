@@ -138,21 +138,25 @@ class _Chooser:
             method, value = ("path" if "/" in part or part.endswith((".yml", ".yaml")) else "name"), part
         if method not in self._methods:
             _nothing(f"there is no way to select by `{method[:60]}:`", method, "methods", list(self._methods))
-        if excluding and method == "name" and value in self._known:
-            return frozenset({value})
+        if excluding and method == "name" and (known := _matching(self._known, value)):
+            return known
         return self._methods[method](value)
 
     def _by_name(self, pattern: str) -> _Names:
-        if pattern in self._known and not self._known[pattern].enabled:
-            hint = f"set `enabled: true` at {self._known[pattern].source}"
-            raise UsageError(Code.UNKNOWN_POLICY, f"the policy `{pattern}` is disabled", hint=hint)
+        known = _matching(self._known, pattern)
+        if found := known & self.enabled:
+            return found
+        if known:
+            first = self._known[min(known)]
+            what = f"the policy `{first.name}` is" if pattern == first.name else f"all policies `{pattern[:60]}` are"
+            hint = f"set `enabled: true` at {first.source}"
+            raise UsageError(Code.UNKNOWN_POLICY, f"{what} disabled", hint=hint)
         if pattern in self._selection.asked:
             message = f"the policy `{pattern[:60]}` takes part in no run: its file has open questions"
             hint = f"answer them in {self._selection.asked[pattern]}; `etc parse` lists them"
             raise UsageError(Code.UNKNOWN_POLICY, message, hint=hint)
         message = f"there is no policy `{pattern[:60]}`"
-        found = self._names(lambda policy: fnmatchcase(policy.name, pattern))
-        return found or _nothing(message, pattern, "policies", list(self._known), Code.UNKNOWN_POLICY)
+        return _nothing(message, pattern, "policies", list(self._known), Code.UNKNOWN_POLICY)
 
     def _by_tag(self, pattern: str) -> _Names:
         found = self._names(lambda policy: any(fnmatchcase(tag, pattern) for tag in policy.tags))
@@ -222,6 +226,10 @@ class _Chooser:
         return frozenset(policy.name for policy in self._policies if matches(policy))
 
 
+def _matching(names: Iterable[str], pattern: str) -> _Names:
+    return frozenset(name for name in names if fnmatchcase(name, pattern))
+
+
 def _require_comparable(now: Manifest, earlier: Manifest) -> None:
     """Return where manifests are of one target and one set of variables; else every policy could differ.
 
@@ -263,9 +271,10 @@ def _comparable(policy: Policy, manifest: Manifest) -> tuple[bool, str]:
 
 def _nothing(message: str, word: str, what: str, known: Sequence[str], code: Code = Code.BAD_SELECTION) -> NoReturn:
     """Raise that a word means nothing, with the nearest known one, or some that are known."""
-    raise UsageError(code, message, hint=did_you_mean(word, known) or f"the {what} are {_some(known)}")
+    others = f"the {what} are {_some(known)}" if known else f"there are no {what}"
+    raise UsageError(code, message, hint=did_you_mean(word, known) or others)
 
 
 def _some(words: Sequence[str]) -> str:
-    shown = ", ".join(words[:10]) or "none"
+    shown = ", ".join(words[:10])
     return shown if len(words) <= 10 else f"{shown} and {len(words) - 10} more"

@@ -55,6 +55,8 @@ def with_settings(files: ProjectFiles, settings: Mapping[str, Any], names: Conta
 def _changed(policy: DeclaredPolicy, settings: Mapping[str, Any]) -> tuple[dict[str, Any], Places]:
     """The policy's values with the new ones, whose places are the settings as they were given."""
     values, origins = dict[str, Any](policy.values), dict(policy.places.origins)
+    if "data_latency" in settings:
+        values.pop("learned_latency", None)
     for key, value in settings.items():
         first, *below = path = tuple(key.split("."))
         inner = {**(values.get(first) or {}), below[0]: value} if below else value

@@ -54,6 +54,8 @@ def _row_of(table: TableSimulation) -> FleetRow:
     worst_ms = max(policy.figures.lag_max_ms, table.target_ms or 0)
     fresh = [one for one in others if _worst_lag_ms(one) <= worst_ms]
     other = min(fresh, key=_amount, default=None) or min(others, key=_worst_lag_ms, default=None)
+    if not policy.figures.compactions:  # what nobody compacted saves nothing
+        return FleetRow(table, policy.figures)
     days = (table.end_ms - table.begin_ms) / _DAY_MS
     return FleetRow(table, policy.figures, other, _amount(policy) / days, _amount(other) / days if other else 0.0)
 
@@ -95,7 +97,9 @@ def render_fleet_page(report: SimulationReport, now_ms: int, read_template: Call
     pages.filters["saving"] = lambda row: list(_saving([row], has_costs=has_costs))
     return pages.get_template("fleet.html").render(
         rows=rows,
+        unread=[one for one in report.tables if one.reason_code is not None],
         now_ms=now_ms // 1000 * 1000,
+        has_both=any(row.other for row in rows),
         together=list(_saving(rows, has_costs=has_costs)),
         what="Cost" if has_costs else "Bytes",
         longest_ms=max((max(row.table.lag_ms or 0, row.table.target_ms or 0) for row in rows), default=0),

@@ -61,11 +61,8 @@ def render_import(report: ImportReport, width: int) -> str:
     asked = sum(bool(table.questions) for table in shown)
     said = [f"{count} {_WORDS.get(status, status)}" for status, count in counts.items() if count]
     asks = f" {count_of(asked, 'file')} with open questions: `etc parse` lists them." if asked else ""
-    return "\n".join(
-        part
-        for part in (rows_of(rows, width), f"{count_of(len(report.tables), 'table')}: {', '.join(said)}.{asks}")
-        if part
-    )
+    summary = f"{': '.join(filter(None, (count_of(len(report.tables), 'table'), ', '.join(said))))}.{asks}"
+    return "\n".join(filter(None, (rows_of(rows, width), summary)))
 
 
 def _text(table: ImportedTable) -> str:

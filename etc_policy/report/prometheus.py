@@ -71,7 +71,7 @@ def serve(
     except OSError as error:
         message = f"cannot listen on {address}:{port}"
         raise EngineError(
-            Code.CANNOT_LISTEN, message, hint="choose another `--port` or `--address`", cause=str(error)
+            Code.CANNOT_LISTEN, message, hint="choose another port, or an address of this machine", cause=str(error)
         ) from error
     if health is not None:
         server.set_app(_with_health(server.get_app(), health))

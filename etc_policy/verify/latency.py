@@ -20,7 +20,7 @@ LatencyStatus = Literal["fits", "too_short", "generous", "unknown"]
 FEWEST_WRITES = 20
 #: The share of writes that may bring late data before `data_latency` counts as too short.
 LATE_SHARE = 0.01
-#: A `data_latency` this many times the largest latency seen only costs freshness.
+#: A `data_latency` this many times the largest latency seen only costs freshness, if it is longer than what is suggested.
 GENEROUS_TIMES = 2
 #: Rows are old data if they are older than both when they are written: this many days, and this many times `data_latency`.
 OLD_DAYS, OLD_TIMES = 30, 10
@@ -226,4 +226,5 @@ def round_up_ms(duration_ms: int) -> int:
 def _status(late_share: float, declared_ms: int, observed: ObservedLatency) -> LatencyStatus:
     if late_share > LATE_SHARE:
         return "too_short"
-    return "generous" if declared_ms > GENEROUS_TIMES * max(observed.max_ms, 1) else "fits"
+    enough_ms = max(GENEROUS_TIMES * observed.max_ms, round_up_ms(observed.p99_ms))
+    return "generous" if declared_ms > enough_ms else "fits"

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 #: Why a table that was found, not named, is left out.
-NO_POLICY_FITS = (Code.NOT_MERGE_ON_READ, Code.BOOTSTRAP_TABLE, Code.NOT_HUDI)
+NO_POLICY_FITS = (Code.NOT_MERGE_ON_READ, Code.BOOTSTRAP_TABLE, Code.NOT_HUDI, Code.NO_EVENT_TIME_COLUMN)
 
 
 def clock_ms() -> int:

@@ -35,6 +35,13 @@ def test_of_different_codes_none_is_taken_for_all():
     assert [issue.code for issue in group.issues] == ["ETC405", "ETC304"]
 
 
+def test_each_cause_is_said_below_its_own_error():
+    group = SeveralErrors(
+        [EngineError("ETC304", "`a` failed", cause="java.lang.Error"), EngineError("ETC305", "`b`")], ExitCode.ENGINE
+    )
+    assert group.in_full == "error[ETC304]: `a` failed\njava.lang.Error\nerror[ETC305]: `b`"
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

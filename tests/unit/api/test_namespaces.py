@@ -93,6 +93,13 @@ def test_an_explicit_policy_wins_however_it_writes_the_table(folder):
     assert names(project) == ["sales_refunds"]
 
 
+def test_a_table_has_its_own_name_also_where_a_link_to_it_comes_first(folder):
+    (folder / "lake" / "sales" / "current").symlink_to(folder / "lake" / "sales" / "orders")
+    assert sorted(names(Project(folder))) == ["sales_orders", "sales_refunds"]
+    (folder / "policies" / "sales.yml").write_text(SALES.replace('"tmp_*"', '"orders"'))
+    assert "sales_current" in names(Project(folder))
+
+
 def test_two_namespaces_with_the_same_tables_are_one_error(folder):
     second = SALES.replace("lake/sales/*", "lake/*/*").replace("sales_", "all_")
     (folder / "policies" / "all.yml").write_text(second)
@@ -116,6 +123,8 @@ def test_two_tables_of_one_name_need_their_folder_in_it(folder):
     with pytest.raises(PolicyError) as error:
         Project(folder).policies()
     assert [(one.code, "`{folder}`" in one.hint) for one in error.value.issues] == [("ETC130", True)]
+    said = error.value.issues[0].message
+    assert f"`{folder}/lake/sales/orders` and `{folder}/lake/web/orders`" in said
     (folder / "policies" / "sales.yml").write_text(text.replace("{table}", "{folder}_{table}"))
     assert names(Project(folder)) == ["sales_orders", "sales_refunds", "web_orders"]
 

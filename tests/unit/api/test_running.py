@@ -6,7 +6,7 @@ from etc_policy.api.running import LONGEST_WAIT_MS, Rounds
 from etc_policy.plan.fleet import Allowance
 from etc_policy.plan.model import make_plan
 from etc_policy.policy.manifest import Strategy
-from etc_policy.policy.schema import Done, Freshness, LearnedLatency
+from etc_policy.policy.schema import Done, Freshness, LearnedLatency, Sync
 from etc_policy.run.results import TableResult
 from etc_policy.table.apply_state import ApplyState
 from tests.unit.plan.states import PLAN, POLICY
@@ -46,12 +46,29 @@ def test_a_table_sleeps_until_its_plan_says_that_it_is_due():
     assert rounds.due([one], 2 * HOUR_MS - 1) == ()
 
 
+def test_a_clock_that_was_set_back_makes_no_table_wait():
+    """It was a day ahead when the table was planned."""
+    rounds, one, state = Rounds(EVERY_MS), policy(), {"a": ("mark", ApplyState())}
+    idle = {"policy": "a", "action": "nothing_due", "watermark_before_ms": 30 * HOUR_MS}
+    assert names(rounds.due([one], 24 * HOUR_MS)) == ["a"]
+    rounds.note([one], [result(status="nothing_due")], 24 * HOUR_MS, 24 * HOUR_MS)
+    assert rounds.chosen(planned(idle), [one], 24 * HOUR_MS, state) == ()
+    assert names(rounds.due([one], HOUR_MS)) == ["a"]
+    assert names(rounds.to_plan([one], state, HOUR_MS)) == ["a"]
+    assert rounds.chosen(planned(idle), [one], HOUR_MS, state) == ()
+    assert rounds.due([one], HOUR_MS + EVERY_MS - 1) == ()
+
+
 def test_a_policy_that_is_new_or_changed_is_due():
     rounds, one = Rounds(EVERY_MS), policy()
     rounds.note([one], [result(next_due_ms=HOUR_MS)], 0, 0)
     changed = policy(data_latency_ms=1)
     assert names(rounds.due([one, policy("b")], 1)) == ["b"]
     assert names(rounds.due([changed], 1)) == ["a"]
+    for what in ({"done": Done(success_file="_SUCCESS")}, {"sync": Sync(ro_table="lake.a_ro")}):
+        rounds.note([one], [result(next_due_ms=HOUR_MS)], 1, 1)
+        assert rounds.due([policy(description="better said", source="a.yml:7:1")], 1) == ()
+        assert names(rounds.due([policy(**what)], 1)) == ["a"]
     rounds.note([changed], [result(next_due_ms=HOUR_MS)], 1, 1)
     assert rounds.due([changed], 1) == ()
 

@@ -1,5 +1,7 @@
 """`etc import` over folders that hold more than tables: a line for each that gets no policy, and the others go on."""
 
+import json
+
 import pytest
 
 from etc_policy.api.importing import policy_name
@@ -39,6 +41,12 @@ def test_what_is_no_merge_on_read_table_is_a_line_each_and_the_others_go_on(lake
     assert [line.split()[1] for line in out.splitlines()[:-1]] == ["written"]
 
 
+def test_a_folder_of_tables_that_is_named_as_a_table(lake, etc):
+    hint = f"hint: where tables are in it, name them by `{lake}/*`"
+    assert f"{hint}, or search it by `--bucket`\n" in etc("import", "lake")[2]
+    assert f"{hint}\n" in etc("freshness", "./lake")[2]
+
+
 def test_what_is_found_and_not_named_is_left_out(lake, etc):
     code, out, err = etc("import", "--bucket", "lake")
     assert (code, written(lake)) == (0, ["orders.yml"]), err
@@ -51,6 +59,16 @@ def test_a_table_that_is_named_twice_gets_one_policy(lake, etc):
     assert written(lake) == ["orders.yml"]
 
 
+def test_links_in_a_folder_that_is_searched(lake, etc):
+    """One leads to a table, and one back to the folder; the table is named by its own path."""
+    (lake / "again").symlink_to(lake / "orders")
+    (lake / "circle").symlink_to(lake)
+    code, out, err = etc("import", "--bucket", "lake")
+    assert (code, written(lake)) == (0, ["orders.yml"]), err
+    assert "circle" not in out
+    assert "table: lake/orders\n" in (lake.parent / "policies" / "orders.yml").read_text()
+
+
 def test_a_table_without_a_column_of_times(lake, etc, monkeypatch):
     """Neither by name nor by type."""
     monkeypatch.setattr("tests.unit.hudi.table_folder.COLUMNS", ("id", "p", "size"))
@@ -59,6 +77,18 @@ def test_a_table_without_a_column_of_times(lake, etc, monkeypatch):
     assert (code, written(lake)) == (1, ["orders.yml"])
     assert err.count("error[") == 1
     assert "error[ETC" in err
+
+
+def test_tables_without_event_times_that_a_search_finds_are_left_out(lake, etc, monkeypatch):
+    """One that nobody has written to yet, and one without a column of times: no job fails because of them."""
+    TableFolder(lake / "fresh")
+    monkeypatch.setattr("tests.unit.hudi.table_folder.COLUMNS", ("id", "p", "size"))
+    make_table(lake / "sizes", **{"hoodie.table.ordering.fields": None})
+    code, out, err = etc("import", "--bucket", "lake", "--diff", "--detailed-exitcode")
+    assert (code, err) == (2, "")
+    found = {line.split()[0]: line for line in out.splitlines()}
+    assert "left out" in found["fresh"]
+    assert "left out" in found["sizes"]
 
 
 def test_a_catalog_that_does_not_answer(lake, etc, monkeypatch):
@@ -70,6 +100,42 @@ def test_a_catalog_that_does_not_answer(lake, etc, monkeypatch):
     assert (code, written(lake)) == (4, ["orders.yml"]), err
     assert err.count("error[") == 1
     assert "the catalog does not answer" in err
+
+
+def test_a_table_whose_file_has_open_questions_is_known_by_the_name_that_it_has_there(lake, etc):
+    (lake / "web").mkdir()
+    make_table(lake / "web" / "orders")
+    assert etc("import", "--bucket", "lake")[0] == 0
+    assert written(lake) == ["orders.yml", "web_orders.yml"]
+    out = etc("import", "lake/web/orders", "--output", "json")[1]
+    (table,) = json.loads(out)["tables"]
+    assert (table["status"], table["policy"], table["file"]) == ("known", "web_orders", "policies/web_orders.yml")
+    assert etc("import", "lake/web/orders")[1].splitlines()[0].split()[0] == "web_orders"
+
+
+def test_a_folder_whose_name_is_jinja_s_is_imported_once(lake, etc):
+    make_table(lake / "{{y}}")
+    assert etc("import", "lake/{{y}}")[0] == 0
+    before = written(lake)
+    assert "1 in project" in etc("import", "lake/{{y}}")[1]
+    assert written(lake) == before
+
+
+def test_the_first_policies_of_a_project_start_from_the_root_of_its_target(lake, etc):
+    """Written from the project's folder they would mean other tables."""
+    (lake.parent / "etc_project.yml").write_text(
+        "name: p\nprofiles: {p: {target: d, targets: {d: {table_root: lake}}}}\n"
+    )
+    make_table(lake.parent / "elsewhere" / "refunds")
+    assert etc("import", "lake/orders", "elsewhere/refunds")[0] == 0
+    texts = [(lake.parent / "policies" / f"{name}.yml").read_text() for name in ("orders", "refunds")]
+    assert "    table: orders\n" in texts[0]
+    assert f"    table: {lake.parent}/elsewhere/refunds\n" in texts[1]
+    assert "2 in project" in etc("import", "lake/orders", "elsewhere/refunds")[1]
+
+
+def test_a_folder_without_tables(lake, etc):
+    assert etc("import", "--bucket", "lake/notes")[:2] == (0, "0 tables.\n")
 
 
 def test_what_is_no_database_ends_with_a_code_and_the_others_go_on(lake, etc):

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from etc_policy.cli import messages
-from etc_policy.cli.messages import SETTINGS, configure, show_issues, show_note, show_step
-from etc_policy.errors import Issue, Where
+from etc_policy.cli.messages import SETTINGS, configure, show_error, show_issues, show_note, show_step
+from etc_policy.errors import EngineError, ExitCode, Issue, SeveralErrors, TableError, Where
 
 ERROR = Issue("ETC110", "unknown key `x`", Where("policies/a.yml", 3, 5, "orders_ro"), "remove it")
 WARNING = Issue("ETC140", "no time to compact", level="warning")
@@ -42,6 +42,36 @@ def test_json_is_an_object_a_line(capsys, arguments):
         "policy": "orders_ro",
         "hint": "remove it",
         "cause": "Spark says no",
+    }
+
+
+DEAD, CUT, OLD = (
+    EngineError("ETC303", "no Spark for `a`", cause="no java"),
+    TableError("ETC208", "cannot read `b`", cause="it is empty"),
+    TableError("ETC205", "`c` is of version 99"),
+)
+
+
+def test_a_cause_is_said_of_its_own_error(capsys):
+    """And once where several have it."""
+    configure([], {})
+    again = EngineError("ETC303", "no Spark for `d`", cause="no java")
+    show_error(SeveralErrors([DEAD, CUT, OLD, again], ExitCode.ENGINE))
+    assert capsys.readouterr().err == (
+        "error[ETC205]: `c` is of version 99\n\n"
+        "error[ETC303]: no Spark for `a`\n\nerror[ETC303]: no Spark for `d`\n\ncause: no java\n\n"
+        "error[ETC208]: cannot read `b`\n\ncause: it is empty\n\n4 errors\n"
+    )
+
+
+def test_a_cause_is_in_the_object_of_its_own_error(capsys):
+    configure(["--log-format", "json"], {})
+    show_error(SeveralErrors([DEAD, CUT, OLD], ExitCode.ENGINE))
+    found = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert {one["code"]: one.get("cause") for one in found} == {
+        "ETC205": None,
+        "ETC303": "no java",
+        "ETC208": "it is empty",
     }
 
 

@@ -117,6 +117,7 @@ def test_a_port_that_is_taken(etc, project, unused_socket):
     code, _, err = etc("metrics", "serve", "--port", str(unused_socket))
     assert code == 3
     assert "error[ETC341]: cannot listen on 127.0.0.1" in err
+    assert "--port" not in err  # other commands listen by other flags
 
 
 @pytest.fixture

@@ -30,3 +30,5 @@ def test_policies_are_selected_by_what_was_found_of_their_freshness(etc, project
     (project / "target" / "freshness.json").write_text('{"schema_version": 99}')
     code, _, err = etc("ls", "--select", "freshness:unknown")
     assert (code, "error[ETC343]: the results are of version 99" in err) == (3, True)
+    (project / "target" / "freshness.json").write_text("{")
+    assert "hint: delete the file" in etc("ls", "--select", "freshness:unknown")[2]

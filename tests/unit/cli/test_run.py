@@ -50,6 +50,7 @@ def test_what_fails_is_shown_and_tried_again(rounds, outside):  # noqa: F811
     code, said, err = rounds(1)
     assert (code, [line.partition("UTC  ")[2] for line in said]) == (1, ["1 compacted, 1 failed"])
     assert err.count("ETC211") == 1
+    assert rounds(2)[0] == 1  # the second round does not try it again yet
     _, said, err = rounds(6)
     assert err.count("ETC211") > 1
     assert "1 nothing due" in {line.partition("UTC  ")[2] for line in said}
@@ -128,6 +129,26 @@ def test_it_answers_whether_it_lives_and_touches_a_file(rounds, outside, tmp_pat
     assert code == 0, err
     assert answers == [b"ok\n", b"no step for 0ms\n", True]
     assert alive.exists()
+
+
+def test_metrics_are_answered_while_the_files_have_an_error(rounds, outside, monkeypatch):  # noqa: F811
+    """They are of the policies as they were; the rounds say what is wrong."""
+    file, plain_round, answers, notes = outside.project_dir / "policies" / "a.yml", run_command._round, [], []
+    right = file.read_text()
+
+    def asked(*given, **named):
+        url = notes[0].split(" and ")[0]
+        for text in (right, "version: 2", right):
+            file.write_text(text)
+            answers.append(b'policy="orders_ro"' in urllib.request.urlopen(url).read())
+        return plain_round(*given, **named)
+
+    monkeypatch.setattr(run_command, "show_note", notes.append)
+    monkeypatch.setattr(run_command, "_round", asked)
+    monkeypatch.setattr(run_command, "_MAX_AGE_SECONDS", 0)
+    monkeypatch.setattr(type(outside), "target", Target(), raising=False)
+    code, _, err = rounds(1, "--listen", "127.0.0.1:0")
+    assert (code, answers) == (0, [True] * 3), err
 
 
 def test_sigterm_ends_it_after_its_round(rounds, monkeypatch):

@@ -128,6 +128,43 @@ def test_wrong_values_are_at_the_setting_and_rules_are_those_of_files(lake, etc)
     assert "--> --set freshness.target=20m (policy `orders_ro`)" in err
 
 
+def test_a_latency_that_is_set_takes_the_place_of_one_that_is_learned(lake, etc, tmp_path):
+    """Also where rules ask how long the learned one may become."""
+    learned = "data_latency: {quantile: 0.9, at_least: 1m, at_most: 1h}"
+    text = POLICY.format(granularity="log_file").replace("data_latency: 30m", learned)
+    (tmp_path / "policies" / "a.yml").write_text(text)
+    found = figures(etc, "--set", "data_latency=20m", "--set", "freshness.target=30m", "--every", "15m")["changed"]
+    assert found["changes"] == ["data_latency: 1h -> 20m", "freshness.target: 1h30m -> 30m"]
+    assert found["figures"]["above_target_ms"] > 0
+
+
+def test_a_policy_that_compacted_nothing_saves_nothing(lake, etc, tmp_path):
+    """No run of it fell into the time that is replayed, in which stock Hudi compacted once."""
+    (tmp_path / "policies" / "a.yml").write_text(POLICY.format(granularity="log_file") + MORE)
+    for name in ("late", "new"):
+        table = TableFolder(tmp_path / "lake" / name)
+        table.commit(at("11:00:00"), at("11:00:05"), base("f1"))
+        for minute in range(10, 60, 10):
+            clock = at(f"11:{minute}:00")
+            table.commit(clock, clock, log("f1", epoch_ms("11:05:00"), previous=at("11:00:00")))
+    lines = etc("simulate")[1].splitlines()
+    assert any(line.split()[:3] == ["policy,", "every", "1h"] and "0 of 0" in line for line in lines)
+    fleet = {line.split()[0]: line.split() for line in lines[-4:]}
+    assert fleet["late_ro"][-5:-1] == fleet["new_ro"][-5:-1] == ["-", "-", "-", "-"]
+    assert fleet["all"][-1] == fleet["orders_ro"][-4]
+
+
+def test_the_page_says_what_is_not_on_it(lake, etc, tmp_path):
+    """Tables that cannot be read, and what nothing is known of; who gets the page does not see the errors."""
+    TableFolder(tmp_path / "lake" / "new")
+    (tmp_path / "policies" / "a.yml").write_text("version: 1\npolicies:\n" + MORE)
+    assert etc("simulate", "--html", "fleet.html")[0] == 1
+    page = " ".join((tmp_path / "fleet.html").read_text().split())
+    assert "1 table, the longest lag" in page
+    assert f"1 table that could not be read is not on this page: late_ro ({tmp_path}/lake/late)." in page
+    assert "a day, and" not in page
+
+
 def test_an_empty_value_removes_the_key(lake, etc):
     assert figures(etc, "--set", "strategy.every=")["changed"]["every_ms"] == 3_600_000
 

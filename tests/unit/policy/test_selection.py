@@ -113,6 +113,7 @@ def test_exclude_takes_away():
     assert _names("tag:hourly", exclude=["*,path:policies/sales"]) == ["orders_ro"]
     assert _names("orders_ro", exclude=["orders_ro"]) == []
     assert _names(exclude=["parked"]) == ALL
+    assert _names(exclude=["park*"]) == ALL
 
 
 @pytest.mark.parametrize(
@@ -122,6 +123,7 @@ def test_exclude_takes_away():
         ("xyz", "ETC002", "the policies are orders_ro, orders_test, parked, payments_ro"),
         ("z*", "ETC002", "the policies are"),
         ("parked", "ETC002", "policies/a.yml:3:4"),
+        ("park*", "ETC002", "policies/a.yml:3:4"),
         ("tag:hourl", "ETC006", "did you mean `hourly`?"),
         ("path:policies/slaes", "ETC006", "did you mean `policies/sales`?"),
         ("path:x", "ETC006", "policies, policies/a.yml, policies/sales"),
@@ -138,12 +140,19 @@ def test_exclude_takes_away():
 )
 def test_a_term_that_can_mean_nothing(term, code, hint):
     for select, exclude in ((["orders_ro", term], ()), ((), [term])):
-        if exclude == ["parked"]:
+        if exclude in (["parked"], ["park*"]):
             continue
         with pytest.raises(UsageError) as error:
             _names(*select, exclude=exclude)
         assert error.value.code == code
         assert hint in error.value.hint
+
+
+def test_a_project_without_tags_says_so():
+    bare = [one.model_copy(update={"tags": ()}) for one in MANIFEST.policies]
+    with pytest.raises(UsageError) as error:
+        select_policies(MANIFEST.model_copy(update={"policies": tuple(bare)}), ["tag:x"])
+    assert error.value.hint == "there are no tags"
 
 
 def test_states_compare_with_an_earlier_manifest_in_any_folder():

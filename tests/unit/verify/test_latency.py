@@ -55,6 +55,13 @@ def test_a_handful_of_writes_is_no_judgement_but_what_they_show_is_known():
     assert few.reason == "19 of 21 writes to log files record their event times, a judgement needs 20"
 
 
+def test_what_is_no_longer_than_what_would_be_suggested_is_not_generous():
+    """Events that lie ahead of their commits, or came in within a second: no suggestion is below ten seconds."""
+    for latency_ms in (0, 1_000):
+        assert judge_latency(history(*[latency_ms] * 20), 10_000, NOW).status == "fits"
+        assert judge_latency(history(*[latency_ms] * 20), 10_001, NOW).status == "generous"
+
+
 def test_without_an_event_time_nothing_is_known():
     for writes, said in (((), "no write to a log file yet"), ((None,), "0 of 1 write to log files record")):
         found = judge_latency(history(*writes), HOUR, NOW)
