@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from itertools import takewhile
-from typing import NamedTuple
+from itertools import chain, count, takewhile
+from typing import NamedTuple, TypeVar
 
 from etc_policy.api.importing import is_linked, plain_name, table_identity
 from etc_policy.api.loading import ProjectReading
 from etc_policy.api.one_table import side_by_side
-from etc_policy.errors import EtcError, Issue
+from etc_policy.errors import EtcError, Issue, TableError
 from etc_policy.errors.codes import Code
-from etc_policy.policy.locations import location_fault, resolve_location
+from etc_policy.policy.locations import location_fault, location_identity, resolve_location
 from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy
 from etc_policy.policy.resolve import check_project, table_root
+from etc_policy.policy.schema import Sync
 from etc_policy.policy.schema_values import GLOB
 from etc_policy.wiring import Environment
+
+_K = TypeVar("_K")
 
 
 class _Found(NamedTuple):
@@ -33,13 +37,17 @@ class _Found(NamedTuple):
 
 @dataclass
 class _Lookup:
-    """What is found so far; `owners` are the policies or namespaces that have a table, by its identity."""
+    """What is found so far; `owners` are the policies or namespaces that have a table, by its identity.
+
+    `overlaps` are the errors of tables that two namespaces find.
+    """
 
     environment: Environment
     root: str
     owners: dict[str, DeclaredPolicy | DeclaredNamespace] = field(default_factory=dict)
     policies: list[DeclaredPolicy] = field(default_factory=list)
     issues: list[Issue] = field(default_factory=list)
+    overlaps: dict[str, EtcError] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
     def look_up(self, namespace: DeclaredNamespace) -> None:
@@ -82,37 +90,82 @@ class _Lookup:
         if isinstance(owner, DeclaredPolicy):
             self.left_out[found.location] = f"has the policy `{owner.declaration.name}`"
         elif owner is not None and owner is not namespace:
-            self._overlap(owner, namespace, found)
+            hint = "`exclude` the table in one of them, or write a policy with `table` for it"
+            both = f"`{owner.tables}` at {owner.policy.source} and by `{namespace.tables}`"
+            error = TableError(Code.SHARED_TABLE, f"the table `{found.location}` is found by {both}", hint=hint)
+            self.overlaps |= dict.fromkeys(named, error)
         self.owners |= {one: self.owners.get(one, owner or namespace) for one in named}
         return owner is None
 
-    def _overlap(self, first: DeclaredNamespace, second: DeclaredNamespace, found: _Found) -> None:
-        """One error for two namespaces, whatever number of tables they share."""
-        where = second.policy.where("table")
-        if not any(issue.where == where for issue in self.issues):
-            message = f"the table `{found.location}` is found by `{first.tables}` too, at {first.policy.source}"
-            hint = "`exclude` the tables that both find in one of them, or write a policy with `table` for each"
-            self.issues.append(Issue(Code.SHARED_TABLE, message, where, hint))
+    def refuse_ambiguous(self, declared: Iterable[DeclaredPolicy]) -> None:
+        """Let a policy stand for an error where two namespaces find its table, or its name or RO table is another policy's too.
+
+        The others go on. Of two found tables neither goes on: which of them has been meant so far is not known.
+        """
+        every = (*declared, *self.policies)
+        names, ro_tables = _tables_by(every, _name), _tables_by(every, _ro_table)
+        kept = {_name(one) for one in declared}
+        for place, one in enumerate(self.policies):
+            error = self.overlaps.get(table_identity(one.declaration.table, self.root))
+            error = error or _shared(Code.DUPLICATE_POLICY, "name", names[_name(one)])
+            if _ro_table(one) is not None:
+                error = error or _shared(Code.BAD_RO_TABLE, "sync.ro_table", ro_tables[_ro_table(one)])
+            if error is not None:
+                others = (new for number in count(2) if (new := f"{_name(one)}_{number}") not in names)
+                name = next(new for new in chain((_name(one),), others) if new not in kept)
+                kept.add(name)
+                self._refuse(one.declaration.table, error.message, error)
+                changed = one.declaration.model_copy(update={"name": name, "sync": Sync()})
+                self.policies[place] = replace(one, declaration=changed)
 
     def _stands_for(self, namespace: DeclaredNamespace, error: EtcError) -> None:
         pattern = str(namespace.tables)
         if pattern not in self.left_out:
-            self.left_out[pattern] = f"cannot be looked up: {error.with_cause}"
-            location = resolve_location(pattern, self.root)
-            self.environment.not_looked_up |= {location: error}
+            self._refuse(pattern, f"cannot be looked up: {error.with_cause}", error)
             self.policies.append(namespace.policy_of("tables", "folder", pattern))
+
+    def _refuse(self, location: str, why: str, error: EtcError) -> None:
+        self.left_out[location] = why
+        self.environment.refused |= {resolve_location(location, self.root): error}
+
+
+def _name(policy: DeclaredPolicy) -> str:
+    return policy.declaration.name
+
+
+def _ro_table(policy: DeclaredPolicy) -> str | None:
+    name = policy.declaration.sync.ro_table if policy.declaration.enabled else None
+    return name and location_identity(name)
+
+
+def _tables_by(policies: Iterable[DeclaredPolicy], key: Callable[[DeclaredPolicy], _K]) -> Mapping[_K, list[str]]:
+    found = defaultdict[_K, list[str]](list)
+    for one in policies:
+        found[key(one)].append(one.declaration.table)
+    return found
+
+
+def _shared(code: Code, key: str, tables: Sequence[str]) -> TableError | None:
+    """That several tables have one value of a key that each must have for itself."""
+    if len(tables) == 1:
+        return None
+    shown = " and ".join(f"`{table}`" for table in tables[:2])
+    more = f" and {len(tables) - 2} more" if len(tables) > 2 else ""
+    hint = f"put `{{table}}` or `{{folder}}` into `{key}`, or exclude all but one of them"
+    return TableError(code, f"the tables {shown}{more} would have one `{key}`", hint=hint)
 
 
 def with_found_tables(reading: ProjectReading, environment: Environment) -> ProjectReading:
     """The reading with a policy for each merge-on-read table that its namespaces find now, and what is wrong with these."""
     files = reading.files
-    environment.not_looked_up.clear()
+    environment.refused.clear()
     if not files.namespaces or reading.has_errors:
         return reading
     lookup = _Lookup(environment, table_root(files.target, files.project_dir))
     lookup.owners = {table_identity(one.declaration.table, lookup.root): one for one in files.policies}
     for namespace in files.namespaces:
         lookup.look_up(namespace)
+    lookup.refuse_ambiguous(files.policies)
     found = replace(files, policies=(*files.policies, *lookup.policies), issues=(*files.issues, *lookup.issues))
     issues = check_project(found, reading.suites, os.path.realpath)
     return replace(reading, files=found, issues=issues, left_out=dict(sorted(lookup.left_out.items())))

@@ -169,7 +169,8 @@ class Code(StrEnum):
         "Templates may extend others, but not each other in a circle.")
 
     DUPLICATE_POLICY = ("ETC130", _PROJECT, "Two policies have one name",
-        "Selections, plans and reports know a policy by its name, so names are unique in the project.")
+        "Selections, plans and reports know a policy by its name, so names are unique in the project.\n"
+        "Of tables that a namespace finds, those with the same name are refused, and the others go on.")
     SHARED_TABLE = ("ETC131", _PROJECT, "Two policies govern one table",
         "Two policies would compact one table against each other. Keep one, or disable one.")
     BAD_TABLE = ("ETC132", _PROJECT, "A table that cannot be found this way",

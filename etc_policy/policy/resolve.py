@@ -56,10 +56,6 @@ def names_are_unique(project: CheckedProject) -> Iterator[Issue]:
         name = policy.declaration.name
         if name in first:
             message, hint = f"two policies are named `{name}`, the first at {first[name].source}", "rename one of them"
-            if policy.found_by:
-                found = (one.declaration.table for one in (first[name], policy) if one.found_by)
-                message += f", of the table found at {' and '.join(f'`{without_passwords(one)}`' for one in found)}"
-                hint = "put `{folder}` into `name`, or exclude one of the tables"
             yield Issue(Code.DUPLICATE_POLICY, message, policy.where("name"), hint)
         first.setdefault(name, policy)
 

@@ -56,7 +56,7 @@ class Readings(SparkSessions):
         """The base path of a policy's table; a `db.table` is asked of the target's catalog, anything else is a path."""
         self._reach_storages()
         location = policy.table
-        if (error := self.not_looked_up.get(location)) is not None:
+        if (error := self.refused.get(location)) is not None:
             raise error
         if is_catalog_name(location) and (glue := self._glue()) is not None:
             location = glue.location(location)

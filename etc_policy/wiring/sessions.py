@@ -48,8 +48,8 @@ class SparkSessions:
     jobs: int = 1
     compaction_jobs: int = 1
     reaches_s3: bool = False
-    #: Namespaces that could not be looked up, by what stands for them as the location of a table.
-    not_looked_up: dict[str, EtcError] = field(default_factory=dict)
+    #: Why no verb takes a table that a namespace found, or may find, by its location.
+    refused: dict[str, EtcError] = field(default_factory=dict)
     #: The running session; None before it is asked for.
     session: Any = field(default=None, repr=False, compare=False)
     _unanswered: tuple[float, RetryableError] | None = field(init=False, default=None, repr=False, compare=False)

@@ -2,14 +2,13 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
 from etc_policy.api.project import Project
 from etc_policy.api.submitting import SubmittedJob
 from etc_policy.cli.main import main
-from etc_policy.errors import PolicyError, RetryableError, SeveralErrors
+from etc_policy.errors import RetryableError, SeveralErrors
 from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from etc_policy.wiring import Environment
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
@@ -100,33 +99,47 @@ def test_a_table_has_its_own_name_also_where_a_link_to_it_comes_first(folder):
     assert "sales_current" in names(Project(folder))
 
 
-def test_two_namespaces_with_the_same_tables_are_one_error(folder):
-    second = SALES.replace("lake/sales/*", "lake/*/*").replace("sales_", "all_")
+def planned(project):
+    """What each policy is planned to do, and the errors of those that stand for one."""
+    with pytest.raises(SeveralErrors) as error:
+        project.plan(at=NOON, check=True)
+    return {one.policy: one.action for one in error.value.report.tables}, error.value.errors
+
+
+def test_a_table_of_two_namespaces_is_an_error_and_the_others_go_on(folder):
+    second = SALES.replace("lake/sales/*", "lake/*/o*").replace("sales_", "all_")
     (folder / "policies" / "all.yml").write_text(second)
-    with pytest.raises(PolicyError) as error:
-        Project(folder).policies()
-    (issue,) = error.value.issues
-    assert (issue.code, Path(issue.where.path).name, issue.where.line, issue.where.column) == (
-        "ETC131",
-        "sales.yml",
-        3,
-        13,
+    project = Project(folder)
+    actions, (error,) = planned(project)
+    assert actions == {"all_orders": "refused", "sales_refunds": "compact"}
+    why = (
+        f"the table `{folder}/lake/sales/orders` is found by `lake/*/o*` at policies/all.yml:4:11 and by `lake/sales/*`"
     )
-    assert "lake/*/*" in issue.message
+    assert (error.code, error.message.endswith(why)) == ("ETC131", True)
+    assert project.left_out()[f"{folder}/lake/sales/orders"] == why
     assert Project(folder).parse() == ()  # no table is looked up
 
 
 def test_two_tables_of_one_name_need_their_folder_in_it(folder):
+    """Neither of them has the name: a job that waits for one policy must not be told of another table."""
     make_table(folder / "lake" / "web" / "orders")
     text = SALES.replace("lake/sales/*", "lake/*/*").replace("sales_{table}", "{table}")
     (folder / "policies" / "sales.yml").write_text(text)
-    with pytest.raises(PolicyError) as error:
-        Project(folder).policies()
-    assert [(one.code, "`{folder}`" in one.hint) for one in error.value.issues] == [("ETC130", True)]
-    said = error.value.issues[0].message
-    assert f"`{folder}/lake/sales/orders` and `{folder}/lake/web/orders`" in said
+    actions, errors = planned(Project(folder))
+    assert actions == {"orders": "refused", "orders_2": "refused", "refunds": "compact"}
+    assert {(one.code, "`{folder}`" in one.hint) for one in errors} == {("ETC130", True)}
+    assert f"`{folder}/lake/sales/orders` and `{folder}/lake/web/orders`" in errors[0].message
     (folder / "policies" / "sales.yml").write_text(text.replace("{table}", "{folder}_{table}"))
     assert names(Project(folder)) == ["sales_orders", "sales_refunds", "web_orders"]
+
+
+def test_a_table_that_is_found_does_not_take_the_name_of_a_policy(folder):
+    own = "version: 1\npolicies:\n  - {name: sales_refunds, table: lake/web, event_time_column: ts, data_latency: 1h}\n"
+    (folder / "policies" / "mine.yml").write_text(own)
+    make_table(folder / "lake" / "web")
+    actions, (error,) = planned(Project(folder))
+    assert actions == {"sales_orders": "nothing_due", "sales_refunds": "compact", "sales_refunds_2": "refused"}
+    assert error.code == "ETC130"
 
 
 def test_a_pattern_that_matches_nothing_is_one_warning(folder):
@@ -189,8 +202,10 @@ def test_each_table_has_its_own_ro_table(folder):
     (folder / "policies" / "sales.yml").write_text(SALES + '    sync: {ro_table: "sales.{table}_ro"}\n')
     assert [one.sync.ro_table for one in Project(folder).policies()] == ["sales.orders_ro", "sales.refunds_ro"]
     (folder / "policies" / "sales.yml").write_text(SALES + '    sync: {ro_table: "sales.orders_ro"}\n')
-    with pytest.raises(PolicyError, match="syncs to"):
-        Project(folder).policies()
+    actions, errors = planned(Project(folder))
+    assert actions == {"sales_orders": "refused", "sales_refunds": "refused"}
+    assert [one.code for one in errors] == ["ETC142", "ETC142"]
+    assert "would have one `sync.ro_table`" in errors[0].message
 
 
 def test_import_leaves_the_tables_of_a_namespace_alone(folder):
