@@ -1,9 +1,14 @@
-"""Restores to a savepoint behind a compaction by etc: stock Hudi refuses them with its eager policy, and does them with LAZY."""
+"""Restores to a savepoint behind a compaction by etc: stock Hudi refuses them with its eager policy, and does them with LAZY.
+
+And a rollback of a write that is being compacted, which stock Hudi does.
+"""
 
 from __future__ import annotations
 
 import pytest
 
+from etc_policy.errors import OvertakenError
+from etc_policy.spark.compactor import HudiCompactor
 from tests.integration.bench import Bench
 from tests.integration.history import HISTORY, QUICK, Oracle, Views, write_history
 
@@ -36,3 +41,25 @@ def test_a_savepoint_before_the_compaction_can_be_restored(spark, tmp_path, meta
     assert views.rt() == views.rt_without_mdt() == oracle.rt()
     assert bench.apply(bench.plan(second=1000)).status == "compacted"
     assert views.rt() == views.ro() == oracle.rt()
+
+
+@pytest.mark.parametrize("metadata_table", ["true", "false"])
+def test_a_write_is_rolled_back_while_it_is_compacted(spark, tmp_path, monkeypatch, metadata_table):
+    options = {**QUICK, "hoodie.metadata.enable": metadata_table}
+    bench, views = Bench(spark, tmp_path / "t", "file_slice"), Views(spark, tmp_path / "t")
+    write_history(spark, bench.base, HISTORY[:4], options=options)
+    last, rt = max(one.requested for one in bench.state().instants), Oracle.of(HISTORY[:3]).rt()
+    finish_work = HudiCompactor._finish_work
+
+    def roll_back_then(compactor, job, client, result):
+        written = finish_work(compactor, job, client, result)
+        spark.sql(f"CALL rollback_to_instant(path => '{bench.base}', instant_time => '{last}')").collect()
+        return written
+
+    monkeypatch.setattr(HudiCompactor, "_finish_work", roll_back_then)
+    with pytest.raises(OvertakenError, match=f"takes back the write at {last}, which it compacts"):
+        bench.apply(bench.plan(second=1000))
+    monkeypatch.undo()
+    assert views.rt() == views.rt_without_mdt() == rt
+    assert bench.apply(bench.plan(second=1000)).status == "compacted"
+    assert views.rt() == views.rt_without_mdt() == views.ro() == rt
