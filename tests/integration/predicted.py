@@ -99,7 +99,7 @@ def known_early(whole: WholeTable):
 def main() -> None:
     """The command."""
     folder, name = sys.argv[1:]
-    with Project(Path(folder), keeps_files=False) as project:
+    with Project(Path(folder)) as project:
         (policy,) = project.policies(name)
         print(compare(policy, project.environment.read_whole(policy)))
 

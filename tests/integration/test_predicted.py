@@ -27,7 +27,7 @@ MOST_OFF = 0.05
 
 
 def judged(project_dir, name):
-    with Project(project_dir, keeps_files=False) as project:
+    with Project(project_dir) as project:
         (policy,) = project.policies(name)
         found = compare(policy, project.environment.read_whole(policy))
     print(found)

@@ -5,9 +5,12 @@ And a rollback of a write that is being compacted, which stock Hudi does.
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from etc_policy.errors import OvertakenError
+from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.spark.compactor import HudiCompactor
 from tests.integration.bench import Bench
 from tests.integration.history import HISTORY, QUICK, Oracle, Views, write_history
@@ -49,11 +52,13 @@ def test_a_write_is_rolled_back_while_it_is_compacted(spark, tmp_path, monkeypat
     bench, views = Bench(spark, tmp_path / "t", "file_slice"), Views(spark, tmp_path / "t")
     write_history(spark, bench.base, HISTORY[:4], options=options)
     last, rt = max(one.requested for one in bench.state().instants), Oracle.of(HISTORY[:3]).rt()
-    finish_work = HudiCompactor._finish_work
+    finish_work, name = HudiCompactor._finish_work, f"rolled_back_{metadata_table}"
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{bench.base}'")
+    time.sleep(MAX_CLOCK_SKEW_MS / 1000)
 
     def roll_back_then(compactor, job, client, result):
         written = finish_work(compactor, job, client, result)
-        spark.sql(f"CALL rollback_to_instant(path => '{bench.base}', instant_time => '{last}')").collect()
+        spark.sql(f"CALL rollback_to_instant(table => '{name}', instant_time => '{last}')").collect()
         return written
 
     monkeypatch.setattr(HudiCompactor, "_finish_work", roll_back_then)
