@@ -115,13 +115,17 @@ def verdict_of(result: TableResult) -> Verdict | None:
 
 
 def complete_until(result: TableResult) -> tuple[int, VerifyLevel] | None:
-    """Up to when (epoch ms) RO is complete after an `etc apply`, and at which level that is proved; None where nothing is."""
+    """Up to when (epoch ms) RO is complete after an `etc apply`, and at which level that is proved; None where nothing is.
+
+    No further than was verified: of a plan that was refused, or failed, the threshold is not what holds.
+    """
     found, measured = result.verification, result.watermark_measured_ms
     if found is None or result.threshold_ms is None or found.threshold_ms is None:
         return None
     if verdict_on_rows(found) not in ("pass", "warn"):
         return None
-    return result.threshold_ms if measured is None else min(measured, result.threshold_ms), proof_level(found)
+    ends = (result.threshold_ms, found.threshold_ms, measured)
+    return min(one for one in ends if one is not None), proof_level(found)
 
 
 def ro_properties(

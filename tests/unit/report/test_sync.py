@@ -18,6 +18,7 @@ from etc_policy.report.sync import (
     VERIFIED_LEVEL,
     Verdict,
     changes_between,
+    complete_until,
     ro_properties,
     verdict_of,
 )
@@ -238,3 +239,12 @@ class TestVerdictOfARun:
 
     def test_without_a_verification_is_none(self):
         assert verdict_of(self.RUN.model_copy(update={"verification": None})) is None
+
+
+def test_no_run_claims_more_than_was_verified():
+    """A plan that was refused, or failed, has a threshold too, beside the verdict over what was finished before it."""
+    verified = TestVerdictOfARun.RUN.model_copy(update={"threshold_ms": T, "resumed_instant": "B"})
+    assert complete_until(verified) == (T, "metadata")
+    refused = verified.model_copy(update={"status": "refused", "threshold_ms": T + 3_600_000})
+    assert complete_until(refused) == (T, "metadata")
+    assert complete_until(refused.model_copy(update={"watermark_measured_ms": T - 1})) == (T - 1, "metadata")
