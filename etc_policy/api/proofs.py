@@ -29,7 +29,7 @@ _NOT_ENDED = "its verification was begun and has not ended"
 
 def is_proven(policy: Policy, record: CompactionRecord | None, kept: ApplyState) -> bool:
     """Whether nothing is left to prove: a run that was killed after its commit leaves a compaction nobody has verified."""
-    return record is None or kept.verified == _proof_of(record, policy)
+    return kept.verified == _proof_of(record, policy) if record is not None else not _is_about(None, kept.unproven)
 
 
 def level_to_prove(policy: Policy, state: TableState, *, is_idle: bool) -> VerifyLevel:
@@ -44,11 +44,16 @@ def level_to_prove(policy: Policy, state: TableState, *, is_idle: bool) -> Verif
 
 
 def begin_proof(policy: Policy, state: TableState, store: ApplyStateStore) -> None:
-    """Note that the last compaction is not proven yet: a run that is killed while it verifies leaves it so."""
+    """Note that the last compaction is not proven yet: a run that is killed while it verifies leaves it so.
+
+    That a verification of it has failed stays until one has passed.
+    """
     record = state.last_compaction
 
     def begun(kept: ApplyState) -> ApplyState:
         if record is None or is_proven(policy, record, kept) or _is_of_later(kept, state):
+            return kept
+        if _is_about(record, kept.unproven) and kept.unproven and kept.unproven.verification == "fail":
             return kept
         return replace(kept, verified=None, unproven=Unproven(_name_of(record), _NOT_ENDED, "running"))
 
@@ -68,7 +73,7 @@ def note_verdict(
 
     What another process has kept meanwhile of a later compaction stays.
     """
-    from etc_policy.verify.prover import on_promise
+    from etc_policy.verify.prover import lacks_rows, on_promise
 
     record, promise, now_ms = state.last_compaction, on_promise(verification), clock_ms()
     is_whole = not (Level[level].reads_rows and promise.not_checked)
@@ -78,11 +83,15 @@ def note_verdict(
         if _is_of_later(kept, state):
             return kept
         kept = replace(kept, proofs=_proofs_after(kept, _subject_of(record, policy), promise, claim, now_ms))
-        if record is None:
-            return kept
         if promise.status in ("fail", "error"):
-            return replace(kept, verified=None, unproven=Unproven(_name_of(record), _why(promise), promise.status))
-        return replace(kept, verified=_proof_of(record, policy), unproven=None) if covered else kept
+            is_doubt = record is not None or lacks_rows(
+                promise
+            )  # what else fails without a compaction shows in metadata
+            unproven = Unproven(_name_of(record), _why(promise), promise.status)
+            return replace(kept, verified=None, unproven=unproven) if is_doubt else kept
+        if not covered:
+            return kept
+        return replace(kept, verified=_proof_of(record, policy) if record is not None else None, unproven=None)
 
     store.update(policy.table, judged)
 
@@ -129,7 +138,8 @@ def verdict_beside(policy: Policy, state: TableState) -> Verdict | None:
 
     record, unproven = promise_of(policy, state), _unproven(state)
     if record is None:
-        return None
+        has_failed = state.last_compaction is None and unproven is not None
+        return Verdict("fail", policy.verify.level, None, None, "") if has_failed else None
     if unproven is not None and unproven.verification == "fail":
         return Verdict("fail", policy.verify.level, record.threshold_ms, record.instant, "")
     reaching = [one for one in proofs_of(policy, state) if one.until_ms >= record.threshold_ms]
@@ -142,7 +152,7 @@ def verdict_beside(policy: Policy, state: TableState) -> Verdict | None:
 
 def _subject_of(record: CompactionRecord | None, policy: Policy) -> str:
     """What a proof is about: a compaction, and how event times are read."""
-    return f"{_name_of(record) if record else ''} {digest(policy.event_time.model_dump(mode='json'))}"
+    return f"{_name_of(record)} {digest(policy.event_time.model_dump(mode='json'))}"
 
 
 def with_doubt(table: TablePlan, state: TableState) -> TablePlan:
@@ -151,12 +161,10 @@ def with_doubt(table: TablePlan, state: TableState) -> TablePlan:
     misrecorded = _misrecorded(state)
     if misrecorded is not None:
         return table.model_copy(update={"warnings": (f"{misrecorded}. The plan takes the true time", *table.warnings)})
-    if record is None or unproven is None:
+    if unproven is None:
         return table
-    doubt = (
-        f"{_doubt(record, unproven)}. Do not rely on RO being complete up to {format_time(record.threshold_ms)} before a "
-        "verification passes"
-    )
+    until = f" up to {format_time(record.threshold_ms)}" if record is not None else ""
+    doubt = f"{_doubt(record, unproven)}. Do not rely on RO being complete{until} before a verification passes"
     hint = f"`etc verify --select {table.policy}` verifies it again"
     return table.model_copy(update={"warnings": (doubt, *table.warnings), "hints": (*table.hints, hint)})
 
@@ -167,7 +175,7 @@ def doubt_about(state: TableState) -> str | None:
     if misrecorded is not None:
         return misrecorded
     record, unproven = state.last_compaction, _unproven(state)
-    if record is None or unproven is None or unproven.verification == "running":
+    if unproven is None or unproven.verification == "running":
         return None  # while a verification runs, metadata shows what it did before
     return _doubt(record, unproven)
 
@@ -217,13 +225,19 @@ def _misrecorded(state: TableState) -> str | None:
 
 
 def _unproven(state: TableState) -> Unproven | None:
-    """Of the last compaction; a repair that set its completion right since proves nothing."""
-    record, found = state.last_compaction, state.apply_state.unproven
-    return found if record is not None and found and found.compaction.split(" ")[0] == record.instant else None
+    """Of the last compaction, or of the table where etc has compacted nothing yet."""
+    found = state.apply_state.unproven
+    return found if _is_about(state.last_compaction, found) else None
 
 
-def _doubt(record: CompactionRecord, unproven: Unproven) -> str:
-    return f"the last compaction ({record.instant}) is not proven: {unproven.why}"
+def _is_about(record: CompactionRecord | None, unproven: Unproven | None) -> bool:
+    """Whether the doubt is about this compaction; a repair that set its completion right since proves nothing."""
+    return unproven is not None and unproven.compaction.split(" ")[0] == (record.instant if record is not None else "")
+
+
+def _doubt(record: CompactionRecord | None, unproven: Unproven) -> str:
+    what = f"the last compaction ({record.instant})" if record is not None else "the table"
+    return f"{what} is not proven: {unproven.why}"
 
 
 def _why(verification: Verification) -> str:
@@ -231,9 +245,9 @@ def _why(verification: Verification) -> str:
     return f"{how} ({verification.failures})"
 
 
-def _name_of(record: CompactionRecord) -> str:
-    """One that was rolled back and planned anew may bear the same instant, so its completion counts too."""
-    return f"{record.instant} {record.completed}"
+def _name_of(record: CompactionRecord | None) -> str:
+    """One that was rolled back and planned anew may bear the same instant, so its completion counts too; empty without one."""
+    return f"{record.instant} {record.completed}" if record is not None else ""
 
 
 def _is_of_later(kept: ApplyState, state: TableState) -> bool:

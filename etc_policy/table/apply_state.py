@@ -103,7 +103,10 @@ class Runs(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class Unproven:
-    """A compaction that was done and did not pass its verification: which one, why in words, and how that ended."""
+    """A compaction that was done and did not pass its verification: which one, why in words, and how that ended.
+
+    `compaction` is empty where rows were found missing of a table that etc has not compacted yet.
+    """
 
     compaction: str
     why: str

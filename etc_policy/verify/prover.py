@@ -243,21 +243,24 @@ def _views_agree(results: Iterable[ExpectationResult], threshold_ms: int | None)
 
 
 def lacks_rows(verification: Verification) -> bool:
-    """Whether RO was found to lack rows that it promises, of which the suite only warns."""
-    limit = verification.threshold_ms
-    found = (one for one in verification.expectations if one.expectation == VIEWS_AGREE and one.status == "warn")
+    """Whether RO was found to lack rows that it promises, though the suite only warns of it or could not check something else."""
+    limit, ways = verification.threshold_ms, ("fail", "warn")
+    found = (one for one in verification.expectations if one.expectation == VIEWS_AGREE and one.status in ways)
     return limit is not None and any(one.observed.get(_UP_TO, limit) <= limit for one in found)
 
 
 def verdict_on_rows(verification: Verification) -> VerificationStatus:
-    """The verdict; a failure where RO lacks rows that it promises, however lightly the suite takes them."""
+    """The verdict; a failure where RO lacks rows that it promises, however lightly the suite takes them.
+
+    Also where something else could not be checked.
+    """
     return "fail" if lacks_rows(verification) else verification.status
 
 
 def on_promise(verification: Verification) -> Verification:
     """The verdict on what the compaction promised: that RO is too old by now is no failure of it, nor that nobody knows now.
 
-    Rows that it lacks are, however lightly the suite takes them.
+    Rows that it lacks are, however lightly the suite takes them, and whatever else could not be checked.
     """
     if lacks_rows(verification):
         return verification.model_copy(update={"status": "fail"})

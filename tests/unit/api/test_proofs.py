@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.api.proofs import begin_proof, claim_for, is_proven, level_to_prove, note_verdict, verdict_beside
+from etc_policy.api.proofs import (
+    begin_proof,
+    claim_for,
+    doubt_about,
+    is_proven,
+    level_to_prove,
+    note_verdict,
+    verdict_beside,
+)
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Verify
 from etc_policy.run.results import TableResult, timed
 from etc_policy.table.state import CompactionRecord, Instant, TableState
@@ -68,6 +76,29 @@ def test_what_needs_rows_is_left_open_only_where_rows_are_to_be_read(level, prov
     note_verdict(policy, STATE, store, passed, level, CLAIM)
     assert is_proven(policy, RECORD, store["/t"]) is proven
     assert (store["/t"].unproven is None) is proven
+
+
+def test_a_verification_that_begins_hides_no_failure():
+    """Freshness would say that RO is complete until it ends, and for ever where it is killed."""
+    store = MemoryApplyStates()
+    store.update("/t", lambda _: noted(LACKS, status="fail"))
+    begin_proof(POLICY, STATE, store)
+    assert "its verification failed" in (doubt_about(replace(STATE, apply_state=store["/t"])) or "")
+
+
+def test_a_table_that_etc_has_never_compacted_is_in_doubt_too():
+    state, store = replace(STATE, last_compaction=None), MemoryApplyStates()
+    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
+    failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
+    note_verdict(POLICY, state, store, failed, "data", CLAIM)
+    after = replace(state, apply_state=store["/t"])
+    assert doubt_about(after) == f"the table is not proven: its verification failed ({failed.failures})"
+    assert level_to_prove(POLICY, after, is_idle=True) == "data"
+    assert verdict_beside(POLICY, after).status == "fail"
+    assert doubt_about(replace(after, last_compaction=RECORD)) is None
+    passed = failed.model_copy(update={"status": "pass", "expectations": (AGREES,)})
+    note_verdict(POLICY, after, store, passed, "data", CLAIM)
+    assert doubt_about(replace(state, apply_state=store["/t"])) is None
 
 
 def test_a_lag_beyond_its_limit_disproves_nothing():
@@ -179,6 +210,12 @@ def test_nor_does_the_same_one_under_a_completion_that_was_set_right():
     judge(store, replace(RECORD, completed="20260101200000000"), "fail")
     judge(store, RECORD, "pass")
     assert is_proven(POLICY, RECORD, store["/t"])
+
+
+def test_rows_that_ro_lacks_break_its_promise_though_something_else_could_not_be_checked():
+    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
+    kept = noted(AGREES, missing, LAGS.model_copy(update={"status": "error"}), status="error")
+    assert (kept.unproven.verification, kept.proofs.of) == ("fail", ())
 
 
 @pytest.mark.parametrize(("up_to_ms", "is_doubted"), [(1_000, True), (999, True), (1_001, False)])
