@@ -77,23 +77,34 @@ def note_verdict(
 
     record, promise, now_ms = state.last_compaction, on_promise(verification), clock_ms()
     is_whole = not (Level[level].reads_rows and promise.not_checked)
-    covered = is_whole and level == policy.verify.level and _covers(claim, promise_of(policy, state))
+    covered = is_whole and _covers(claim, promise_of(policy, state))
 
     def judged(kept: ApplyState) -> ApplyState:
         if _is_of_later(kept, state):
             return kept
         kept = replace(kept, proofs=_proofs_after(kept, _subject_of(record, policy), promise, claim, now_ms))
+        missing_at = _missing_at(kept.unproven, record)
+        outlasts = missing_at is not None and Level[missing_at] > Level[level]
         if promise.status in ("fail", "error"):
-            is_doubt = record is not None or lacks_rows(
-                promise
-            )  # what else fails without a compaction shows in metadata
-            unproven = Unproven(_name_of(record), _why(promise), promise.status)
-            return replace(kept, verified=None, unproven=unproven) if is_doubt else kept
-        if not covered:
+            lacks = lacks_rows(promise)
+            if record is None and not lacks:
+                return kept  # what else fails without a compaction shows in metadata
+            if outlasts or (missing_at is not None and promise.status == "error"):
+                return replace(kept, verified=None)
+            unproven = Unproven(_name_of(record), _why(promise), promise.status, level if lacks else None)
+            return replace(kept, verified=None, unproven=unproven)
+        if not covered or outlasts:
             return kept
+        if level != policy.verify.level:
+            return replace(kept, unproven=None) if missing_at is not None else kept
         return replace(kept, verified=_proof_of(record, policy) if record is not None else None, unproven=None)
 
     store.update(policy.table, judged)
+
+
+def _missing_at(unproven: Unproven | None, record: CompactionRecord | None) -> VerifyLevel | None:
+    """At which level rows of this compaction were found missing; a weaker verification does not take that back."""
+    return unproven.level if unproven is not None and _is_about(record, unproven) else None
 
 
 def _covers(claim: Claim | None, record: CompactionRecord | None) -> bool:
@@ -155,7 +166,7 @@ def _subject_of(record: CompactionRecord | None, policy: Policy) -> str:
     return f"{_name_of(record)} {digest(policy.event_time.model_dump(mode='json'))}"
 
 
-def with_doubt(table: TablePlan, state: TableState) -> TablePlan:
+def with_doubt(policy: Policy, table: TablePlan, state: TableState) -> TablePlan:
     """The plan; where the table's last compaction is known not to be proven it says so, and what that means."""
     record, unproven = state.last_compaction, _unproven(state)
     misrecorded = _misrecorded(state)
@@ -165,7 +176,8 @@ def with_doubt(table: TablePlan, state: TableState) -> TablePlan:
         return table
     until = f" up to {format_time(record.threshold_ms)}" if record is not None else ""
     doubt = f"{_doubt(record, unproven)}. Do not rely on RO being complete{until} before a verification passes"
-    hint = f"`etc verify --select {table.policy}` verifies it again"
+    level = f" --level {unproven.level}" if unproven.level not in (None, policy.verify.level) else ""
+    hint = f"`etc verify --select {table.policy}{level}` verifies it again"
     return table.model_copy(update={"warnings": (doubt, *table.warnings), "hints": (*table.hints, hint)})
 
 

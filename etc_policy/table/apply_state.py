@@ -105,12 +105,14 @@ class Runs(Frozen):
 class Unproven:
     """A compaction that was done and did not pass its verification: which one, why in words, and how that ended.
 
-    `compaction` is empty where rows were found missing of a table that etc has not compacted yet.
+    `compaction` is empty where rows were found missing of a table that etc has not compacted yet. Where rows were found missing
+    `level` says at which level: a verification of a weaker one does not take that back.
     """
 
     compaction: str
     why: str
     verification: Literal["running", "fail", "error"] = "error"
+    level: VerifyLevel | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,6 +218,21 @@ def test_rows_that_ro_lacks_break_its_promise_though_something_else_could_not_be
     assert (kept.unproven.verification, kept.proofs.of) == ("fail", ())
 
 
+@pytest.mark.parametrize(("level", "is_doubted"), [("metadata", True), ("logs", True), ("data", False)])
+def test_rows_that_were_found_missing_are_not_there_for_a_verification_that_reads_none(level, is_doubted):
+    policy, store = POLICY.model_copy(update={"verify": Verify(level=level)}), MemoryApplyStates()
+    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
+    failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
+    note_verdict(policy, STATE, store, failed, "data", CLAIM)
+    passed = Verification(level=level, status="pass", threshold_ms=1_000, expectations=(AGREES,))
+    note_verdict(policy, STATE, store, passed.model_copy(update={"status": "error"}), "data", None)
+    note_verdict(policy, STATE, store, passed, level, CLAIM)
+    after = replace(STATE, apply_state=store["/t"])
+    assert bool(doubt_about(after)) == is_doubted == (not is_proven(policy, RECORD, store["/t"]))
+    note_verdict(policy, after, store, passed.model_copy(update={"level": "data"}), "data", CLAIM)
+    assert doubt_about(replace(STATE, apply_state=store["/t"])) is None
+
+
 @pytest.mark.parametrize(("up_to_ms", "is_doubted"), [(1_000, True), (999, True), (1_001, False)])
 def test_rows_that_ro_lacks_break_its_promise_though_the_suite_only_warns(up_to_ms, is_doubted):
     found = ExpectationResult(expectation=VIEWS_AGREE, status="warn", observed={"threshold_ms": up_to_ms})
