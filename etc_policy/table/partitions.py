@@ -166,7 +166,7 @@ class _Judge:
         self._written = {
             one.requested: one.completed
             for one in state.instants
-            if one.completed is not None and one.action in ("deltacommit", "replacecommit")
+            if one.completed is not None and (one.action in ("deltacommit", "replacecommit") or one.is_bulk_insert)
         }
 
     def of(self, partition: str, slices: Sequence[FileSlice]) -> PartitionFreshness:

@@ -71,10 +71,11 @@ class TestStatus:
         }
         assert statuses(judge(idle, **logs)) == {NINE: "closed", TEN: "open", ELEVEN: "done"}
 
-    def test_a_write_counts_from_its_completion(self):
+    @pytest.mark.parametrize("kind", [{}, {"action": "commit", "is_bulk_insert": True}])
+    def test_a_write_counts_from_its_completion(self, kind):
         idle = POLICY.model_copy(update={"partition_time": None, "partition_idle_ms": 1_800_000})
         table = state()
-        slow = replace(table.instants[0], requested=instant("08:00:00"), completed=instant("11:31:00"))
+        slow = replace(table.instants[0], requested=instant("08:00:00"), completed=instant("11:31:00"), **kind)
         table = replace(table, instants=(slow,))
         assert statuses(partitions_freshness(idle, table, epoch_ms("12:00:00")))[TEN] == "open"
         assert statuses(partitions_freshness(idle, table, epoch_ms("12:01:00")))[TEN] == "done"
