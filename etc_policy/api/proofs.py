@@ -91,7 +91,8 @@ def note_verdict(
                 return kept  # what else fails without a compaction shows in metadata
             if outlasts or (missing_at is not None and promise.status == "error"):
                 return replace(kept, verified=None)
-            unproven = Unproven(_name_of(record), _why(promise), promise.status, level if lacks else None)
+            found_at = _found_again_at(policy, level) if lacks else None
+            unproven = Unproven(_name_of(record), _why(promise), promise.status, found_at)
             return replace(kept, verified=None, unproven=unproven)
         if not covered or outlasts:
             return kept
@@ -102,8 +103,14 @@ def note_verdict(
     store.update(policy.table, judged)
 
 
+def _found_again_at(policy: Policy, level: VerifyLevel) -> VerifyLevel:
+    """The level at which rows that were found missing are missing again: another sample may not have their file group."""
+    is_random = level == "sample" and (policy.verify.sample is None or policy.verify.sample.seed is None)
+    return "data" if is_random else level
+
+
 def _missing_at(unproven: Unproven | None, record: CompactionRecord | None) -> VerifyLevel | None:
-    """At which level rows of this compaction were found missing; a weaker verification does not take that back."""
+    """From which level on a verification takes it back that rows of this compaction are missing; None where none are."""
     return unproven.level if unproven is not None and _is_about(record, unproven) else None
 
 

@@ -106,7 +106,7 @@ class Unproven:
     """A compaction that was done and did not pass its verification: which one, why in words, and how that ended.
 
     `compaction` is empty where rows were found missing of a table that etc has not compacted yet. Where rows were found missing
-    `level` says at which level: a verification of a weaker one does not take that back.
+    `level` says from which level on a verification takes that back.
     """
 
     compaction: str

@@ -14,13 +14,13 @@ from etc_policy.api.proofs import (
     note_verdict,
     verdict_beside,
 )
-from etc_policy.policy.manifest import EventTime, Freshness, Policy, Verify
+from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sample, Verify
 from etc_policy.run.results import TableResult, timed
 from etc_policy.table.state import CompactionRecord, Instant, TableState
 from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.metadata_checks import COMPACTED, prove_compacted
-from etc_policy.verify.ports import ExpectationResult, Verification
+from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of
 from tests.fakes import MemoryApplyStates, MemoryTable
 from tests.past import history_of
@@ -216,6 +216,18 @@ def test_rows_that_ro_lacks_break_its_promise_though_something_else_could_not_be
     missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
     kept = noted(AGREES, missing, LAGS.model_copy(update={"status": "error"}), status="error")
     assert (kept.unproven.verification, kept.proofs.of) == ("fail", ())
+
+
+@pytest.mark.parametrize(("seed", "is_doubted"), [(None, True), (7, False)])
+def test_nor_for_a_sample_of_other_file_groups(seed, is_doubted):
+    policy = POLICY.model_copy(update={"verify": Verify(level="sample", sample=Sample(seed=seed))})
+    store, part = MemoryApplyStates(), Coverage(file_groups=9, file_groups_read=1)
+    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
+    failed = Verification(level="sample", status="fail", threshold_ms=1_000, expectations=(missing,), coverage=part)
+    note_verdict(policy, STATE, store, failed, "sample", CLAIM)
+    passed = failed.model_copy(update={"status": "pass", "expectations": (AGREES,)})
+    note_verdict(policy, STATE, store, passed, "sample", CLAIM)
+    assert bool(doubt_about(replace(STATE, apply_state=store["/t"]))) == is_doubted
 
 
 @pytest.mark.parametrize(("level", "is_doubted"), [("metadata", True), ("logs", True), ("data", False)])
