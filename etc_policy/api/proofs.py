@@ -29,7 +29,7 @@ _NOT_ENDED = "its verification was begun and has not ended"
 
 def is_proven(policy: Policy, record: CompactionRecord | None, kept: ApplyState) -> bool:
     """Whether nothing is left to prove: a run that was killed after its commit leaves a compaction nobody has verified."""
-    return kept.verified == _proof_of(record, policy) if record is not None else not _is_about(None, kept.unproven)
+    return kept.verified == _proof_of(record, policy) if record is not None else _doubt_of(None, kept) is None
 
 
 def level_to_prove(policy: Policy, state: TableState, *, is_idle: bool) -> VerifyLevel:
@@ -53,7 +53,7 @@ def begin_proof(policy: Policy, state: TableState, store: ApplyStateStore) -> No
     def begun(kept: ApplyState) -> ApplyState:
         if record is None or is_proven(policy, record, kept) or _is_of_later(kept, state):
             return kept
-        if _is_about(record, kept.unproven) and kept.unproven and kept.unproven.verification == "fail":
+        if (doubt := _doubt_of(record, kept)) is not None and doubt.verification == "fail":
             return kept
         return replace(kept, verified=None, unproven=Unproven(_name_of(record), _NOT_ENDED, "running"))
 
@@ -83,7 +83,7 @@ def note_verdict(
         if _is_of_later(kept, state):
             return kept
         kept = replace(kept, proofs=_proofs_after(kept, _subject_of(record, policy), promise, claim, now_ms))
-        missing_at = _missing_at(kept.unproven, record)
+        missing_at = kept.unproven.level if kept.unproven is not None else None
         outlasts = missing_at is not None and Level[missing_at] > Level[level]
         if promise.status in ("fail", "error"):
             lacks = lacks_rows(promise)
@@ -107,11 +107,6 @@ def _found_again_at(policy: Policy, level: VerifyLevel) -> VerifyLevel:
     """The level at which rows that were found missing are missing again: another sample may not have their file group."""
     is_random = level == "sample" and (policy.verify.sample is None or policy.verify.sample.seed is None)
     return "data" if is_random else level
-
-
-def _missing_at(unproven: Unproven | None, record: CompactionRecord | None) -> VerifyLevel | None:
-    """From which level on a verification takes it back that rows of this compaction are missing; None where none are."""
-    return unproven.level if unproven is not None and _is_about(record, unproven) else None
 
 
 def _covers(claim: Claim | None, record: CompactionRecord | None) -> bool:
@@ -244,18 +239,30 @@ def _misrecorded(state: TableState) -> str | None:
 
 
 def _unproven(state: TableState) -> Unproven | None:
-    """Of the last compaction, or of the table where etc has compacted nothing yet."""
-    found = state.apply_state.unproven
-    return found if _is_about(state.last_compaction, found) else None
+    return _doubt_of(state.last_compaction, state.apply_state)
 
 
-def _is_about(record: CompactionRecord | None, unproven: Unproven | None) -> bool:
-    """Whether the doubt is about this compaction; a repair that set its completion right since proves nothing."""
-    return unproven is not None and unproven.compaction.split(" ")[0] == (record.instant if record is not None else "")
+def _doubt_of(record: CompactionRecord | None, kept: ApplyState) -> Unproven | None:
+    """What is in doubt where this is the last compaction: rows that were found missing are, whatever was compacted since.
+
+    A repair that set its completion right since proves nothing.
+    """
+    found = kept.unproven
+    if found is None or found.level is not None:
+        return found
+    return found if record is not None and _instant_of(found) == record.instant else None
+
+
+def _instant_of(unproven: Unproven) -> str:
+    """That of the compaction; empty of a table that etc had not compacted."""
+    return unproven.compaction.split(" ")[0]
 
 
 def _doubt(record: CompactionRecord | None, unproven: Unproven) -> str:
-    what = f"the last compaction ({record.instant})" if record is not None else "the table"
+    instant = _instant_of(unproven)
+    what = f"the compaction at {instant}" if instant else "the table"
+    if record is not None and record.instant == instant:
+        what = f"the last compaction ({instant})"
     return f"{what} is not proven: {unproven.why}"
 
 

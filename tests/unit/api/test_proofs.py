@@ -95,7 +95,7 @@ def test_a_table_that_etc_has_never_compacted_is_in_doubt_too():
     assert doubt_about(after) == f"the table is not proven: its verification failed ({failed.failures})"
     assert level_to_prove(POLICY, after, is_idle=True) == "data"
     assert verdict_beside(POLICY, after).status == "fail"
-    assert doubt_about(replace(after, last_compaction=RECORD)) is None
+    assert "the table is not proven" in doubt_about(replace(after, last_compaction=RECORD))
     passed = failed.model_copy(update={"status": "pass", "expectations": (AGREES,)})
     note_verdict(POLICY, after, store, passed, "data", CLAIM)
     assert doubt_about(replace(state, apply_state=store["/t"])) is None
@@ -216,6 +216,24 @@ def test_rows_that_ro_lacks_break_its_promise_though_something_else_could_not_be
     missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
     kept = noted(AGREES, missing, LAGS.model_copy(update={"status": "error"}), status="error")
     assert (kept.unproven.verification, kept.proofs.of) == ("fail", ())
+
+
+def test_nor_because_there_is_another_compaction():
+    """What it merged is something else: the rows are as missing as before."""
+    policy, store = POLICY.model_copy(update={"verify": Verify(level="logs")}), MemoryApplyStates()
+    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
+    failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
+    note_verdict(policy, STATE, store, failed, "data", CLAIM)
+    later = with_instant_at(replace(STATE, last_compaction=LATER), LATER.completed)
+    begin_proof(policy, replace(later, apply_state=store["/t"]), store)
+    passed = Verification(level="logs", status="pass", threshold_ms=2_000, expectations=(AGREES,))
+    claim = Claim(LATER.threshold_ms, "")
+    note_verdict(policy, later, store, passed, "logs", claim)
+    after = replace(later, apply_state=store["/t"])
+    assert f"the compaction at {RECORD.instant} is not proven: its verification failed" in (doubt_about(after) or "")
+    assert verdict_beside(policy, after).status == "fail"
+    note_verdict(policy, later, store, passed.model_copy(update={"level": "data"}), "data", claim)
+    assert doubt_about(replace(later, apply_state=store["/t"])) is None
 
 
 @pytest.mark.parametrize(("seed", "is_doubted"), [(None, True), (7, False)])
