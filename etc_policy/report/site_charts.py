@@ -70,7 +70,7 @@ def table_past(policy: Policy, history: TableHistory, observed_ms: int) -> Past:
     Where `observed_ms` lies before the first commit the events are a replay of older ones: each moment then counts as
     long before `observed_ms` as it lies before the last commit.
     """
-    points = replay_completeness(promises_in(policy, history), policy.data_latency_ms)
+    points = replay_completeness(promises_in(policy, history), policy.longest_latency_ms)
     if not points:
         return Past(policy=policy)
     last_ms = points[-1].at_ms
