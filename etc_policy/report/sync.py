@@ -190,8 +190,13 @@ def _rank(said: Mapping[str, str]) -> tuple[int, bool]:
 
 
 def _kept(record: CompactionRecord | None, before: Mapping[str, str]) -> dict[str, str]:
-    same = record is not None and before.get(INSTANT) == record.instant
-    if not same or before.get(STATUS) not in (_VERIFIED, _PARTLY, _FAILED) or VERIFIED_AT not in before:
+    said_of = before.get(INSTANT), before.get(THRESHOLD)
+    if (
+        record is None
+        or said_of != (record.instant, str(record.threshold_ms))
+        or before.get(STATUS) not in (_VERIFIED, _PARTLY, _FAILED)
+        or VERIFIED_AT not in before
+    ):
         return {}
     return {key: before[key] for key in (STATUS, VERIFIED_AT, VERIFIED_LEVEL) if key in before}
 

@@ -81,6 +81,11 @@ class TestStatus:
         before = {**FACTS, **VERIFIED, INSTANT: instant("10:00:00")}
         assert properties(before=before) == {**FACTS, STATUS: "unverified"}
 
+    def test_nor_of_one_at_the_same_instant_with_another_threshold(self):
+        """One that was rolled back and planned anew may have it, and so may that of another table under the same name."""
+        before = {**FACTS, **VERIFIED, THRESHOLD: str(T - 1)}
+        assert properties(before=before) == {**FACTS, STATUS: "unverified"}
+
     def test_a_status_that_somebody_set_without_a_time_is_not_believed(self):
         assert properties(before={**FACTS, STATUS: "verified"})[STATUS] == "unverified"
 
