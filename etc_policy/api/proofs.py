@@ -84,17 +84,15 @@ def note_verdict(
             return kept
         kept = replace(kept, proofs=_proofs_after(kept, _subject_of(record, policy), promise, claim, now_ms))
         missing_at = kept.unproven.level if kept.unproven is not None else None
-        outlasts = missing_at is not None and Level[missing_at] > Level[level]
         if promise.status in ("fail", "error"):
-            lacks = lacks_rows(promise)
-            if record is None and not lacks:
-                return kept  # what else fails without a compaction shows in metadata
-            if outlasts or (missing_at is not None and promise.status == "error"):
+            found_at = _found_again_at(policy, level, missing_at) if lacks_rows(promise) else None
+            if found_at is None and record is None:
+                return kept  # without a compaction it shows in metadata
+            if found_at is None and missing_at is not None:
                 return replace(kept, verified=None)
-            found_at = _found_again_at(policy, level) if lacks else None
             unproven = Unproven(_name_of(record), _why(promise), promise.status, found_at)
             return replace(kept, verified=None, unproven=unproven)
-        if not covered or outlasts:
+        if not covered or (missing_at is not None and not _takes_back(promise, level, missing_at)):
             return kept
         if level != policy.verify.level:
             return replace(kept, unproven=None) if missing_at is not None else kept
@@ -103,10 +101,18 @@ def note_verdict(
     store.update(policy.table, judged)
 
 
-def _found_again_at(policy: Policy, level: VerifyLevel) -> VerifyLevel:
-    """The level at which rows that were found missing are missing again: another sample may not have their file group."""
+def _takes_back(verification: Verification, level: VerifyLevel, missing_at: VerifyLevel) -> bool:
+    """Whether a verification that passed has looked for the rows that were found missing at a level."""
+    from etc_policy.verify.prover import views_agree
+
+    has_compared = not Level[missing_at].reads_rows or views_agree(verification)
+    return Level[level] >= Level[missing_at] and has_compared
+
+
+def _found_again_at(policy: Policy, level: VerifyLevel, before: VerifyLevel | None) -> VerifyLevel:
+    """The level at which rows that are missing are found again, those before too: another sample may not have them."""
     is_random = level == "sample" and (policy.verify.sample is None or policy.verify.sample.seed is None)
-    return "data" if is_random else level
+    return max("data" if is_random else level, before or "metadata", key=lambda name: Level[name])
 
 
 def _covers(claim: Claim | None, record: CompactionRecord | None) -> bool:

@@ -236,6 +236,11 @@ def proof_level(verification: Verification) -> VerifyLevel:
     return "sample" if Level[verification.level].reads_rows and agree else "logs"
 
 
+def views_agree(verification: Verification) -> bool:
+    """Whether both views were compared up to the threshold, all rows or those of a part, and nothing was missing."""
+    return _views_agree(verification.expectations, verification.threshold_ms)
+
+
 def _views_agree(results: Iterable[ExpectationResult], threshold_ms: int | None) -> bool:
     """Whether both views were compared up to the threshold, and nothing was missing."""
     found = (one for one in results if one.expectation == VIEWS_AGREE and one.status == "pass")

@@ -33,6 +33,7 @@ LAGS = ExpectationResult(expectation="expect_freshness_within", status="fail", m
 UNKNOWN = LAGS.model_copy(update={"status": "error", "message": "how far RO is complete is not known"})
 AGREES = ExpectationResult(expectation=COMPACTED, status="pass")
 LACKS = ExpectationResult(expectation=COMPACTED, status="fail")
+COMPARED = ExpectationResult(expectation=VIEWS_AGREE, status="pass", observed={"threshold_ms": 9_000})
 
 
 STATE = replace(state_of("/t", {"slices": {}}), last_compaction=RECORD)
@@ -96,7 +97,7 @@ def test_a_table_that_etc_has_never_compacted_is_in_doubt_too():
     assert level_to_prove(POLICY, after, is_idle=True) == "data"
     assert verdict_beside(POLICY, after).status == "fail"
     assert "the table is not proven" in doubt_about(replace(after, last_compaction=RECORD))
-    passed = failed.model_copy(update={"status": "pass", "expectations": (AGREES,)})
+    passed = failed.model_copy(update={"status": "pass", "expectations": (COMPARED,)})
     note_verdict(POLICY, after, store, passed, "data", CLAIM)
     assert doubt_about(replace(state, apply_state=store["/t"])) is None
 
@@ -232,7 +233,8 @@ def test_nor_because_there_is_another_compaction():
     after = replace(later, apply_state=store["/t"])
     assert f"the compaction at {RECORD.instant} is not proven: its verification failed" in (doubt_about(after) or "")
     assert verdict_beside(policy, after).status == "fail"
-    note_verdict(policy, later, store, passed.model_copy(update={"level": "data"}), "data", claim)
+    whole = passed.model_copy(update={"level": "data", "expectations": (COMPARED,)})
+    note_verdict(policy, later, store, whole, "data", claim)
     assert doubt_about(replace(later, apply_state=store["/t"])) is None
 
 
@@ -243,7 +245,7 @@ def test_nor_for_a_sample_of_other_file_groups(seed, is_doubted):
     missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
     failed = Verification(level="sample", status="fail", threshold_ms=1_000, expectations=(missing,), coverage=part)
     note_verdict(policy, STATE, store, failed, "sample", CLAIM)
-    passed = failed.model_copy(update={"status": "pass", "expectations": (AGREES,)})
+    passed = failed.model_copy(update={"status": "pass", "expectations": (COMPARED,)})
     note_verdict(policy, STATE, store, passed, "sample", CLAIM)
     assert bool(doubt_about(replace(STATE, apply_state=store["/t"]))) == is_doubted
 
@@ -254,13 +256,25 @@ def test_rows_that_were_found_missing_are_not_there_for_a_verification_that_read
     missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
     failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
     note_verdict(policy, STATE, store, failed, "data", CLAIM)
-    passed = Verification(level=level, status="pass", threshold_ms=1_000, expectations=(AGREES,))
+    found = COMPARED if level == "data" else AGREES
+    passed = Verification(level=level, status="pass", threshold_ms=1_000, expectations=(found,))
     note_verdict(policy, STATE, store, passed.model_copy(update={"status": "error"}), "data", None)
     note_verdict(policy, STATE, store, passed, level, CLAIM)
     after = replace(STATE, apply_state=store["/t"])
     assert bool(doubt_about(after)) == is_doubted == (not is_proven(policy, RECORD, store["/t"]))
-    note_verdict(policy, after, store, passed.model_copy(update={"level": "data"}), "data", CLAIM)
+    whole = passed.model_copy(update={"level": "data", "expectations": (COMPARED,)})
+    note_verdict(policy, after, store, whole, "data", CLAIM)
     assert doubt_about(replace(STATE, apply_state=store["/t"])) is None
+
+
+def test_nor_for_a_suite_that_does_not_ask():
+    store, asks_else = MemoryApplyStates(), AGREES.model_copy(update={"expectation": "expect_no_key_twice"})
+    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
+    failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
+    note_verdict(POLICY, STATE, store, failed, "data", CLAIM)
+    passed = failed.model_copy(update={"status": "pass", "expectations": (AGREES, asks_else)})
+    note_verdict(POLICY, STATE, store, passed, "data", CLAIM)
+    assert doubt_about(replace(STATE, apply_state=store["/t"]))
 
 
 @pytest.mark.parametrize(("up_to_ms", "is_doubted"), [(1_000, True), (999, True), (1_001, False)])
