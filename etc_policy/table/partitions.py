@@ -230,7 +230,7 @@ class _Judge:
         """The last completion of what is in the slices; a base file of which no commit is known counts by its instant."""
         completed = [self._written.get(one.base_instant, one.base_instant) for one in slices]
         completed += (log_file.completed for one in slices for log_file in one.log_files)
-        return instant_to_ms(max(completed), self._zone)
+        return instant_to_ms(max(completed), self._zone, latest=True)
 
 
 def is_in(partition: str, terms: Sequence[str]) -> bool:
