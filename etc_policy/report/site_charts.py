@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.completeness import CompletenessPoint, replay_completeness
@@ -54,6 +54,11 @@ class Past:
     def assumed(self) -> bool:
         """Whether a part of the line rests on the promise on latency, as event times there are not known."""
         return any(moment.assumed for moment in self.moments)
+
+    def unknown_now(self) -> Past:
+        """The same where nobody knows how far RO is complete now, whatever commits say."""
+        last = (replace(one, complete_until_ms=None) for one in self.moments[-1:])
+        return replace(self, moments=(*self.moments[:-1], *last))
 
 
 @dataclass(frozen=True, slots=True)

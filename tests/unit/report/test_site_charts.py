@@ -97,6 +97,13 @@ def test_rows_without_a_known_time_are_as_late_as_a_learned_latency_may_ever_be(
     assert told(table_past(learned, log, DAY + 8 * HOUR_MS))[-1] == (8, 6, "")
 
 
+def test_where_nobody_knows_how_far_it_is_complete_now_the_last_moment_does_not_say_it():
+    past = table_past(POLICY, LOG, DAY + 10 * HOUR_MS)
+    unknown = past.unknown_now()
+    assert completeness_chart(unknown)["complete"] == [*completeness_chart(past)["complete"][:-1], None]
+    assert table_past(POLICY, log_of(), DAY).unknown_now().moments == ()
+
+
 def test_no_past():
     past = table_past(POLICY, log_of(), DAY)
     assert (past.moments, spark_line(past)) == ((), None)
