@@ -82,7 +82,7 @@ def note_verdict(
     def judged(kept: ApplyState) -> ApplyState:
         if _is_of_later(kept, state):
             return kept
-        kept = replace(kept, proofs=_proofs_after(kept, _subject_of(record, policy), promise, claim, now_ms))
+        kept = replace(kept, proofs=_proofs_after(kept, policy, state, promise, claim, now_ms))
         missing_at = kept.unproven.level if kept.unproven is not None else None
         if promise.status in ("fail", "error"):
             found_at = _found_again_at(policy, level, missing_at) if lacks_rows(promise) else None
@@ -121,16 +121,23 @@ def _covers(claim: Claim | None, record: CompactionRecord | None) -> bool:
 
 
 def _proofs_after(
-    kept: ApplyState, subject: str, verification: Verification, claim: Claim | None, now_ms: int
+    kept: ApplyState, policy: Policy, state: TableState, verification: Verification, claim: Claim | None, now_ms: int
 ) -> Proofs | None:
     """A verification that passed is a proof, one that failed disproves all; one that was not possible changes nothing."""
-    from etc_policy.verify.prover import proof_level
+    from etc_policy.verify.prover import has_read_logs, proof_level
 
+    subject = _subject_of(state.last_compaction, policy)
     if verification.status == "fail":
         return Proofs(subject, ())
     if verification.status == "error" or claim is None or verification.threshold_ms is None:
         return kept.proofs
-    proof = Proof(level=proof_level(verification), until_ms=claim.threshold_ms, proved_at_ms=now_ms)
+    seen_until = state.last_completed if has_read_logs(verification) else None
+    proof = Proof(
+        level=proof_level(verification),
+        until_ms=claim.threshold_ms,
+        proved_at_ms=now_ms,
+        seen_until=seen_until or claim.seen_until,
+    )
     return Proofs(subject, with_proof(kept.proofs_of(subject), proof))
 
 

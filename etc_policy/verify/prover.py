@@ -230,10 +230,15 @@ def proof_level(verification: Verification) -> VerifyLevel:
     agree = _views_agree(verification.expectations, verification.threshold_ms)
     if verification.level == "data" and agree and verification.coverage is None:
         return "data"
-    logs = next((one for one in verification.expectations if one.expectation == LOGS), None)
-    if logs is None or logs.status == "fail" or logs.observed.get("log_files_unproven"):
+    if not has_read_logs(verification):
         return "metadata"
     return "sample" if Level[verification.level].reads_rows and agree else "logs"
+
+
+def has_read_logs(verification: Verification) -> bool:
+    """Whether the bytes of every log file were read, and hold what commits say."""
+    logs = next((one for one in verification.expectations if one.expectation == LOGS), None)
+    return logs is not None and logs.status != "fail" and not logs.observed.get("log_files_unproven")
 
 
 def views_agree(verification: Verification) -> bool:
