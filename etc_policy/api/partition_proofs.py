@@ -41,7 +41,8 @@ def prove_partitions(environment: Environment, policy: Policy, now_ms: int) -> V
         verdict, judged = _compare(environment, policy, ends, (state, history), now_ms)
         if verdict.status != "pass":
             if verdict.status == "fail":
-                note_verdict(policy, judged.state, environment.apply_states, verdict, "data", judged.claim)
+                # at no level of its own: a table that passes has its partitions compared again
+                note_verdict(policy, judged.state, environment.apply_states, verdict, "metadata", judged.claim)
             return verdict
         _record(environment, policy, ends, slices)
     return None

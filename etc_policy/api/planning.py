@@ -87,7 +87,7 @@ def plan_table(
     """One table's plan, with what earlier runs left to say about it."""
     pace = _pace(policy, state, every_ms)
     table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to, pace=pace)
-    table = with_doubt(table, state)
+    table = with_doubt(policy, table, state)
     return with_remedy(policy, table, state.apply_state.refusals) if table.action == "refused" else table
 
 

@@ -29,7 +29,7 @@ _NOT_ENDED = "its verification was begun and has not ended"
 
 def is_proven(policy: Policy, record: CompactionRecord | None, kept: ApplyState) -> bool:
     """Whether nothing is left to prove: a run that was killed after its commit leaves a compaction nobody has verified."""
-    return record is None or kept.verified == _proof_of(record, policy)
+    return kept.verified == _proof_of(record, policy) if record is not None else _doubt_of(None, kept) is None
 
 
 def level_to_prove(policy: Policy, state: TableState, *, is_idle: bool) -> VerifyLevel:
@@ -44,11 +44,16 @@ def level_to_prove(policy: Policy, state: TableState, *, is_idle: bool) -> Verif
 
 
 def begin_proof(policy: Policy, state: TableState, store: ApplyStateStore) -> None:
-    """Note that the last compaction is not proven yet: a run that is killed while it verifies leaves it so."""
+    """Note that the last compaction is not proven yet: a run that is killed while it verifies leaves it so.
+
+    That a verification of it has failed stays until one has passed.
+    """
     record = state.last_compaction
 
     def begun(kept: ApplyState) -> ApplyState:
         if record is None or is_proven(policy, record, kept) or _is_of_later(kept, state):
+            return kept
+        if (doubt := _doubt_of(record, kept)) is not None and doubt.verification == "fail":
             return kept
         return replace(kept, verified=None, unproven=Unproven(_name_of(record), _NOT_ENDED, "running"))
 
@@ -68,23 +73,46 @@ def note_verdict(
 
     What another process has kept meanwhile of a later compaction stays.
     """
-    from etc_policy.verify.prover import on_promise
+    from etc_policy.verify.prover import lacks_rows, on_promise
 
     record, promise, now_ms = state.last_compaction, on_promise(verification), clock_ms()
     is_whole = not (Level[level].reads_rows and promise.not_checked)
-    covered = is_whole and level == policy.verify.level and _covers(claim, promise_of(policy, state))
+    covered = is_whole and _covers(claim, promise_of(policy, state))
 
     def judged(kept: ApplyState) -> ApplyState:
         if _is_of_later(kept, state):
             return kept
-        kept = replace(kept, proofs=_proofs_after(kept, _subject_of(record, policy), promise, claim, now_ms))
-        if record is None:
-            return kept
+        kept = replace(kept, proofs=_proofs_after(kept, policy, state, promise, claim, now_ms))
+        missing_at = kept.unproven.level if kept.unproven is not None else None
         if promise.status in ("fail", "error"):
-            return replace(kept, verified=None, unproven=Unproven(_name_of(record), _why(promise), promise.status))
-        return replace(kept, verified=_proof_of(record, policy), unproven=None) if covered else kept
+            found_at = _found_again_at(policy, level, missing_at) if lacks_rows(promise) else None
+            if found_at is None and record is None:
+                return kept  # without a compaction it shows in metadata
+            if found_at is None and missing_at is not None:
+                return replace(kept, verified=None)
+            unproven = Unproven(_name_of(record), _why(promise), promise.status, found_at)
+            return replace(kept, verified=None, unproven=unproven)
+        if not covered or (missing_at is not None and not _takes_back(promise, level, missing_at)):
+            return kept
+        if level != policy.verify.level:
+            return replace(kept, unproven=None) if missing_at is not None else kept
+        return replace(kept, verified=_proof_of(record, policy) if record is not None else None, unproven=None)
 
     store.update(policy.table, judged)
+
+
+def _takes_back(verification: Verification, level: VerifyLevel, missing_at: VerifyLevel) -> bool:
+    """Whether a verification that passed has looked for the rows that were found missing at a level."""
+    from etc_policy.verify.prover import views_agree
+
+    has_compared = not Level[missing_at].reads_rows or views_agree(verification)
+    return Level[level] >= Level[missing_at] and has_compared
+
+
+def _found_again_at(policy: Policy, level: VerifyLevel, before: VerifyLevel | None) -> VerifyLevel:
+    """The level at which rows that are missing are found again, those before too: another sample may not have them."""
+    is_random = level == "sample" and (policy.verify.sample is None or policy.verify.sample.seed is None)
+    return max("data" if is_random else level, before or "metadata", key=lambda name: Level[name])
 
 
 def _covers(claim: Claim | None, record: CompactionRecord | None) -> bool:
@@ -93,16 +121,23 @@ def _covers(claim: Claim | None, record: CompactionRecord | None) -> bool:
 
 
 def _proofs_after(
-    kept: ApplyState, subject: str, verification: Verification, claim: Claim | None, now_ms: int
+    kept: ApplyState, policy: Policy, state: TableState, verification: Verification, claim: Claim | None, now_ms: int
 ) -> Proofs | None:
     """A verification that passed is a proof, one that failed disproves all; one that was not possible changes nothing."""
-    from etc_policy.verify.prover import proof_level
+    from etc_policy.verify.prover import has_read_logs, proof_level
 
+    subject = _subject_of(state.last_compaction, policy)
     if verification.status == "fail":
         return Proofs(subject, ())
     if verification.status == "error" or claim is None or verification.threshold_ms is None:
         return kept.proofs
-    proof = Proof(level=proof_level(verification), until_ms=claim.threshold_ms, proved_at_ms=now_ms)
+    seen_until = state.last_completed if has_read_logs(verification) else None
+    proof = Proof(
+        level=proof_level(verification),
+        until_ms=claim.threshold_ms,
+        proved_at_ms=now_ms,
+        seen_until=seen_until or claim.seen_until,
+    )
     return Proofs(subject, with_proof(kept.proofs_of(subject), proof))
 
 
@@ -129,7 +164,8 @@ def verdict_beside(policy: Policy, state: TableState) -> Verdict | None:
 
     record, unproven = promise_of(policy, state), _unproven(state)
     if record is None:
-        return None
+        has_failed = state.last_compaction is None and unproven is not None
+        return Verdict("fail", policy.verify.level, None, None, "") if has_failed else None
     if unproven is not None and unproven.verification == "fail":
         return Verdict("fail", policy.verify.level, record.threshold_ms, record.instant, "")
     reaching = [one for one in proofs_of(policy, state) if one.until_ms >= record.threshold_ms]
@@ -142,22 +178,21 @@ def verdict_beside(policy: Policy, state: TableState) -> Verdict | None:
 
 def _subject_of(record: CompactionRecord | None, policy: Policy) -> str:
     """What a proof is about: a compaction, and how event times are read."""
-    return f"{_name_of(record) if record else ''} {digest(policy.event_time.model_dump(mode='json'))}"
+    return f"{_name_of(record)} {digest(policy.event_time.model_dump(mode='json'))}"
 
 
-def with_doubt(table: TablePlan, state: TableState) -> TablePlan:
+def with_doubt(policy: Policy, table: TablePlan, state: TableState) -> TablePlan:
     """The plan; where the table's last compaction is known not to be proven it says so, and what that means."""
     record, unproven = state.last_compaction, _unproven(state)
     misrecorded = _misrecorded(state)
     if misrecorded is not None:
         return table.model_copy(update={"warnings": (f"{misrecorded}. The plan takes the true time", *table.warnings)})
-    if record is None or unproven is None:
+    if unproven is None:
         return table
-    doubt = (
-        f"{_doubt(record, unproven)}. Do not rely on RO being complete up to {format_time(record.threshold_ms)} before a "
-        "verification passes"
-    )
-    hint = f"`etc verify --select {table.policy}` verifies it again"
+    until = f" up to {format_time(record.threshold_ms)}" if record is not None else ""
+    doubt = f"{_doubt(record, unproven)}. Do not rely on RO being complete{until} before a verification passes"
+    level = f" --level {unproven.level}" if unproven.level not in (None, policy.verify.level) else ""
+    hint = f"`etc verify --select {table.policy}{level}` verifies it again"
     return table.model_copy(update={"warnings": (doubt, *table.warnings), "hints": (*table.hints, hint)})
 
 
@@ -167,7 +202,7 @@ def doubt_about(state: TableState) -> str | None:
     if misrecorded is not None:
         return misrecorded
     record, unproven = state.last_compaction, _unproven(state)
-    if record is None or unproven is None or unproven.verification == "running":
+    if unproven is None or unproven.verification == "running":
         return None  # while a verification runs, metadata shows what it did before
     return _doubt(record, unproven)
 
@@ -217,13 +252,31 @@ def _misrecorded(state: TableState) -> str | None:
 
 
 def _unproven(state: TableState) -> Unproven | None:
-    """Of the last compaction; a repair that set its completion right since proves nothing."""
-    record, found = state.last_compaction, state.apply_state.unproven
-    return found if record is not None and found and found.compaction.split(" ")[0] == record.instant else None
+    return _doubt_of(state.last_compaction, state.apply_state)
 
 
-def _doubt(record: CompactionRecord, unproven: Unproven) -> str:
-    return f"the last compaction ({record.instant}) is not proven: {unproven.why}"
+def _doubt_of(record: CompactionRecord | None, kept: ApplyState) -> Unproven | None:
+    """What is in doubt where this is the last compaction: rows that were found missing are, whatever was compacted since.
+
+    A repair that set its completion right since proves nothing.
+    """
+    found = kept.unproven
+    if found is None or found.level is not None:
+        return found
+    return found if record is not None and _instant_of(found) == record.instant else None
+
+
+def _instant_of(unproven: Unproven) -> str:
+    """That of the compaction; empty of a table that etc had not compacted."""
+    return unproven.compaction.split(" ")[0]
+
+
+def _doubt(record: CompactionRecord | None, unproven: Unproven) -> str:
+    instant = _instant_of(unproven)
+    what = f"the compaction at {instant}" if instant else "the table"
+    if record is not None and record.instant == instant:
+        what = f"the last compaction ({instant})"
+    return f"{what} is not proven: {unproven.why}"
 
 
 def _why(verification: Verification) -> str:
@@ -231,9 +284,9 @@ def _why(verification: Verification) -> str:
     return f"{how} ({verification.failures})"
 
 
-def _name_of(record: CompactionRecord) -> str:
-    """One that was rolled back and planned anew may bear the same instant, so its completion counts too."""
-    return f"{record.instant} {record.completed}"
+def _name_of(record: CompactionRecord | None) -> str:
+    """One that was rolled back and planned anew may bear the same instant, so its completion counts too; empty without one."""
+    return f"{record.instant} {record.completed}" if record is not None else ""
 
 
 def _is_of_later(kept: ApplyState, state: TableState) -> bool:

@@ -405,7 +405,8 @@ class TableApply:
         kept: dict[str, object] = {"policy_fingerprint": self.declared.fingerprint}
         if (earlier := self.result) is not None:
             kept |= {"resumed_instant": earlier.resumed_instant, "started_at": earlier.started_at}
-            kept["verification"] = result.verification or earlier.verification
+            if result.verification is None:  # what was verified is what the earlier run had begun, and no more
+                kept |= {name: getattr(earlier, name) for name in ("verification", "watermark_measured_ms")}
         self.result = result.model_copy(update=kept)
 
 

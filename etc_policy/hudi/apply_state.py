@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
 from etc_policy.hudi.layout import ETC_FOLDER
 from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.plan.hold import MAX_HOLD_BYTES
+from etc_policy.policy.manifest import VerifyLevel
 from etc_policy.policy.quantities import MAX_MS
 from etc_policy.storage.shared_file import change_shared, read_shared
 from etc_policy.table.apply_state import ApplyState, Misrecorded, Proof, Proofs, Refusals, Runs, Unproven
@@ -129,8 +130,9 @@ def _unproven(pairs: object) -> Unproven | None:
     match pairs:
         case {"compaction": str(compaction), "why": str(why), "verification": "running"}:
             return Unproven(compaction, why, "running")
-        case {"compaction": str(compaction), "why": str(why), "verification": "fail"}:
-            return Unproven(compaction, why, "fail")
+        case {"compaction": str(compaction), "why": str(why), "verification": "fail", **others}:
+            level = next((one for one in get_args(VerifyLevel) if one == others.get("level")), None)
+            return Unproven(compaction, why, "fail", level)
         case {"compaction": str(compaction), "why": str(why)}:
             return Unproven(compaction, why)
     return None

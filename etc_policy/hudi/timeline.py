@@ -188,7 +188,14 @@ class Timeline:
             self.completions.get(file.requested),
             touched,
             file.requested in self.savepointed,
+            is_bulk_insert=self._is_bulk_insert(file),
         )
+
+    def _is_bulk_insert(self, file: InstantFile) -> bool:
+        """Whether a completed `commit` is no compaction (facts: bulk-insert-commit)."""
+        if (file.action, file.state) != ("commit", "completed") or plan_file_of(self.files[file.requested]):
+            return False
+        return self.commit(file.requested).operation != "COMPACT"
 
     def _is_log_compaction(self, file: InstantFile) -> bool:
         """A log compaction completes as a delta commit; what it was requested as distinguishes them."""

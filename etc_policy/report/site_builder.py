@@ -49,6 +49,8 @@ def site_view(
 def _table(facts: SiteTable, observed_ms: int, max_runs: int) -> TableView:
     runs = sorted(_runs(facts), key=lambda run: run.at, reverse=True)
     past = table_past(facts.policy, facts.past, observed_ms) if facts.past else Past()
+    if facts.freshness.complete_until_ms is None:
+        past = past.unknown_now()
     slices = sorted(_slices(facts), key=lambda row: (row.oldest_ms, row.partition, row.file_id))
     written = [(run.at_ms, run.compaction.bytes_written) for run in reversed(runs) if run.compaction]
     return TableView(

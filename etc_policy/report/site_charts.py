@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.completeness import CompletenessPoint, replay_completeness
@@ -55,6 +55,11 @@ class Past:
         """Whether a part of the line rests on the promise on latency, as event times there are not known."""
         return any(moment.assumed for moment in self.moments)
 
+    def unknown_now(self) -> Past:
+        """The same where nobody knows how far RO is complete now, whatever commits say."""
+        last = (replace(one, complete_until_ms=None) for one in self.moments[-1:])
+        return replace(self, moments=(*self.moments[:-1], *last))
+
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
@@ -70,7 +75,7 @@ def table_past(policy: Policy, history: TableHistory, observed_ms: int) -> Past:
     Where `observed_ms` lies before the first commit the events are a replay of older ones: each moment then counts as
     long before `observed_ms` as it lies before the last commit.
     """
-    points = replay_completeness(promises_in(policy, history), policy.data_latency_ms)
+    points = replay_completeness(promises_in(policy, history), policy.longest_latency_ms)
     if not points:
         return Past(policy=policy)
     last_ms = points[-1].at_ms

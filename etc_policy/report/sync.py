@@ -115,13 +115,17 @@ def verdict_of(result: TableResult) -> Verdict | None:
 
 
 def complete_until(result: TableResult) -> tuple[int, VerifyLevel] | None:
-    """Up to when (epoch ms) RO is complete after an `etc apply`, and at which level that is proved; None where nothing is."""
+    """Up to when (epoch ms) RO is complete after an `etc apply`, and at which level that is proved; None where nothing is.
+
+    No further than was verified: of a plan that was refused, or failed, the threshold is not what holds.
+    """
     found, measured = result.verification, result.watermark_measured_ms
     if found is None or result.threshold_ms is None or found.threshold_ms is None:
         return None
     if verdict_on_rows(found) not in ("pass", "warn"):
         return None
-    return result.threshold_ms if measured is None else min(measured, result.threshold_ms), proof_level(found)
+    ends = (result.threshold_ms, found.threshold_ms, measured)
+    return min(one for one in ends if one is not None), proof_level(found)
 
 
 def ro_properties(
@@ -186,8 +190,13 @@ def _rank(said: Mapping[str, str]) -> tuple[int, bool]:
 
 
 def _kept(record: CompactionRecord | None, before: Mapping[str, str]) -> dict[str, str]:
-    same = record is not None and before.get(INSTANT) == record.instant
-    if not same or before.get(STATUS) not in (_VERIFIED, _PARTLY, _FAILED) or VERIFIED_AT not in before:
+    said_of = before.get(INSTANT), before.get(THRESHOLD)
+    if (
+        record is None
+        or said_of != (record.instant, str(record.threshold_ms))
+        or before.get(STATUS) not in (_VERIFIED, _PARTLY, _FAILED)
+        or VERIFIED_AT not in before
+    ):
         return {}
     return {key: before[key] for key in (STATUS, VERIFIED_AT, VERIFIED_LEVEL) if key in before}
 

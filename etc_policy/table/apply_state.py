@@ -13,11 +13,15 @@ _HOUR_MS, _HOURS = 3_600_000, 24
 
 
 class Proof(Frozen):
-    """A verification that passed at `proved_at_ms`: RO was complete up to `until_ms` as far as the level can show."""
+    """A verification that passed at `proved_at_ms`: RO was complete up to `until_ms` as far as the level can show.
+
+    It looked at no log file that completed after the instant `seen_until`.
+    """
 
     level: VerifyLevel
     until_ms: int
     proved_at_ms: int
+    seen_until: str = ""
 
     @property
     def rank(self) -> Level:
@@ -103,11 +107,16 @@ class Runs(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class Unproven:
-    """A compaction that was done and did not pass its verification: which one, why in words, and how that ended."""
+    """A compaction that was done and did not pass its verification: which one, why in words, and how that ended.
+
+    `compaction` is empty where rows were found missing of a table that etc has not compacted yet. Where rows were found missing
+    `level` says from which level on a verification takes that back.
+    """
 
     compaction: str
     why: str
     verification: Literal["running", "fail", "error"] = "error"
+    level: VerifyLevel | None = None
 
 
 @dataclass(frozen=True, slots=True)

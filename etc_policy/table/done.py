@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo
 
 from pydantic import Field
 
 from etc_policy.policy.manifest import Frozen, Policy, VerifyLevel, digest
 from etc_policy.table.history import GroupWrite, TableHistory, with_times_of
+from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.partitions import PartitionFreshness, PartitionsFreshness
 from etc_policy.table.state import TableState
 
@@ -140,13 +142,14 @@ def after_reading(
 ) -> DoneRecord:
     """The record after the table was read; it is known how far it is complete.
 
-    The history reaches back to the last reading (`reaches_back`). An older state of the table than that of the record
-    changes nothing: another run has seen more.
+    Where the history does not reach back to the last reading (`reaches_back`), nobody knows what else reached a partition: one
+    that was written to since is reopened. An older state of the table than that of the record changes nothing: another run has
+    seen more.
     """
     instant = state.last_completed or ""
     if instant < record.instant:
         return record
-    late = _Late(state, history, record.instant)
+    late = _Late(state, history, record.instant, is_whole=reaches_back(record, history))
     partitions = dict(record.partitions)
     for one in found.partitions:
         events = list(_new_events(partitions.get(one.partition), one, late, now_ms, instant, state.base_path, policy))
@@ -192,10 +195,10 @@ def _new_events(
 
 
 class _Late:
-    """What reached partitions since the last reading."""
+    """What reached partitions since the last reading; unless it `is_whole` the history lacks some of that."""
 
-    def __init__(self, state: TableState, history: TableHistory, since: str) -> None:
-        self._state, self._history, self._since = state, history, since
+    def __init__(self, state: TableState, history: TableHistory, since: str, *, is_whole: bool) -> None:
+        self._state, self._history, self._since, self._is_whole = state, history, since, is_whole
 
     @cached_property
     def _writes(self) -> dict[str, list[GroupWrite]]:
@@ -215,9 +218,12 @@ class _Late:
         if writes:
             times = [write.known_min_ms for write in writes if write.known_min_ms is not None]
             return LateWrites(len(writes), sum(write.rows for write in writes), min(times, default=None))
-        if one.lacking:
-            return LateWrites(None, None, None)
-        return None
+        return LateWrites(None, None, None) if one.lacking or self._may_have_missed(one) else None
+
+    def _may_have_missed(self, one: PartitionFreshness) -> bool:
+        if self._is_whole or one.last_write_ms is None:
+            return False
+        return one.last_write_ms > instant_to_ms(self._since, ZoneInfo(self._state.timezone))
 
 
 def _may_be_before(write: GroupWrite, ends_ms: int | None) -> bool:

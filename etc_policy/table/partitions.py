@@ -166,7 +166,7 @@ class _Judge:
         self._written = {
             one.requested: one.completed
             for one in state.instants
-            if one.completed is not None and one.action in ("deltacommit", "replacecommit")
+            if one.completed is not None and (one.action in ("deltacommit", "replacecommit") or one.is_bulk_insert)
         }
 
     def of(self, partition: str, slices: Sequence[FileSlice]) -> PartitionFreshness:
@@ -201,13 +201,17 @@ class _Judge:
         }
 
     def _proof(self, partition: str, span: Span | None, slices: Sequence[FileSlice]) -> VerifyLevel:
-        """The strongest proof that reaches the end of the partition; without log files there is nothing to read in them."""
+        """The strongest proof that reaches the end of the partition, and has seen all of its log files; without log files there
+        is nothing to read in them.
+        """
         if span is None:
             return "logs"
         compared = self._compared.get(partition)
         if compared is not None and compared == rows_key(self._policy, span.ends_ms, slices):
             return "data"
-        reaching = (one.level for one in self._proofs if one.until_ms >= span.ends_ms - 1)
+        latest = max((log_file.completed for one in slices for log_file in one.log_files), default="")
+        proofs = (one for one in self._proofs if one.seen_until >= latest)
+        reaching = (one.level for one in proofs if one.until_ms >= span.ends_ms - 1)
         return max(reaching, key=Level.__getitem__, default="metadata")
 
     def _status(self, span: Span | None, last_write_ms: int, proof: VerifyLevel | None) -> PartitionStatus | None:
@@ -230,7 +234,7 @@ class _Judge:
         """The last completion of what is in the slices; a base file of which no commit is known counts by its instant."""
         completed = [self._written.get(one.base_instant, one.base_instant) for one in slices]
         completed += (log_file.completed for one in slices for log_file in one.log_files)
-        return instant_to_ms(max(completed), self._zone)
+        return instant_to_ms(max(completed), self._zone, latest=True)
 
 
 def is_in(partition: str, terms: Sequence[str]) -> bool:

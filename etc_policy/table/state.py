@@ -132,6 +132,7 @@ class Instant:
 
     A log compaction is a `logcompaction` also when it has completed, though its file is then a delta commit's.
     `file_ids` are the file groups a completed compaction, replace or rollback touched; None when that is not known.
+    `is_bulk_insert` says of a completed `commit` that it brought rows, and is no compaction.
     `has_savepoint` says that archiving may have gone beyond it and left it behind. `schema` names the evolved schema that a
     completed write carries, as those of tables with schema on read do; it is empty where it carries none and nothing is
     lost by that, and HIDDEN where it carries none since columns were renamed, retyped or dropped.
@@ -144,6 +145,7 @@ class Instant:
     file_ids: frozenset[str] | None = None
     has_savepoint: bool = False
     schema: str = ""
+    is_bulk_insert: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,10 +230,20 @@ def proof_level(verification: Verification) -> VerifyLevel:
     agree = _views_agree(verification.expectations, verification.threshold_ms)
     if verification.level == "data" and agree and verification.coverage is None:
         return "data"
-    logs = next((one for one in verification.expectations if one.expectation == LOGS), None)
-    if logs is None or logs.status == "fail" or logs.observed.get("log_files_unproven"):
+    if not has_read_logs(verification):
         return "metadata"
     return "sample" if Level[verification.level].reads_rows and agree else "logs"
+
+
+def has_read_logs(verification: Verification) -> bool:
+    """Whether the bytes of every log file were read, and hold what commits say."""
+    logs = next((one for one in verification.expectations if one.expectation == LOGS), None)
+    return logs is not None and logs.status != "fail" and not logs.observed.get("log_files_unproven")
+
+
+def views_agree(verification: Verification) -> bool:
+    """Whether both views were compared up to the threshold, all rows or those of a part, and nothing was missing."""
+    return _views_agree(verification.expectations, verification.threshold_ms)
 
 
 def _views_agree(results: Iterable[ExpectationResult], threshold_ms: int | None) -> bool:
@@ -243,21 +253,24 @@ def _views_agree(results: Iterable[ExpectationResult], threshold_ms: int | None)
 
 
 def lacks_rows(verification: Verification) -> bool:
-    """Whether RO was found to lack rows that it promises, of which the suite only warns."""
-    limit = verification.threshold_ms
-    found = (one for one in verification.expectations if one.expectation == VIEWS_AGREE and one.status == "warn")
+    """Whether RO was found to lack rows that it promises, though the suite only warns of it or could not check something else."""
+    limit, ways = verification.threshold_ms, ("fail", "warn")
+    found = (one for one in verification.expectations if one.expectation == VIEWS_AGREE and one.status in ways)
     return limit is not None and any(one.observed.get(_UP_TO, limit) <= limit for one in found)
 
 
 def verdict_on_rows(verification: Verification) -> VerificationStatus:
-    """The verdict; a failure where RO lacks rows that it promises, however lightly the suite takes them."""
+    """The verdict; a failure where RO lacks rows that it promises, however lightly the suite takes them.
+
+    Also where something else could not be checked.
+    """
     return "fail" if lacks_rows(verification) else verification.status
 
 
 def on_promise(verification: Verification) -> Verification:
     """The verdict on what the compaction promised: that RO is too old by now is no failure of it, nor that nobody knows now.
 
-    Rows that it lacks are, however lightly the suite takes them.
+    Rows that it lacks are, however lightly the suite takes them, and whatever else could not be checked.
     """
     if lacks_rows(verification):
         return verification.model_copy(update={"status": "fail"})

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -91,6 +92,29 @@ def be_late(table, clock="11:30:00"):
 
 def compact(table):
     table.compaction(at("11:45:00"), at("11:45:05"), base("f10", partition=TEN, merged=1))
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_what_may_have_come_in_a_commit_that_nobody_can_read_any_more_reopens(tmp_path, run, orders, version):
+    """The archive of table version 6 is not read, and any other's may be gone."""
+    done = "{success_file: _SUCCESS}"
+    if version == 6:
+        shutil.rmtree(orders.base)
+        orders = TableFolder(orders.base, version=6)
+        ended(orders.commit(at("11:00:00"), "", base("f10", partition=TEN), base("f11", partition=ELEVEN)), "11:00:05")
+    assert run(done, "11:20:00") == (1, 0)
+    late = orders.commit(at("11:30:00"), at("11:30:05"), base("late", partition=TEN))
+    ended(late, "11:30:05")
+    for path in [*orders.timeline.glob("2026010111[03]0*")]:
+        path.unlink()
+    ended(orders.commit(at("11:50:00"), at("11:50:05"), base("f12", partition=hour(12))), "11:50:05")
+    assert run(done) == (1, 1)
+    assert run(done) == (0, 0)
+
+
+def ended(path, clock):
+    """A commit of layout 1 says by its file's time when it completed."""
+    os.utime(path, (epoch_ms(clock) / 1000,) * 2)
 
 
 class TestSince:

@@ -125,8 +125,10 @@ def test_earlier_ones_are_done_without_it(tmp_path, verifier, send, orders):
     assert (status(tmp_path, NINE), status(tmp_path, TEN)) == (("done", "metadata"), ("done", "metadata"))
 
 
-def test_rows_that_differ_put_the_table_in_doubt(tmp_path, verifier, send, orders):
+@pytest.mark.parametrize("compacted_by", ["etc", "another job"])
+def test_rows_that_differ_put_the_table_in_doubt(tmp_path, verifier, send, orders, compacted_by):
     promise = {THRESHOLD: str(epoch_ms("11:00:00")), PLAN_ID: "one", SEEN_UNTIL: at("11:40:00")}
+    promise = promise if compacted_by == "etc" else {}
     orders.compaction(at("11:50:00"), at("11:50:05"), base("f9", partition=NINE, merged=1), extra=promise)
     verifier.status = "fail"
     verdict, sent = send()

@@ -5,14 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.api.proofs import begin_proof, claim_for, is_proven, level_to_prove, note_verdict, verdict_beside
-from etc_policy.policy.manifest import EventTime, Freshness, Policy, Verify
+from etc_policy.api.proofs import (
+    begin_proof,
+    claim_for,
+    doubt_about,
+    is_proven,
+    level_to_prove,
+    note_verdict,
+    verdict_beside,
+)
+from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sample, Verify
 from etc_policy.run.results import TableResult, timed
 from etc_policy.table.state import CompactionRecord, Instant, TableState
 from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.metadata_checks import COMPACTED, prove_compacted
-from etc_policy.verify.ports import ExpectationResult, Verification
+from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of
 from tests.fakes import MemoryApplyStates, MemoryTable
 from tests.past import history_of
@@ -25,6 +33,7 @@ LAGS = ExpectationResult(expectation="expect_freshness_within", status="fail", m
 UNKNOWN = LAGS.model_copy(update={"status": "error", "message": "how far RO is complete is not known"})
 AGREES = ExpectationResult(expectation=COMPACTED, status="pass")
 LACKS = ExpectationResult(expectation=COMPACTED, status="fail")
+COMPARED = ExpectationResult(expectation=VIEWS_AGREE, status="pass", observed={"threshold_ms": 9_000})
 
 
 STATE = replace(state_of("/t", {"slices": {}}), last_compaction=RECORD)
@@ -68,6 +77,29 @@ def test_what_needs_rows_is_left_open_only_where_rows_are_to_be_read(level, prov
     note_verdict(policy, STATE, store, passed, level, CLAIM)
     assert is_proven(policy, RECORD, store["/t"]) is proven
     assert (store["/t"].unproven is None) is proven
+
+
+def test_a_verification_that_begins_hides_no_failure():
+    """Freshness would say that RO is complete until it ends, and for ever where it is killed."""
+    store = MemoryApplyStates()
+    store.update("/t", lambda _: noted(LACKS, status="fail"))
+    begin_proof(POLICY, STATE, store)
+    assert "its verification failed" in (doubt_about(replace(STATE, apply_state=store["/t"])) or "")
+
+
+def test_a_table_that_etc_has_never_compacted_is_in_doubt_too():
+    state, store = replace(STATE, last_compaction=None), MemoryApplyStates()
+    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
+    failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
+    note_verdict(POLICY, state, store, failed, "data", CLAIM)
+    after = replace(state, apply_state=store["/t"])
+    assert doubt_about(after) == f"the table is not proven: its verification failed ({failed.failures})"
+    assert level_to_prove(POLICY, after, is_idle=True) == "data"
+    assert verdict_beside(POLICY, after).status == "fail"
+    assert "the table is not proven" in doubt_about(replace(after, last_compaction=RECORD))
+    passed = failed.model_copy(update={"status": "pass", "expectations": (COMPARED,)})
+    note_verdict(POLICY, after, store, passed, "data", CLAIM)
+    assert doubt_about(replace(state, apply_state=store["/t"])) is None
 
 
 def test_a_lag_beyond_its_limit_disproves_nothing():
@@ -179,6 +211,70 @@ def test_nor_does_the_same_one_under_a_completion_that_was_set_right():
     judge(store, replace(RECORD, completed="20260101200000000"), "fail")
     judge(store, RECORD, "pass")
     assert is_proven(POLICY, RECORD, store["/t"])
+
+
+def test_rows_that_ro_lacks_break_its_promise_though_something_else_could_not_be_checked():
+    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
+    kept = noted(AGREES, missing, LAGS.model_copy(update={"status": "error"}), status="error")
+    assert (kept.unproven.verification, kept.proofs.of) == ("fail", ())
+
+
+def test_nor_because_there_is_another_compaction():
+    """What it merged is something else: the rows are as missing as before."""
+    policy, store = POLICY.model_copy(update={"verify": Verify(level="logs")}), MemoryApplyStates()
+    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
+    failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
+    note_verdict(policy, STATE, store, failed, "data", CLAIM)
+    later = with_instant_at(replace(STATE, last_compaction=LATER), LATER.completed)
+    begin_proof(policy, replace(later, apply_state=store["/t"]), store)
+    passed = Verification(level="logs", status="pass", threshold_ms=2_000, expectations=(AGREES,))
+    claim = Claim(LATER.threshold_ms, "")
+    note_verdict(policy, later, store, passed, "logs", claim)
+    after = replace(later, apply_state=store["/t"])
+    assert f"the compaction at {RECORD.instant} is not proven: its verification failed" in (doubt_about(after) or "")
+    assert verdict_beside(policy, after).status == "fail"
+    whole = passed.model_copy(update={"level": "data", "expectations": (COMPARED,)})
+    note_verdict(policy, later, store, whole, "data", claim)
+    assert doubt_about(replace(later, apply_state=store["/t"])) is None
+
+
+@pytest.mark.parametrize(("seed", "is_doubted"), [(None, True), (7, False)])
+def test_nor_for_a_sample_of_other_file_groups(seed, is_doubted):
+    policy = POLICY.model_copy(update={"verify": Verify(level="sample", sample=Sample(seed=seed))})
+    store, part = MemoryApplyStates(), Coverage(file_groups=9, file_groups_read=1)
+    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
+    failed = Verification(level="sample", status="fail", threshold_ms=1_000, expectations=(missing,), coverage=part)
+    note_verdict(policy, STATE, store, failed, "sample", CLAIM)
+    passed = failed.model_copy(update={"status": "pass", "expectations": (COMPARED,)})
+    note_verdict(policy, STATE, store, passed, "sample", CLAIM)
+    assert bool(doubt_about(replace(STATE, apply_state=store["/t"]))) == is_doubted
+
+
+@pytest.mark.parametrize(("level", "is_doubted"), [("metadata", True), ("logs", True), ("data", False)])
+def test_rows_that_were_found_missing_are_not_there_for_a_verification_that_reads_none(level, is_doubted):
+    policy, store = POLICY.model_copy(update={"verify": Verify(level=level)}), MemoryApplyStates()
+    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
+    failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
+    note_verdict(policy, STATE, store, failed, "data", CLAIM)
+    found = COMPARED if level == "data" else AGREES
+    passed = Verification(level=level, status="pass", threshold_ms=1_000, expectations=(found,))
+    note_verdict(policy, STATE, store, passed.model_copy(update={"status": "error"}), "data", None)
+    note_verdict(policy, STATE, store, passed, level, CLAIM)
+    after = replace(STATE, apply_state=store["/t"])
+    assert bool(doubt_about(after)) == is_doubted == (not is_proven(policy, RECORD, store["/t"]))
+    whole = passed.model_copy(update={"level": "data", "expectations": (COMPARED,)})
+    note_verdict(policy, after, store, whole, "data", CLAIM)
+    assert doubt_about(replace(STATE, apply_state=store["/t"])) is None
+
+
+def test_nor_for_a_suite_that_does_not_ask():
+    store, asks_else = MemoryApplyStates(), AGREES.model_copy(update={"expectation": "expect_no_key_twice"})
+    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
+    failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
+    note_verdict(POLICY, STATE, store, failed, "data", CLAIM)
+    passed = failed.model_copy(update={"status": "pass", "expectations": (AGREES, asks_else)})
+    note_verdict(POLICY, STATE, store, passed, "data", CLAIM)
+    assert doubt_about(replace(STATE, apply_state=store["/t"]))
 
 
 @pytest.mark.parametrize(("up_to_ms", "is_doubted"), [(1_000, True), (999, True), (1_001, False)])

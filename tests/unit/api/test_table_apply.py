@@ -8,9 +8,10 @@ import pytest
 from etc_policy.api import table_apply, verifying
 from etc_policy.api.proofs import doubt_about
 from etc_policy.api.table_apply import TableApply
-from etc_policy.errors import TableError
+from etc_policy.errors import EngineError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Sync
+from etc_policy.report.sync import complete_until
 from etc_policy.run.results import SyncResult, TableResult, timed
 from etc_policy.table.state import CompactionRecord
 from etc_policy.verify.catalog import VIEWS_AGREE
@@ -65,3 +66,23 @@ def test_a_verification_that_the_table_does_not_allow_leaves_a_doubt(monkeypatch
         "its verification could not be done (data_can_be_read: 7 values cannot be read as times (set `format`))"
         in doubt
     )
+
+
+def test_a_run_that_fails_after_it_finished_an_earlier_one_claims_no_more_than_that_one():
+    """Late data had come below the threshold of what was finished; the new plan's own threshold is of no compaction."""
+    finished = TableResult(
+        policy=POLICY.name,
+        base_path="/t",
+        status="resumed",
+        instant="20260101110000000",
+        resumed_instant="20260101110000000",
+        threshold_ms=T,
+        watermark_measured_ms=T - 60_000,
+        verification=Verification(level="logs", status="pass", threshold_ms=T),
+        **timed(T, T),
+    )
+    run = TableApply(SimpleNamespace(apply_states=MemoryApplyStates()), POLICY, T, result=finished)
+    plan = SimpleNamespace(threshold_ms=T + 3_600_000, instant="20260101120000000", table_version=8)
+    run.fail(EngineError(Code.TABLE_MOVED_ON, "Spark has ended"), T, plan)
+    assert run.result.status == "failed"
+    assert complete_until(run.result) == complete_until(finished)

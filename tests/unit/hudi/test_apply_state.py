@@ -21,7 +21,7 @@ from tests.fakes import MemoryApplyStates
 
 WHOLE = ApplyState(
     run_ms=60_000,
-    unproven=Unproven("c 1", "it failed", "fail"),
+    unproven=Unproven("c 1", "it failed", "fail", "data"),
     misrecorded=(Misrecorded("p/.f.log.1", 9, 2, 1),),
     proofs=Proofs("c 1 digest", (Proof(level="logs", until_ms=1, proved_at_ms=2),)),
     refusals=Refusals(2, "then", "20260101120000000"),

@@ -182,6 +182,16 @@ def test_a_log_compaction_is_one_also_when_it_ended_as_a_delta_commit(table):
     assert (pending.action, pending.state) == ("logcompaction", "inflight")
 
 
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_bulk_insert_is_told_from_a_compaction(tmp_path, version):
+    table = TableFolder(tmp_path / "t", version=version)
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), action="commit", kind="BULK_INSERT")
+    table.compaction(at("10:00:02"), at("10:00:03"), base("f1"))
+    table.commit(at("10:00:04"), at("10:00:05"), base("f1"), action="commit", kind="COMPACT")
+    found = read_timeline(LocalStorage(table.base), {"hoodie.timeline.layout.version": str(table.layout)}).instants()
+    assert [one.is_bulk_insert for one in found] == [True, False, False]
+
+
 def test_the_archive_ends_at_the_first_write_and_not_at_a_clean(table):
     table.clean(at("09:00:00"), at("09:00:01"), at("08:00:00"))
     table.start(at("10:00:00"))

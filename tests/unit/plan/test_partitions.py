@@ -71,13 +71,22 @@ class TestStatus:
         }
         assert statuses(judge(idle, **logs)) == {NINE: "closed", TEN: "open", ELEVEN: "done"}
 
-    def test_a_write_counts_from_its_completion(self):
+    @pytest.mark.parametrize("kind", [{}, {"action": "commit", "is_bulk_insert": True}])
+    def test_a_write_counts_from_its_completion(self, kind):
         idle = POLICY.model_copy(update={"partition_time": None, "partition_idle_ms": 1_800_000})
         table = state()
-        slow = replace(table.instants[0], requested=instant("08:00:00"), completed=instant("11:31:00"))
+        slow = replace(table.instants[0], requested=instant("08:00:00"), completed=instant("11:31:00"), **kind)
         table = replace(table, instants=(slow,))
         assert statuses(partitions_freshness(idle, table, epoch_ms("12:00:00")))[TEN] == "open"
         assert statuses(partitions_freshness(idle, table, epoch_ms("12:01:00")))[TEN] == "done"
+
+    def test_in_the_hour_that_comes_twice_a_write_may_be_of_the_second(self):
+        idle = POLICY.model_copy(update={"partition_time": None, "partition_idle_ms": 1_800_000})
+        (one, *_), written = state().slices, "20251102013000000"  # in New York at 05:30 or at 06:30 UTC
+        table = replace(state(), timezone="America/New_York", slices=(replace(one, base_instant=written),), instants=())
+        at_six_thirty_ms = 1_762_065_000_000
+        judged = [partitions_freshness(idle, table, at_six_thirty_ms + ms) for ms in (300_000, 1_800_000)]
+        assert [one.partitions[0].status for one in judged] == ["open", "done"]
 
 
 class TestFigures:

@@ -4,6 +4,7 @@ import pytest
 
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.policy.manifest import EventTime, Freshness, Policy
+from etc_policy.policy.schema import LearnedLatency
 from etc_policy.report import site_charts
 from etc_policy.report.site_charts import bytes_chart, completeness_chart, spark_line, table_past
 from etc_policy.table.history import Commit, GroupWrite, TableHistory
@@ -85,6 +86,22 @@ def test_a_long_past_shows_its_newest_points(monkeypatch):
     assert len(past.moments) <= 8
     assert past.cut_short
     assert past.moments[-1].at_ms == DAY + 10 * HOUR_MS
+
+
+def test_rows_without_a_known_time_are_as_late_as_a_learned_latency_may_ever_be():
+    """As `etc freshness` has it, beside which the chart is shown."""
+    unknown = GroupWrite(at(5), at(5), "p", "f", None, False, 1)
+    log = log_of(write(2), Commit(at(5), at(5), "deltacommit", "UPSERT", (unknown,)))
+    learned = POLICY.model_copy(update={"learned_latency": LearnedLatency(at_most="3h")})
+    assert told(table_past(POLICY, log, DAY + 8 * HOUR_MS))[-1] == (8, 4, "")
+    assert told(table_past(learned, log, DAY + 8 * HOUR_MS))[-1] == (8, 6, "")
+
+
+def test_where_nobody_knows_how_far_it_is_complete_now_the_last_moment_does_not_say_it():
+    past = table_past(POLICY, LOG, DAY + 10 * HOUR_MS)
+    unknown = past.unknown_now()
+    assert completeness_chart(unknown)["complete"] == [*completeness_chart(past)["complete"][:-1], None]
+    assert table_past(POLICY, log_of(), DAY).unknown_now().moments == ()
 
 
 def test_no_past():

@@ -18,6 +18,7 @@ from etc_policy.report.sync import (
     VERIFIED_LEVEL,
     Verdict,
     changes_between,
+    complete_until,
     ro_properties,
     verdict_of,
 )
@@ -78,6 +79,11 @@ class TestStatus:
 
     def test_of_an_earlier_compaction_nothing_is_kept(self):
         before = {**FACTS, **VERIFIED, INSTANT: instant("10:00:00")}
+        assert properties(before=before) == {**FACTS, STATUS: "unverified"}
+
+    def test_nor_of_one_at_the_same_instant_with_another_threshold(self):
+        """One that was rolled back and planned anew may have it, and so may that of another table under the same name."""
+        before = {**FACTS, **VERIFIED, THRESHOLD: str(T - 1)}
         assert properties(before=before) == {**FACTS, STATUS: "unverified"}
 
     def test_a_status_that_somebody_set_without_a_time_is_not_believed(self):
@@ -238,3 +244,12 @@ class TestVerdictOfARun:
 
     def test_without_a_verification_is_none(self):
         assert verdict_of(self.RUN.model_copy(update={"verification": None})) is None
+
+
+def test_no_run_claims_more_than_was_verified():
+    """A plan that was refused, or failed, has a threshold too, beside the verdict over what was finished before it."""
+    verified = TestVerdictOfARun.RUN.model_copy(update={"threshold_ms": T, "resumed_instant": "B"})
+    assert complete_until(verified) == (T, "metadata")
+    refused = verified.model_copy(update={"status": "refused", "threshold_ms": T + 3_600_000})
+    assert complete_until(refused) == (T, "metadata")
+    assert complete_until(refused.model_copy(update={"watermark_measured_ms": T - 1})) == (T - 1, "metadata")
