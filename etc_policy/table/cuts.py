@@ -53,7 +53,7 @@ def _versions(history: TableHistory, files: BaseFiles) -> dict[GroupKey, list[st
     found: dict[GroupKey, set[str]] = {}
     for commit in history.commits:
         for one in commit.groups:
-            if not one.log_files:
+            if commit.is_compaction or not one.log_files:  # beside its base file there may be rows that were split off
                 found.setdefault((one.partition, one.file_id), set()).add(commit.requested)
     for partition, file_id, instant in files:
         found.setdefault((partition, file_id), set()).add(instant)
