@@ -167,8 +167,9 @@ def log_file_sizes(facts: TableFacts) -> Found:
 
 def event_times(facts: TableFacts) -> Found:
     """Whether delta commits record event times, so that nothing has to be read from log files."""
-    commits = [c for c in facts.history.commits if any(group.log_files for group in c.groups)]
-    bare = [c for c in commits if any(group.log_files and group.certain_min_ms is None for group in c.groups)]
+    writes = facts.history.writes
+    commits = list(dict.fromkeys(one.requested for one in writes))
+    bare = {one.requested for one in writes if one.certain_min_ms is None}
     impossible = next(impossible_warning(facts.policy.event_time, facts.state), None)
     if impossible is not None:
         return "warn", impossible, "look at the writer's clock and at `event_time_column`, or raise its `max_ahead`"

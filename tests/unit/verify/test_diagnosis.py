@@ -125,6 +125,10 @@ class TestEventTimes:
     def test_all_have_them(self):
         assert look("event times", commit("10:00:00", "10:00:01"), compaction("11:00:00"))[0] == "ok"
 
+    def test_rows_that_a_compaction_split_off_are_no_writers(self):
+        split_off = commit("11:00:00", "11:00:01", event_time=None, action="commit")
+        assert look("event times", commit("10:00:00", "10:00:01"), split_off)[0] == "ok"
+
     def test_the_latest_have_none(self):
         status, message, hint = look(
             "event times", commit("10:00:00", "10:00:01"), commit("10:01:00", "10:01:01", event_time=None)
