@@ -9,7 +9,7 @@ from itertools import repeat
 from operator import attrgetter, lt
 from typing import NamedTuple
 
-from etc_policy.hudi.archive import completions_of
+from etc_policy.hudi.archive import Archive, completions_of
 from etc_policy.hudi.commit_writes import CommitWrites, LogFacts, of_columns, slice_facts
 from etc_policy.hudi.commits import CommitMetadata
 from etc_policy.hudi.layout import DataFileName, is_log_name, parse_data_file
@@ -374,6 +374,7 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> Lates
     groups = FileGroups(timeline)
     recorded = groups.add_recorded(listed, commits.metadata, commits.writes)
     completion = completions_of(timeline, archive)
+    orphans = tuple(_take_orphans(listed, timeline, archive))
     rest = list(data_files(listed, timeline, completion))
     named = {(file.name.instant, file.group) for file in rest if file.name.is_log}
     facts: LogFacts
@@ -387,7 +388,6 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> Lates
         completions = {**timeline.completions, **{instant: instant for instant in archived}}
         facts = CommitWrites({**commits.metadata, **archived}, completions, commits.trust)
     groups.add(rest, (*recorded, *then), facts)
-    orphans = tuple(_orphans_in(listed, timeline, completion))
     own = (one for one in commits.completed if timeline.layout < 2 or SPLIT in one.metadata.extra)
     records = (one.record for one in own if one.record is not None)
     thresholds = {one.instant: one.threshold_ms for one in records if is_of_column(commits.event_time, one)}
@@ -426,10 +426,25 @@ def _unseen_in(listed: Listing, commits: TableCommits) -> Iterator[str]:
                 yield path_below(group[0], name)
 
 
-def _orphans_in(listed: Listing, timeline: Timeline, completion: Callable[[str], str | None]) -> Iterator[str]:
-    """Paths of carried log files, and of rows that were split off, whose compaction neither completed nor is pending."""
+def _take_orphans(listed: Listing, timeline: Timeline, archive: Archive) -> Iterator[str]:
+    """Moves carried log files, and rows that were split off, whose compaction neither completed nor is pending out of the listing;
+    gives their paths.
+    """
     for partition, files in listed.items():
         for file_name in filter(is_carried_name, sorted(name for name in files if ".log.0_" in name)):
             name = parse_data_file(file_name)
-            if name and name.instant not in timeline.files and completion(name.instant) is None:
+            if name and _never_completed(name.instant, timeline, archive):
+                del files[file_name]
                 yield path_below(partition, file_name)
+
+
+def _never_completed(instant: str, timeline: Timeline, archive: Archive) -> bool:
+    """Whether nobody completed an instant that is not pending. Hudi takes each before its active timeline for completed, whose
+    archive has it unless that begins later (facts: split-orphan).
+    """
+    if instant in timeline.files:
+        return False
+    if completions_of(timeline, archive)(instant) is None:
+        return True
+    archived = archive.completions if timeline.layout > 1 else {}
+    return instant not in archived and min(archived, default=instant) < instant

@@ -20,7 +20,7 @@ from etc_policy.spark.plan_files import remove_plan
 from etc_policy.storage.open_storage import use_storage_settings
 from tests.unit.hudi.log_file import AVRO, CORRUPT, avro, block, deletes
 from tests.unit.hudi.reading import OURS, read
-from tests.unit.hudi.table_folder import TableFolder, at, base, log, operation
+from tests.unit.hudi.table_folder import TableFolder, archived, at, base, log, operation
 
 B, C, DONE = at("00:00:00"), at("02:00:00"), at("10:00:06")
 INSTANTS = [at(f"01:00:0{number}") for number in range(3)]
@@ -274,6 +274,44 @@ def test_without_its_plan_it_is_seen_and_removed(table):
     HudiFiles().remove_orphans(state)
     assert {path for path in files(table) if SPLIT_FOLDER not in path} == before.keys()
     assert read(table, EVENT_TIME).orphans == ()
+
+
+class TestArchived:
+    """Hudi takes an instant before the active timeline for completed, whether it ever was (facts: split-orphan)."""
+
+    @pytest.fixture
+    def archive(self, table):
+        """Archives all that the table has, and more at C where that is asked for."""
+
+        def archive(*more):
+            whole = [archived(B, B, base("f1")), *(archived(one, one, log("f1")) for one in INSTANTS)]
+            for file in table.timeline.iterdir():
+                file.unlink()
+            table.archive(*whole, *more)
+            table.commit(at("03:00:00"), at("03:00:01"), log("f2"))
+
+        return archive
+
+    def test_what_a_killed_run_has_split_off_is_still_seen_and_removed(self, table, archive):
+        split(table)
+        archive()
+        state = read(table, EVENT_TIME)
+        assert state.orphans == (f"p/{REMAINDER}",)
+        assert [one.name for one in state.slices[0].log_files] == NAMES
+        HudiFiles().remove_orphans(state)
+        assert not (table.base / "p" / REMAINDER).exists()
+
+    def test_what_a_compaction_has_split_off_stays(self, table, archive):
+        split(table)
+        archive(archived(C, DONE, base("f1"), log("f1", version=0, token="100000-0-0"), action="commit"))
+        state = read(table, EVENT_TIME)
+        assert (state.orphans, [one.name for one in state.slices[0].log_files][-1]) == ((), REMAINDER)
+
+    def test_nor_is_it_removed_where_the_archive_does_not_reach_back(self, table, archive):
+        split(table)
+        archive()
+        table.archive(archived(at("02:30:00"), at("02:30:01"), log("f2")), manifest=2)
+        assert read(table, EVENT_TIME).orphans == ()
 
 
 def test_extracts_that_a_run_has_left_are_seen_and_removed(table):
