@@ -427,8 +427,9 @@ def _unseen_in(listed: Listing, commits: TableCommits) -> Iterator[str]:
 
 
 def _take_orphans(listed: Listing, timeline: Timeline, archive: Archive) -> Iterator[str]:
-    """Moves carried log files, and rows that were split off, whose compaction neither completed nor is pending out of the listing;
-    gives their paths.
+    """Takes carried log files and rows that were split off out of the listing, where their compaction is unknown.
+
+    Their paths are given.
     """
     for partition, files in listed.items():
         for file_name in filter(is_carried_name, sorted(name for name in files if ".log.0_" in name)):
