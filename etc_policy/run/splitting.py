@@ -29,6 +29,7 @@ def split_slices(job: Job, column_type: str | None) -> Job:
 
     Raises:
         EngineError: a log file cannot be split, or a file not be written; what was made is removed.
+        RetryableError: the table's store does not answer.
 
     """
     record = compaction_record(job.instant, job.instant, job.extra_metadata)
@@ -103,6 +104,8 @@ class _Splitter:
                 message = f"the log file `{path}` of `{self._storage.location}` cannot be split by record: {why}"
                 hint = "nothing was published; set `granularity: log_file`, which merges log files whole"
                 raise EngineError(Code.NOT_SPLIT, message, hint=hint) from why
+            except EtcError:  # what a store says of itself
+                raise
             except OSError as error:
                 raise self._failed(path, "read", error) from error
             if late.rows == before:
@@ -117,6 +120,8 @@ class _Splitter:
         try:
             self._storage.remove(path)  # of a run that was killed
             self._storage.create_from(path, part.stream, f"{SPLIT_FOLDER}/draft")
+        except EtcError:
+            raise
         except OSError as error:
             raise self._failed(path, "written", error) from error
 
