@@ -17,6 +17,7 @@ from etc_policy.hudi.table_commits import TableCommits
 from etc_policy.hudi.timeline import Timeline
 from etc_policy.hudi.values import text_of, time_of
 from etc_policy.plan.carry import is_carried_name
+from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.split import SPLIT
 from etc_policy.storage.port import Tree
 from etc_policy.table.history import GroupWrite, is_of_column
@@ -162,8 +163,8 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         """Adds data files; a log file that `facts` do not mention has no event time, and from version 8 on may delete.
 
         Its rows may have come before the write at the instant in its name had ended, and not before that began: a clustering
-        gives its instant to log files of other writes (facts: dual-write-names). Those of a carried file are older, nobody
-        knows by how much.
+        gives its instant to log files of other writes (facts: dual-write-names). What is known of carried files is found later
+        (`_bounded_by_plans`).
         """
         # Of a file that is recorded more than once the largest size counts: log files may grow.
         in_order = sorted(recorded, key=attrgetter("size_bytes"))
@@ -182,7 +183,7 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
 
     def _rows_since(self, name: DataFileName, write: GroupWrite | None) -> str | None:
         if self._by_name:
-            return "" if is_carried_name(name.name) else None
+            return None
         return name.instant if write is None or not write.log_files else None
 
     def slices(self) -> tuple[FileSlice, ...]:
@@ -316,6 +317,8 @@ def _order(log_file: LogFile) -> tuple[str, str, int, str]:
 
 
 _MARKER = ".hoodie_partition_metadata"
+#: In each name of a carried log file, and in few others.
+_MAYBE_CARRIED = ".log.0_"
 
 
 def partitions_of(tree: Tree) -> Mapping[str, dict[str, int]]:
@@ -379,6 +382,7 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> Lates
     named = {(file.name.instant, file.group) for file in rest if file.name.is_log}
     facts: LogFacts
     then: Sequence[RecordedFile] = ()
+    archived: Mapping[str, CommitMetadata] = {}
     if timeline.layout < 2:
         facts = slice_facts(commits.metadata.values(), named, timeline.first_active or "", commits.trust)
     else:
@@ -388,29 +392,33 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> Lates
         completions = {**timeline.completions, **{instant: instant for instant in archived}}
         facts = CommitWrites({**commits.metadata, **archived}, completions, commits.trust)
     groups.add(rest, (*recorded, *then), facts)
-    own = (one for one in commits.completed if timeline.layout < 2 or SPLIT in one.metadata.extra)
-    records = (one.record for one in own if one.record is not None)
-    thresholds = {one.instant: one.threshold_ms for one in records if is_of_column(commits.event_time, one)}
-    slices = tuple(_bounded_by_plan(one, thresholds) for one in groups.slices())
+    records = [one.record for one in commits.completed if timeline.layout < 2 or SPLIT in one.metadata.extra]
+    records += [compaction_record(one, one, commit.extra) for one, commit in archived.items() if SPLIT in commit.extra]
+    known = (one for one in records if one is not None and is_of_column(commits.event_time, one))
+    thresholds = {one.instant: one.threshold_ms for one in known}
+    slices = tuple(_bounded_by_plans(one, thresholds) for one in groups.slices())
     missing = (*groups.missing(recorded), *marks_lost(beside, then, timeline.replaced))
     return LatestSlices(slices, missing, orphans, unseen, *groups.twins())
 
 
-def _bounded_by_plan(file_slice: FileSlice, thresholds: Mapping[str, int]) -> FileSlice:
-    """The slice, whose carried log files hold nothing up to the threshold of the compaction that made them: so its plan knew.
-
-    When their rows came their names do not show, so that the promise on latency bounds nothing.
-    """
-    threshold_ms = thresholds.get(file_slice.base_instant)
-    if threshold_ms is None:
+def _bounded_by_plans(file_slice: FileSlice, thresholds: Mapping[str, int]) -> FileSlice:
+    """The slice, with what is known of log files that compactions carried or split off."""
+    if not any(_MAYBE_CARRIED in one.name for one in file_slice.log_files):
         return file_slice
-    logs = (
-        one._replace(seen_event_time_ms=threshold_ms + 1, rows_since=None)
-        if is_carried_name(one.name) and one.seen_event_time_ms is None
-        else one
-        for one in file_slice.log_files
-    )
-    return replace(file_slice, log_files=tuple(logs))
+    return replace(file_slice, log_files=tuple(_bounded_by_plan(one, thresholds) for one in file_slice.log_files))
+
+
+def _bounded_by_plan(log_file: LogFile, thresholds: Mapping[str, int]) -> LogFile:
+    """A carried log file holds nothing up to the threshold of the compaction that made it: so its plan knew.
+
+    When its rows came its name does not show, so that the promise on latency bounds nothing.
+    """
+    if log_file.seen_event_time_ms is not None or not is_carried_name(log_file.name):
+        return log_file
+    threshold_ms = thresholds.get(log_file.requested)
+    if threshold_ms is None:
+        return log_file._replace(rows_since="")
+    return log_file._replace(seen_event_time_ms=threshold_ms + 1, rows_since=None)
 
 
 def _unseen_in(listed: Listing, commits: TableCommits) -> Iterator[str]:
@@ -432,7 +440,7 @@ def _take_orphans(listed: Listing, timeline: Timeline, archive: Archive) -> Iter
     Their paths are given.
     """
     for partition, files in listed.items():
-        for file_name in filter(is_carried_name, sorted(name for name in files if ".log.0_" in name)):
+        for file_name in filter(is_carried_name, sorted(name for name in files if _MAYBE_CARRIED in name)):
             name = parse_data_file(file_name)
             if name and _never_completed(name.instant, timeline, archive):
                 del files[file_name]

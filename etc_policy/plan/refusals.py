@@ -326,11 +326,11 @@ def wrong_unit_everywhere(policy: Policy, state: TableState) -> Refusal | None:
 
 
 def unbounded_event_times(policy: Policy, state: TableState) -> Refusal | None:
-    """A carried log file of table version 6: its rows came before the compaction that carried it, which is archived."""
+    """A log file that a compaction carried or split off: its rows came before, and what was promised of them is not known."""
     name = next((one.name for _, one in state.log_files if one.may_hold_anything), None)
     if name is None:
         return None
-    reason = f"event times in {name} are unknown, and nothing bounds them: the compaction that carried it is archived"
+    reason = f"event times in {name} are unknown, and nothing bounds them: no compaction that is known promises anything of it"
     return Refusal(
         "unbounded_event_times", reason, "`etc apply` compacts it; without `--metadata-only` its event times are read"
     )

@@ -1,6 +1,7 @@
 """Log files that are split by record before a plan is published: made, checked, read back and removed without Spark."""
 
 import io
+import json
 from dataclasses import replace
 
 import pytest
@@ -18,6 +19,7 @@ from etc_policy.run.ports import Job
 from etc_policy.run.table_files import HudiFiles
 from etc_policy.spark.plan_files import remove_plan
 from etc_policy.storage.open_storage import use_storage_settings
+from etc_policy.table.history import POLICY_VALUES
 from tests.unit.hudi.log_file import AVRO, CORRUPT, avro, block, deletes
 from tests.unit.hudi.reading import OURS, read
 from tests.unit.hudi.table_folder import TableFolder, archived, at, base, log, operation
@@ -256,6 +258,13 @@ class TestCompleted:
         assert (table.base / "p" / REMAINDER).exists()
         assert not (table.base / SPLIT_FOLDER / C).exists()
 
+    def test_a_threshold_of_another_column_bounds_nothing(self, table):
+        values = json.dumps({"event_time_column.column": "ts", "event_time_column.unit": "us"})
+        extra = {**split(table).extra_metadata, POLICY_VALUES: values}
+        table.compaction(C, DONE, base("f1"), log("f1", version=0, token="100000-0-0"), extra=extra, plan_extra=extra)
+        (left,) = read(table, EVENT_TIME).slices[0].log_files
+        assert (left.name, left.seen_event_time_ms, left.may_hold_anything) == (REMAINDER, None, True)
+
     def test_the_commit_must_record_them(self, table):
         self.compacted(table)
         assert read(table, EVENT_TIME).uncarried == C
@@ -306,6 +315,19 @@ class TestArchived:
         archive(archived(C, DONE, base("f1"), log("f1", version=0, token="100000-0-0"), action="commit"))
         state = read(table, EVENT_TIME)
         assert (state.orphans, [one.name for one in state.slices[0].log_files][-1]) == ((), REMAINDER)
+
+    @pytest.mark.parametrize(
+        ("unit", "found"), [("ms", (1001, False)), ("us", (None, True))], ids=["bounded", "by another column"]
+    )
+    def test_it_is_bounded_by_what_the_plan_of_that_knew(self, table, archive, unit, found):
+        """Its rows came before C, so that the latency promises nothing of what is after T."""
+        split(table)
+        values = json.dumps({"event_time_column.column": "ts", "event_time_column.unit": "ms"})
+        extra = {**OURS, POLICY_VALUES: values, SPLIT: "[]"}
+        remainder = log("f1", version=0, token="100000-0-0")
+        archive(archived(C, DONE, base("f1"), remainder, action="commit", extra=extra))
+        left = read(table, EventTime(column="ts", unit=unit)).slices[0].log_files[-1]
+        assert (left.name, left.seen_event_time_ms, left.may_hold_anything) == (REMAINDER, *found)
 
     def test_nor_is_it_removed_where_the_archive_does_not_reach_back(self, table, archive):
         split(table)
