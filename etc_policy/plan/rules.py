@@ -100,7 +100,7 @@ def _spoils(code: str, find: Callable[[Facts], Iterator[str]], *moments: Moment,
 
 
 def _files_gone(facts: Facts) -> Iterator[str]:
-    yield from (f"its file {name} is gone (rolled back)" for name in facts.files_gone[:1])
+    yield from (f"its file {name} is gone or was altered" for name in facts.files_gone[:1])
 
 
 def _archive_passed(facts: Facts) -> Iterator[str]:

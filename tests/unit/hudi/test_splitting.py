@@ -16,8 +16,10 @@ from etc_policy.policy.manifest import EventTime, Policy, Strategy, Writer
 from etc_policy.policy.project_schema import StorageSettings
 from etc_policy.run.carrying import require_carried
 from etc_policy.run.ports import Job
+from etc_policy.run.splitting import split_files
 from etc_policy.run.table_files import HudiFiles
 from etc_policy.spark.plan_files import remove_plan
+from etc_policy.storage.local import LocalStorage
 from etc_policy.storage.open_storage import use_storage_settings
 from etc_policy.table.history import POLICY_VALUES
 from tests.unit.hudi.log_file import AVRO, CORRUPT, avro, block, deletes
@@ -205,6 +207,43 @@ def test_what_is_gone_or_altered_is_noticed(table, gone):
     assert HudiFiles().missing_files(job) == (gone,)
 
 
+def test_a_plan_is_spoiled_where_what_was_split_is_not_as_it_was_made(table):
+    """As where a run that had stalled splits on while another one publishes: `etc apply` plans anew."""
+    job = published(table)
+    (table.base / "p" / REMAINDER).write_bytes(b"another")
+    assert HudiFiles().missing_files(job) == (f"p/{REMAINDER}",)
+
+
+class TestTakenOver:
+    """A run that stalls while it splits, for longer than its lease: another one plans the same C meanwhile."""
+
+    def test_nothing_is_split_for_a_plan_that_is_published(self, table):
+        published(table)
+        before = files(table)
+        with pytest.raises(EngineError, match="another run has published the compaction") as error:
+            split(table)
+        assert (error.value.code, files(table)) == ("ETC307", before)
+
+    @pytest.mark.parametrize("done", [False, True])
+    def test_what_the_other_one_has_split_stays(self, table, monkeypatch, done):
+        opened, made = LocalStorage.open, {}
+
+        def stalled(storage, path):
+            if path == f"p/{NAMES[1]}" and not made:
+                made["begun"] = b""
+                made.update({path: (table.base / path).read_bytes() for path, _ in split_files(published(table))})
+                if done:
+                    (commit,) = table.timeline.glob(f"{INSTANTS[0]}_*")
+                    table.file(C, f"_{DONE}.commit", commit.read_bytes())
+            return opened(storage, path)
+
+        monkeypatch.setattr(LocalStorage, "open", stalled)
+        with pytest.raises(EngineError, match="another run has published the compaction"):
+            split(table)
+        needed = {f"p/{REMAINDER}"} if done else made.keys() - {"begun"}
+        assert {path: files(table).get(path) for path in needed} == {path: made[path] for path in needed}
+
+
 def test_a_plan_that_is_taken_back_takes_what_was_split(table):
     before = files(table)
     remove_plan(published(table))
@@ -240,21 +279,23 @@ def test_a_trace_that_etc_did_not_write_is_an_error_of_the_table(table, old, new
 class TestCompleted:
     def compacted(self, table, *added):
         job = split(table)
+        made = {path: (table.base / path).read_bytes() for path, _ in split_files(job)}
         extra = {**job.extra_metadata}
         table.compaction(C, DONE, base("f1"), *added, extra=extra, plan_extra=extra)
+        for path, data in made.items():  # the test's table has written over the remainder
+            (table.base / path).write_bytes(data)
         return job
 
     def test_the_rows_after_the_threshold_are_a_log_file_of_the_new_slice(self, table):
         size = split(table).operations[0].split.remainder_bytes
-        self.compacted(table, log("f1", version=0, token="100000-0-0", size=size))
-        split_again = split(table)  # the test's table writes over the remainder
+        job = self.compacted(table, log("f1", version=0, token="100000-0-0", size=size))
         state = read(table, EVENT_TIME)
         (one,) = state.slices
         (left,) = one.log_files
         assert (one.base_instant, left.name, left.completed) == (C, REMAINDER, DONE)
         assert (left.has_deletes, left.seen_event_time_ms, left.rows_since) == (False, 1001, None)
         assert (state.uncarried, state.orphans, state.missing_files) == (None, (), ())
-        HudiFiles().discard_split(split_again)
+        HudiFiles().discard_split(job)
         assert (table.base / "p" / REMAINDER).exists()
         assert not (table.base / SPLIT_FOLDER / C).exists()
 
