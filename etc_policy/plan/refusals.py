@@ -162,10 +162,11 @@ def carried_files_lost(policy: Policy, state: TableState) -> Refusal | None:
 
 
 def orphans_left(policy: Policy, state: TableState) -> Refusal | None:
-    """Carried log files without their plan could be attached to a wrong slice."""
+    """Log files that were carried or split off could be attached to a wrong slice without their plan."""
     if not state.orphans:
         return None
-    reason = f"{count_of(len(state.orphans), 'carried log file')} without a compaction, for example {state.orphans[0]}"
+    files = f"{count_of(len(state.orphans), 'log file')} that etc carried or split off"
+    reason = f"{files} without a compaction, for example {state.orphans[0]}"
     return Refusal(
         "orphans_left", reason, f"`etc apply --select {policy.name}` removes them first, and so does `etc undo`"
     )

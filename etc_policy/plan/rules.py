@@ -187,7 +187,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "orphans_left",
         _of_table(refusals.orphans_left),
-        means="Log files that etc carried lie in the table without their plan. `etc apply` removes them, and `etc undo` does.",
+        means="Log files that etc carried or split off lie in the table without their plan. A run of `granularity: record` that "
+        "is at work publishes its plan soon. What a killed one left `etc apply` removes, and `etc undo` does.",
         mended_by=_OPERATOR,
     ),
     Rule(
