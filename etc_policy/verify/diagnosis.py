@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from etc_policy.errors.codes import Code
 from etc_policy.plan.between_writes import can_hold, ends_refusals
 from etc_policy.plan.bundles import right_releases
+from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.plan_warnings import impossible_warning
 from etc_policy.plan.refusals import writers_elsewhere
 from etc_policy.plan.rules import may_pass, why_refused
@@ -153,7 +154,7 @@ def time_zone(facts: TableFacts) -> Found:
 def log_file_sizes(facts: TableFacts) -> Found:
     """Whether writers keep to `log_file_max_size`."""
     limit = facts.policy.log_file_max_bytes
-    files = [log_file for _, log_file in facts.state.log_files]
+    files = [log_file for _, log_file in facts.state.log_files if not is_carried_name(log_file.name)]
     if limit is None:
         return "skipped", "the policy sets no `log_file_max_size`", None
     large: list[LogFile] = [log_file for log_file in files if log_file.size_bytes > limit]
