@@ -14,6 +14,7 @@ from tempfile import TemporaryFile
 
 from etc_policy.errors import EngineError, EtcError
 from etc_policy.errors.codes import Code
+from etc_policy.hudi import log_split
 from etc_policy.hudi.block_times import TimesWanted
 from etc_policy.hudi.log_split import NotSplittable, Part, split_log_file
 from etc_policy.plan.commit_metadata import compaction_record
@@ -87,6 +88,10 @@ class _Splitter:
                 inputs = [SplitInput(name=operation.log_files_compacted[0], extract_bytes=0)]
                 with TemporaryFile() as nothing:
                     self._write(extract_path(operation, inputs[0].name), Part(nothing))
+            if late.size_bytes > log_split.MAX_LOG_BYTES:  # the next run would refuse to split it
+                file_group = path_below(*operation.group)
+                why = f"its rows after T take more than {log_split.MAX_LOG_BYTES >> 30} GiB, which no log file may"
+                raise self._refused(f"file group `{file_group}`", why)
             if late.rows:
                 self._write(path_below(operation.partition, operation.remainder or ""), late)
             split = SplitSlice(inputs=tuple(inputs), remainder_bytes=late.size_bytes)
@@ -103,9 +108,7 @@ class _Splitter:
                     content.seek(0)
                     split_log_file(content, size, self._wanted, self._threshold_ms, early, late)
             except NotSplittable as why:
-                message = f"the log file `{path}` of `{self._storage.location}` cannot be split by record: {why}"
-                hint = "nothing was published; set `granularity: log_file`, which merges log files whole"
-                raise EngineError(Code.NOT_SPLIT, message, hint=hint) from why
+                raise self._refused(f"log file `{path}`", str(why)) from why
             except EtcError:  # what a store says of itself
                 raise
             except OSError as error:
@@ -128,6 +131,11 @@ class _Splitter:
             raise
         except OSError as error:
             raise self._failed(path, "written", error) from error
+
+    def _refused(self, what: str, why: str) -> EngineError:
+        hint = "nothing was published; set `granularity: log_file`, which merges log files whole"
+        message = f"the {what} of `{self._storage.location}` cannot be split by record: {why}"
+        return EngineError(Code.NOT_SPLIT, message, hint=hint)
 
     def _failed(self, path: str, what: str, error: OSError) -> EngineError:
         hint = "nothing was published: mend the cause, then run `etc apply` again"

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.errors import EngineError, TableError
+from etc_policy.hudi import log_split
 from etc_policy.hudi.block_times import TimesWanted, read_times
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.commit_metadata import withdrawn_metadata
@@ -171,6 +172,15 @@ def test_a_log_file_above_2_gib_is_refused_before_it_is_read(table):
         split(table)
     assert (error.value.code, NAMES[1] in error.value.message) == ("ETC323", True)
     assert [path.name for path in (table.base / "p").iterdir()] == before
+
+
+def test_a_remainder_that_no_later_run_could_split_is_not_made(table, monkeypatch):
+    """Each log file is small enough, and the rows after T of all of them are not."""
+    monkeypatch.setattr(log_split, "MAX_LOG_BYTES", max(len(content(times)) for times in TIMES) + 1)
+    before = files(table)
+    with pytest.raises(EngineError, match="cannot be split by record: its rows after T") as error:
+        split(table)
+    assert (error.value.code, files(table)) == ("ETC323", before)
 
 
 def test_what_a_killed_split_has_left_is_in_nobodys_way(table):
