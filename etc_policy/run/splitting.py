@@ -46,6 +46,7 @@ def split_slices(job: Job, column_type: str | None, require_unpublished: Callabl
     storage.remove_tree(SPLIT_FOLDER)  # nothing is pending, so that nobody needs what is there
     splitter = _Splitter(storage, wanted, record.threshold_ms, require_unpublished)
     operations = tuple(splitter.split(one) if one.remainder else one for one in job.operations)
+    require_unpublished()  # nor withdrawn meanwhile, by which C is completed
     return replace(job, operations=operations, extra_metadata={**job.extra_metadata, SPLIT: split_text(operations)})
 
 

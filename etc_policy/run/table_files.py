@@ -26,7 +26,7 @@ from etc_policy.run.ports import AtCommit, Job
 from etc_policy.run.splitting import discard, discard_extracts, split_files, split_slices
 from etc_policy.storage.clocks import time_at
 from etc_policy.storage.open_storage import open_reader, open_storage
-from etc_policy.table.history import Commit
+from etc_policy.table.history import WITHDRAWN, Commit
 from etc_policy.table.state import TableState
 
 
@@ -90,11 +90,14 @@ class HudiFiles:
             open_storage(base_path).remove_tree(SPLIT_FOLDER)
 
     def discard_split(self, job: Job) -> None:
-        """Remove what a split has made: all where the job's plan is not on the timeline, else its extracts once it is done."""
+        """Remove what a split has made: all where the job's plan is not on the timeline, or is withdrawn; else its extracts, once
+        it is done.
+        """
         timeline, storage = timeline_of(job.base_path), open_storage(job.base_path)
-        if job.instant not in timeline.files:
+        is_done = job.instant in timeline.completions
+        if job.instant not in timeline.files or (is_done and WITHDRAWN in timeline.commit(job.instant).extra):
             discard(storage, job)
-        elif job.instant in timeline.completions:
+        elif is_done:
             discard_extracts(storage, job)
 
     def completed_commit(self, base_path: str, instant: str) -> Commit | None:

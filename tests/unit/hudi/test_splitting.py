@@ -25,7 +25,16 @@ from etc_policy.storage.open_storage import use_storage_settings
 from etc_policy.table.history import POLICY_VALUES
 from tests.unit.hudi.log_file import AVRO, CORRUPT, avro, block, deletes
 from tests.unit.hudi.reading import OURS, read
-from tests.unit.hudi.table_folder import TableFolder, archived, at, base, log, operation
+from tests.unit.hudi.table_folder import (
+    COMMIT_SCHEMA,
+    TableFolder,
+    archived,
+    at,
+    base,
+    commit_metadata,
+    log,
+    operation,
+)
 
 B, C, DONE = at("00:00:00"), at("02:00:00"), at("10:00:06")
 INSTANTS = [at(f"01:00:0{number}") for number in range(3)]
@@ -252,6 +261,25 @@ class TestTakenOver:
             split(table)
         needed = {f"p/{REMAINDER}"} if done else made.keys() - {"begun"}
         assert {path: files(table).get(path) for path in needed} == {path: made[path] for path in needed}
+
+    def test_nothing_is_left_where_the_other_one_has_withdrawn_its_plan(self, table, monkeypatch):
+        """C is completed then, so that a remainder would count."""
+        before, opened, ended = files(table), LocalStorage.open, []
+
+        def stalled(storage, path):
+            if path == f"p/{NAMES[1]}" and not ended:
+                ended.append(path)
+                for made, _ in split_files(published(table)):
+                    (table.base / made).unlink()
+                table.complete(
+                    C, DONE, "commit", COMMIT_SCHEMA, commit_metadata(C, (), withdrawn_metadata(), "COMPACT")
+                )
+            return opened(storage, path)
+
+        monkeypatch.setattr(LocalStorage, "open", stalled)
+        with pytest.raises(EngineError, match="another run has published the compaction"):
+            split(table)
+        assert {path for path in files(table) if C not in path.partition("timeline/")[2]} == before.keys()
 
 
 def test_a_plan_that_is_taken_back_takes_what_was_split(table):
