@@ -463,7 +463,10 @@ class Project(Workspace):
         """
         policy = self._one(name, "forget")
         with one_table(policy):
-            self.environment.forgetter().forget(self.environment.read_state(policy, read_logs=False))
+            found = resolve_table(self.environment, policy)
+            self.environment.forgetter().forget(
+                found.table, lambda: self.environment.read_state(found, read_logs=False)
+            )
 
     def site(
         self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, out: File | None = None, runs: Count = 100

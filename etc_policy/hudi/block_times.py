@@ -177,11 +177,11 @@ def _column_of(schema_text: bytes, wanted: TimesWanted) -> _Column:
     schema = load_json(schema_text)
     found = find_column(schema["fields"], wanted.event_time.column)
     if found is None:
-        raise UnknownTimes("the block lacks the column")
+        raise UnknownTimes("a block without the column")
     path, column_type = found
     kind = kind_of(_type_name(column_type))
     if kind is None or (wanted.kind is not None and kind != wanted.kind):
-        raise UnknownTimes("Hudi would repair the block's type, or it holds no times")
+        raise UnknownTimes("a block whose column Hudi would repair, or holds no times")
     return _Column(
         path=path,
         kind=kind,

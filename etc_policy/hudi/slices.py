@@ -9,7 +9,7 @@ from itertools import repeat
 from operator import attrgetter, lt
 from typing import NamedTuple
 
-from etc_policy.hudi.archive import completions_of
+from etc_policy.hudi.archive import Archive, completions_of
 from etc_policy.hudi.commit_writes import CommitWrites, LogFacts, of_columns, slice_facts
 from etc_policy.hudi.commits import CommitMetadata
 from etc_policy.hudi.layout import DataFileName, is_log_name, parse_data_file
@@ -17,6 +17,7 @@ from etc_policy.hudi.table_commits import TableCommits
 from etc_policy.hudi.timeline import Timeline
 from etc_policy.hudi.values import text_of, time_of
 from etc_policy.plan.carry import is_carried_name
+from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.split import SPLIT
 from etc_policy.storage.port import Tree
 from etc_policy.table.history import GroupWrite, is_of_column
@@ -162,8 +163,8 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         """Adds data files; a log file that `facts` do not mention has no event time, and from version 8 on may delete.
 
         Its rows may have come before the write at the instant in its name had ended, and not before that began: a clustering
-        gives its instant to log files of other writes (facts: dual-write-names). Those of a carried file are older, nobody
-        knows by how much.
+        gives its instant to log files of other writes (facts: dual-write-names). What is known of carried files is found later
+        (`_bounded_by_plans`).
         """
         # Of a file that is recorded more than once the largest size counts: log files may grow.
         in_order = sorted(recorded, key=attrgetter("size_bytes"))
@@ -182,7 +183,7 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
 
     def _rows_since(self, name: DataFileName, write: GroupWrite | None) -> str | None:
         if self._by_name:
-            return "" if is_carried_name(name.name) else None
+            return None
         return name.instant if write is None or not write.log_files else None
 
     def slices(self) -> tuple[FileSlice, ...]:
@@ -316,6 +317,8 @@ def _order(log_file: LogFile) -> tuple[str, str, int, str]:
 
 
 _MARKER = ".hoodie_partition_metadata"
+#: In each name of a carried log file, and in few others.
+_MAYBE_CARRIED = ".log.0_"
 
 
 def partitions_of(tree: Tree) -> Mapping[str, dict[str, int]]:
@@ -374,10 +377,12 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> Lates
     groups = FileGroups(timeline)
     recorded = groups.add_recorded(listed, commits.metadata, commits.writes)
     completion = completions_of(timeline, archive)
+    orphans = tuple(_take_orphans(listed, timeline, archive))
     rest = list(data_files(listed, timeline, completion))
     named = {(file.name.instant, file.group) for file in rest if file.name.is_log}
     facts: LogFacts
     then: Sequence[RecordedFile] = ()
+    archived: Mapping[str, CommitMetadata] = {}
     if timeline.layout < 2:
         facts = slice_facts(commits.metadata.values(), named, timeline.first_active or "", commits.trust)
     else:
@@ -387,30 +392,33 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> Lates
         completions = {**timeline.completions, **{instant: instant for instant in archived}}
         facts = CommitWrites({**commits.metadata, **archived}, completions, commits.trust)
     groups.add(rest, (*recorded, *then), facts)
-    orphans = tuple(_orphans_in(listed, timeline, completion))
-    own = (one for one in commits.completed if timeline.layout < 2 or SPLIT in one.metadata.extra)
-    records = (one.record for one in own if one.record is not None)
-    thresholds = {one.instant: one.threshold_ms for one in records if is_of_column(commits.event_time, one)}
-    slices = tuple(_bounded_by_plan(one, thresholds) for one in groups.slices())
+    records = [one.record for one in commits.completed if timeline.layout < 2 or SPLIT in one.metadata.extra]
+    records += [compaction_record(one, one, commit.extra) for one, commit in archived.items() if SPLIT in commit.extra]
+    known = (one for one in records if one is not None and is_of_column(commits.event_time, one))
+    thresholds = {one.instant: one.threshold_ms for one in known}
+    slices = tuple(_bounded_by_plans(one, thresholds) for one in groups.slices())
     missing = (*groups.missing(recorded), *marks_lost(beside, then, timeline.replaced))
     return LatestSlices(slices, missing, orphans, unseen, *groups.twins())
 
 
-def _bounded_by_plan(file_slice: FileSlice, thresholds: Mapping[str, int]) -> FileSlice:
-    """The slice, whose carried log files hold nothing up to the threshold of the compaction that made them: so its plan knew.
-
-    When their rows came their names do not show, so that the promise on latency bounds nothing.
-    """
-    threshold_ms = thresholds.get(file_slice.base_instant)
-    if threshold_ms is None:
+def _bounded_by_plans(file_slice: FileSlice, thresholds: Mapping[str, int]) -> FileSlice:
+    """The slice, with what is known of log files that compactions carried or split off."""
+    if not any(_MAYBE_CARRIED in one.name for one in file_slice.log_files):
         return file_slice
-    logs = (
-        one._replace(seen_event_time_ms=threshold_ms + 1, rows_since=None)
-        if is_carried_name(one.name) and one.seen_event_time_ms is None
-        else one
-        for one in file_slice.log_files
-    )
-    return replace(file_slice, log_files=tuple(logs))
+    return replace(file_slice, log_files=tuple(_bounded_by_plan(one, thresholds) for one in file_slice.log_files))
+
+
+def _bounded_by_plan(log_file: LogFile, thresholds: Mapping[str, int]) -> LogFile:
+    """A carried log file holds nothing up to the threshold of the compaction that made it: so its plan knew.
+
+    When its rows came its name does not show, so that the promise on latency bounds nothing.
+    """
+    if log_file.seen_event_time_ms is not None or not is_carried_name(log_file.name):
+        return log_file
+    threshold_ms = thresholds.get(log_file.requested)
+    if threshold_ms is None:
+        return log_file._replace(rows_since="")
+    return log_file._replace(seen_event_time_ms=threshold_ms + 1, rows_since=None)
 
 
 def _unseen_in(listed: Listing, commits: TableCommits) -> Iterator[str]:
@@ -426,10 +434,26 @@ def _unseen_in(listed: Listing, commits: TableCommits) -> Iterator[str]:
                 yield path_below(group[0], name)
 
 
-def _orphans_in(listed: Listing, timeline: Timeline, completion: Callable[[str], str | None]) -> Iterator[str]:
-    """Paths of carried log files, and of rows that were split off, whose compaction neither completed nor is pending."""
+def _take_orphans(listed: Listing, timeline: Timeline, archive: Archive) -> Iterator[str]:
+    """Takes carried log files and rows that were split off out of the listing, where their compaction is unknown.
+
+    Their paths are given.
+    """
     for partition, files in listed.items():
-        for file_name in filter(is_carried_name, sorted(name for name in files if ".log.0_" in name)):
+        for file_name in filter(is_carried_name, sorted(name for name in files if _MAYBE_CARRIED in name)):
             name = parse_data_file(file_name)
-            if name and name.instant not in timeline.files and completion(name.instant) is None:
+            if name and _never_completed(name.instant, timeline, archive):
+                del files[file_name]
                 yield path_below(partition, file_name)
+
+
+def _never_completed(instant: str, timeline: Timeline, archive: Archive) -> bool:
+    """Whether nobody completed an instant that is not pending. Hudi takes each before its active timeline for completed, whose
+    archive has it unless that begins later (facts: split-orphan).
+    """
+    if instant in timeline.files:
+        return False
+    if completions_of(timeline, archive)(instant) is None:
+        return True
+    archived = archive.completions if timeline.layout > 1 else {}
+    return instant not in archived and min(archived, default=instant) < instant

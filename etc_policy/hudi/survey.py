@@ -129,6 +129,8 @@ def _names(storage: TableReader, folder: str) -> Sequence[str]:
             return ()
         message = f"`{place}` cannot be searched for tables: there is no such folder"
         raise TableError(Code.NO_TABLE, message) from error
+    except EtcError:  # what a store says of itself
+        raise
     except OSError as error:
         message = f"`{place}` cannot be searched for tables"
         raise TableError(Code.CANNOT_READ_TABLE, message, cause=str(error)) from error

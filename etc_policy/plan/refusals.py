@@ -162,10 +162,11 @@ def carried_files_lost(policy: Policy, state: TableState) -> Refusal | None:
 
 
 def orphans_left(policy: Policy, state: TableState) -> Refusal | None:
-    """Carried log files without their plan could be attached to a wrong slice."""
+    """Log files that were carried or split off could be attached to a wrong slice without their plan."""
     if not state.orphans:
         return None
-    reason = f"{count_of(len(state.orphans), 'carried log file')} without a compaction, for example {state.orphans[0]}"
+    files = f"{count_of(len(state.orphans), 'log file')} that etc carried or split off"
+    reason = f"{files} without a compaction, for example {state.orphans[0]}"
     return Refusal(
         "orphans_left", reason, f"`etc apply --select {policy.name}` removes them first, and so does `etc undo`"
     )
@@ -326,11 +327,11 @@ def wrong_unit_everywhere(policy: Policy, state: TableState) -> Refusal | None:
 
 
 def unbounded_event_times(policy: Policy, state: TableState) -> Refusal | None:
-    """A carried log file of table version 6: its rows came before the compaction that carried it, which is archived."""
+    """A log file that a compaction carried or split off: its rows came before, and what was promised of them is not known."""
     name = next((one.name for _, one in state.log_files if one.may_hold_anything), None)
     if name is None:
         return None
-    reason = f"event times in {name} are unknown, and nothing bounds them: the compaction that carried it is archived"
+    reason = f"event times in {name} are unknown, and nothing bounds them: no compaction that is known promises anything of it"
     return Refusal(
         "unbounded_event_times", reason, "`etc apply` compacts it; without `--metadata-only` its event times are read"
     )

@@ -100,7 +100,7 @@ def _spoils(code: str, find: Callable[[Facts], Iterator[str]], *moments: Moment,
 
 
 def _files_gone(facts: Facts) -> Iterator[str]:
-    yield from (f"its file {name} is gone (rolled back)" for name in facts.files_gone[:1])
+    yield from (f"its file {name} is gone or was altered" for name in facts.files_gone[:1])
 
 
 def _archive_passed(facts: Facts) -> Iterator[str]:
@@ -187,7 +187,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "orphans_left",
         _of_table(refusals.orphans_left),
-        means="Log files that etc carried lie in the table without their plan. `etc apply` removes them, and `etc undo` does.",
+        means="Log files that etc carried or split off lie in the table without their plan. A run of `granularity: record` that "
+        "is at work publishes its plan soon. What a killed one left `etc apply` removes, and `etc undo` does.",
         mended_by=_OPERATOR,
     ),
     Rule(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from etc_policy.errors import EngineError
+from etc_policy.errors import EngineError, EtcError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.model import CarriedFile
 from etc_policy.plan.split import made_files
@@ -28,6 +28,7 @@ def carry_files(job: Job) -> None:
 
     Raises:
         EngineError: one cannot be made, or is larger than its target, so that somebody has written to it.
+        RetryableError: the table's store does not answer.
 
     """
     storage = open_storage(job.base_path)
@@ -41,6 +42,8 @@ def carry_files(job: Job) -> None:
         storage.remove(path)
         try:
             _carry(storage, target, path, job.policy.strategy.carry or "auto")
+        except EtcError:  # what a store says of itself
+            raise
         except OSError as error:
             message = f"the log file `{target}` could not be carried into the slice that begins at {job.instant}"
             hint = "nothing is lost: make room, or set `carry: auto`; `etc apply` then goes on, `etc undo` withdraws the plan"

@@ -32,20 +32,20 @@ class Forgetter:
             return {}
         return {path: found.size_bytes for path in paths if (found := storage.info(path)) is not None}
 
-    def forget(self, state: TableState) -> None:
-        """Remove them all.
+    def forget(self, base_path: str, read_state: Callable[[], TableState]) -> None:
+        """Remove them all; the table's state is read while no run can begin, as one may have died since they were shown.
 
         Raises:
             EngineError: a run has left something that they are needed for.
             RetryableError: a run is at work.
 
         """
-        kept = self.kept(state.base_path)
-        if not kept:
+        if not self.kept(base_path):
             return
-        storage = open_storage(state.base_path)
-        with self.lease(state.base_path):
-            _require_ended(state, kept)
+        storage = open_storage(base_path)
+        with self.lease(base_path):
+            kept = self.kept(base_path)
+            _require_ended(read_state(), kept)
             for path in kept:
                 if PurePosixPath(path).name not in _LEASES:
                     storage.remove(path)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from time import sleep
 
-from etc_policy.errors import EngineError, RetryableError
+from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import HEARTBEATS, timeline_folder
 from etc_policy.hudi.properties import read_properties
@@ -83,10 +83,13 @@ class RunSigns:
 
         Raises:
             EngineError: it cannot be removed.
+            RetryableError: the table's store does not answer.
 
         """
         try:
             self._storage.remove(f"{HEARTBEATS}/{instant}")
+        except EtcError:  # what a store says of itself
+            raise
         except OSError as error:
             message = f"cannot remove the heartbeat at {instant} from `{self._storage.location}`"
             raise EngineError(Code.CANNOT_LOCK, message, cause=str(error)) from error

@@ -104,15 +104,14 @@ class Runner:
         return job.instant
 
     def _remove_orphans(self, policy: Policy, base_path: str) -> None:
-        """Remove carried log files whose plan somebody else has removed: they could be attached to a wrong slice.
+        """Remove carried log files whose plan somebody else has removed, and rows that a killed run had split off.
 
         See facts: carried-after-plan.
         """
         with self.lease(base_path):
             state = self.reader.read(base_path, policy.event_time)
-            self.progress(
-                f"{policy.name}: removing {count_of(len(state.orphans), 'carried log file')} without a compaction"
-            )
+            files = f"{count_of(len(state.orphans), 'log file')} that etc carried or split off"
+            self.progress(f"{policy.name}: removing {files} without a compaction")
             self.files.remove_orphans(state)
 
     @contextmanager

@@ -7,12 +7,14 @@ of etc. So what a killed run leaves is removed whenever its plan is not on the t
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from tempfile import TemporaryFile
 
 from etc_policy.errors import EngineError, EtcError
 from etc_policy.errors.codes import Code
+from etc_policy.hudi import log_split
 from etc_policy.hudi.block_times import TimesWanted
 from etc_policy.hudi.log_split import NotSplittable, Part, split_log_file
 from etc_policy.plan.commit_metadata import compaction_record
@@ -24,11 +26,14 @@ from etc_policy.storage.port import TableStorage
 from etc_policy.table.state import path_below
 
 
-def split_slices(job: Job, column_type: str | None) -> Job:
+def split_slices(job: Job, column_type: str | None, require_unpublished: Callable[[], None]) -> Job:
     """The job with its slices split at its threshold; `column_type` is the Avro type of the table's event-time column.
 
+    `require_unpublished` raises where a plan is published at the job's instant, whose files may be of the same names.
+
     Raises:
-        EngineError: a log file cannot be split, or a file not be written; what was made is removed.
+        EngineError: a log file cannot be split, or a file not be written.
+        RetryableError: the table's store does not answer.
 
     """
     record = compaction_record(job.instant, job.instant, job.extra_metadata)
@@ -37,14 +42,11 @@ def split_slices(job: Job, column_type: str | None) -> Job:
     event_time = job.policy.event_time
     wanted = TimesWanted(event_time, column_type, (event_time.column,))
     storage = open_storage(job.base_path)
+    require_unpublished()
     storage.remove_tree(SPLIT_FOLDER)  # nothing is pending, so that nobody needs what is there
-    try:
-        splitter = _Splitter(storage, wanted, record.threshold_ms)
-        operations = tuple(splitter.split(one) if one.remainder else one for one in job.operations)
-    except BaseException:
-        with suppress(EtcError, OSError):  # the next run removes it
-            discard(storage, job)
-        raise
+    splitter = _Splitter(storage, wanted, record.threshold_ms, require_unpublished)
+    operations = tuple(splitter.split(one) if one.remainder else one for one in job.operations)
+    require_unpublished()  # nor withdrawn meanwhile, by which C is completed
     return replace(job, operations=operations, extra_metadata={**job.extra_metadata, SPLIT: split_text(operations)})
 
 
@@ -61,16 +63,19 @@ def discard_extracts(storage: TableStorage, job: Job) -> None:
     storage.remove_tree(f"{SPLIT_FOLDER}/{job.instant}")
 
 
-def split_paths(job: Job) -> tuple[str, ...]:
-    """The paths below the table of what a split has made."""
-    return tuple(path for operation in job.operations for path, _ in made_files(operation))
+def split_files(job: Job) -> Iterator[tuple[str, int]]:
+    """The paths below the table of what a split has made, and their sizes in bytes."""
+    return chain.from_iterable(map(made_files, job.operations))
 
 
 class _Splitter:
     """Splits slices at one threshold."""
 
-    def __init__(self, storage: TableStorage, wanted: TimesWanted, threshold_ms: int) -> None:
+    def __init__(
+        self, storage: TableStorage, wanted: TimesWanted, threshold_ms: int, require_unpublished: Callable[[], None]
+    ) -> None:
         self._storage, self._wanted, self._threshold_ms = storage, wanted, threshold_ms
+        self._require_unpublished = require_unpublished
 
     def split(self, operation: Operation) -> Operation:
         """The operation with its extracts and its remainder written; a log file with no row after T is merged as it is."""
@@ -84,6 +89,10 @@ class _Splitter:
                 inputs = [SplitInput(name=operation.log_files_compacted[0], extract_bytes=0)]
                 with TemporaryFile() as nothing:
                     self._write(extract_path(operation, inputs[0].name), Part(nothing))
+            if late.size_bytes > log_split.MAX_LOG_BYTES:  # the next run would refuse to split it
+                file_group = path_below(*operation.group)
+                why = f"its rows after T take more than {log_split.MAX_LOG_BYTES >> 30} GiB, which no log file may"
+                raise self._refused(f"file group `{file_group}`", why)
             if late.rows:
                 self._write(path_below(operation.partition, operation.remainder or ""), late)
             split = SplitSlice(inputs=tuple(inputs), remainder_bytes=late.size_bytes)
@@ -100,9 +109,9 @@ class _Splitter:
                     content.seek(0)
                     split_log_file(content, size, self._wanted, self._threshold_ms, early, late)
             except NotSplittable as why:
-                message = f"the log file `{path}` of `{self._storage.location}` cannot be split by record: {why}"
-                hint = "nothing was published; set `granularity: log_file`, which merges log files whole"
-                raise EngineError(Code.NOT_SPLIT, message, hint=hint) from why
+                raise self._refused(f"log file `{path}`", str(why)) from why
+            except EtcError:  # what a store says of itself
+                raise
             except OSError as error:
                 raise self._failed(path, "read", error) from error
             if late.rows == before:
@@ -115,10 +124,19 @@ class _Splitter:
     def _write(self, path: str, part: Part) -> None:
         part.stream.seek(0)
         try:
-            self._storage.remove(path)  # of a run that was killed
+            if self._storage.info(path) is not None:  # of a run that was killed, or that has taken this one over
+                self._require_unpublished()
+                self._storage.remove(path)
             self._storage.create_from(path, part.stream, f"{SPLIT_FOLDER}/draft")
+        except EtcError:
+            raise
         except OSError as error:
             raise self._failed(path, "written", error) from error
+
+    def _refused(self, what: str, why: str) -> EngineError:
+        hint = "nothing was published; set `granularity: log_file`, which merges log files whole"
+        message = f"the {what} of `{self._storage.location}` cannot be split by record: {why}"
+        return EngineError(Code.NOT_SPLIT, message, hint=hint)
 
     def _failed(self, path: str, what: str, error: OSError) -> EngineError:
         hint = "nothing was published: mend the cause, then run `etc apply` again"

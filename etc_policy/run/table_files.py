@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from math import inf
 
-from etc_policy.errors import TableError
+from etc_policy.errors import EngineError, EtcError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.history import commit_of, completed_write, plan_extra
 from etc_policy.hudi.layout import parse_data_file
@@ -22,10 +23,10 @@ from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.split import SPLIT_FOLDER
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.ports import AtCommit, Job
-from etc_policy.run.splitting import discard, discard_extracts, split_paths, split_slices
+from etc_policy.run.splitting import discard, discard_extracts, split_files, split_slices
 from etc_policy.storage.clocks import time_at
 from etc_policy.storage.open_storage import open_reader, open_storage
-from etc_policy.table.history import Commit
+from etc_policy.table.history import WITHDRAWN, Commit
 from etc_policy.table.state import TableState
 
 
@@ -45,11 +46,12 @@ class HudiFiles:
             return _job(policy, timeline, instant, state.table_version, state.metadata_partitions)
 
     def missing_files(self, job: Job) -> tuple[str, ...]:
-        """Planned base and log files that are gone, as paths below the table."""
+        """Planned base and log files that are gone, and what a split made that is not as it was, as paths below the table."""
         storage = open_reader(job.base_path)
         with table_errors(job.base_path):
-            planned = (*job.base_paths, *job.log_paths, *split_paths(job))
-            return tuple(path for path in planned if storage.info(path) is None)
+            gone = [path for path in (*job.base_paths, *job.log_paths) if storage.info(path) is None]
+            made = ((path, size, storage.info(path)) for path, size in split_files(job))
+            return (*gone, *(path for path, size, found in made if found is None or found.size_bytes != size))
 
     def remove_orphans(self, state: TableState) -> None:
         """Remove carried log files whose compaction is not on the timeline: their rows are in the slice that they came from."""
@@ -64,11 +66,17 @@ class HudiFiles:
         """The job with its log files split by record.
 
         Raises:
-            EngineError: one cannot be split, or a file not be written; what was made is removed.
+            EngineError: one cannot be split, or a file not be written, or another run has published a plan at the job's instant.
+            What was made is removed.
 
         """
         with table_errors(job.base_path):
-            return split_slices(job, state.event_time_type)
+            try:
+                return split_slices(job, state.event_time_type, partial(_require_unpublished, job))
+            except BaseException:
+                with suppress(EtcError, OSError):  # the next run removes it
+                    self.discard_split(job)
+                raise
 
     def has_left_split(self, base_path: str) -> bool:
         """Whether there are extracts of log files; a run that ends removes its own."""
@@ -82,11 +90,14 @@ class HudiFiles:
             open_storage(base_path).remove_tree(SPLIT_FOLDER)
 
     def discard_split(self, job: Job) -> None:
-        """Remove what a split has made: all where the job's plan is not on the timeline, else its extracts once it is done."""
+        """Remove what a split has made: all where the job's plan is not on the timeline, or is withdrawn; else its extracts, once
+        it is done.
+        """
         timeline, storage = timeline_of(job.base_path), open_storage(job.base_path)
-        if job.instant not in timeline.files:
+        is_done = job.instant in timeline.completions
+        if job.instant not in timeline.files or (is_done and WITHDRAWN in timeline.commit(job.instant).extra):
             discard(storage, job)
-        elif job.instant in timeline.completions:
+        elif is_done:
             discard_extracts(storage, job)
 
     def completed_commit(self, base_path: str, instant: str) -> Commit | None:
@@ -190,6 +201,13 @@ class HudiFiles:
             name = timeline.latest(job.instant).name
             storage.remove(f"{timeline.folder}/{name}")
             storage.remove(f"{timeline.folder}/.{name}.crc")
+
+
+def _require_unpublished(job: Job) -> None:
+    if job.instant in timeline_of(job.base_path).files:
+        message = f"another run has published the compaction at {job.instant} of `{job.policy.name}`"
+        hint = "this run stalled, and that one took over; run `etc apply` again"
+        raise EngineError(Code.RUN_TAKEN_OVER, message, hint=hint)
 
 
 def _wrong_schema(timeline: Timeline, instant: str) -> str | None:

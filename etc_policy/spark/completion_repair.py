@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from etc_policy.errors import EngineError
+from etc_policy.errors import EngineError, EtcError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.completion_times import completed_files, metadata_timeline, wrong_times
@@ -41,6 +41,7 @@ class HudiRepairFiles:
 
         Raises:
             EngineError: the file is not there, or another one of the new name is.
+            RetryableError: the table's store does not answer.
 
         """
         storage = open_storage(base_path)
@@ -49,6 +50,8 @@ class HudiRepairFiles:
         try:
             storage.remove(f"{folder}/.{old}.crc")
             _move(storage, f"{folder}/{old}", f"{folder}/{new}")
+        except EtcError:  # what a store says of itself
+            raise
         except OSError as error:
             message = f"`{old}` in `{storage.location}/{folder}` cannot be renamed to `{new}`"
             raise EngineError(Code.CANNOT_RENAME, message, cause=str(error)) from error

@@ -16,7 +16,7 @@ from etc_policy.hudi.writers import writes_in_flight
 from etc_policy.plan.cut import archive_passed
 from etc_policy.run.carrying import carried_drafts, untouched_carried
 from etc_policy.run.ports import Job
-from etc_policy.run.splitting import discard_extracts, split_paths
+from etc_policy.run.splitting import discard_extracts, split_files
 from etc_policy.run.table_files import timeline_of
 from etc_policy.storage.open_storage import open_reader, open_storage
 from etc_policy.storage.port import FileInfo, TableStorage
@@ -63,7 +63,7 @@ def remove_written(job: Job) -> None:
     storage, begun = open_storage(job.base_path), _inflight(job)
     gone = [path for path, is_log in _files_of(job) if not is_log]
     gone += _rollbacks_begun(job)
-    added = (*untouched_carried(job), *carried_drafts(job), *split_paths(job))
+    added = (*untouched_carried(job), *carried_drafts(job), *dict(split_files(job)))
     gone += (path for path in added if storage.info(path) is not None)
     require_unwritten(job)
     if _inflight(job) not in (None, begun):  # to look for the files takes long on a large table

@@ -31,6 +31,7 @@ class PublishedCut(NamedTuple):
 
 def published_cuts(history: TableHistory, files: BaseFiles) -> tuple[PublishedCut, ...]:
     """The cuts that the history has, the newest first; what was written before its first commit is known by its files alone."""
+    files = _of_completed(history, files)
     versions = _versions(history, files)
     latest = {(*group, instants[-1]) for group, instants in versions.items()}
     return tuple(
@@ -48,12 +49,19 @@ def _cut(
     return PublishedCut(record, len(needed), len(needed) - len(there), kept_bytes)
 
 
+def _of_completed(history: TableHistory, files: BaseFiles) -> BaseFiles:
+    """The base files without those of writes that have not completed, which nobody reads."""
+    completed = {one.requested for one in history.commits}
+    first = min(completed, default="")
+    return {key: size for key, size in files.items() if key[2] < first or key[2] in completed}
+
+
 def _versions(history: TableHistory, files: BaseFiles) -> dict[GroupKey, list[str]]:
     """The instants of each file group's base files, in order: those that commits wrote, and those that are there."""
     found: dict[GroupKey, set[str]] = {}
     for commit in history.commits:
         for one in commit.groups:
-            if not one.log_files:
+            if commit.is_compaction or not one.log_files:  # beside its base file there may be rows that were split off
                 found.setdefault((one.partition, one.file_id), set()).add(commit.requested)
     for partition, file_id, instant in files:
         found.setdefault((partition, file_id), set()).add(instant)

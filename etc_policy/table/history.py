@@ -137,8 +137,9 @@ class TableHistory:
 
     @cached_property
     def writes(self) -> tuple[GroupWrite, ...]:
-        """What was written to log files."""
-        return tuple(group for commit in self.commits for group in commit.groups if group.log_files)
+        """What writers wrote to log files; what compactions carry and split off was written before (facts: split-remainder)."""
+        by_writers = (commit for commit in self.commits if not commit.is_compaction)
+        return tuple(group for commit in by_writers for group in commit.groups if group.log_files)
 
     @cached_property
     def runs(self) -> tuple[CompactionRecord, ...]:

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from etc_policy.errors.codes import Code
 from etc_policy.plan.between_writes import can_hold, ends_refusals
 from etc_policy.plan.bundles import right_releases
+from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.plan_warnings import impossible_warning
 from etc_policy.plan.refusals import writers_elsewhere
 from etc_policy.plan.rules import may_pass, why_refused
@@ -153,7 +154,7 @@ def time_zone(facts: TableFacts) -> Found:
 def log_file_sizes(facts: TableFacts) -> Found:
     """Whether writers keep to `log_file_max_size`."""
     limit = facts.policy.log_file_max_bytes
-    files = [log_file for _, log_file in facts.state.log_files]
+    files = [log_file for _, log_file in facts.state.log_files if not is_carried_name(log_file.name)]
     if limit is None:
         return "skipped", "the policy sets no `log_file_max_size`", None
     large: list[LogFile] = [log_file for log_file in files if log_file.size_bytes > limit]
@@ -167,8 +168,9 @@ def log_file_sizes(facts: TableFacts) -> Found:
 
 def event_times(facts: TableFacts) -> Found:
     """Whether delta commits record event times, so that nothing has to be read from log files."""
-    commits = [c for c in facts.history.commits if any(group.log_files for group in c.groups)]
-    bare = [c for c in commits if any(group.log_files and group.certain_min_ms is None for group in c.groups)]
+    writes = facts.history.writes
+    commits = list(dict.fromkeys(one.requested for one in writes))
+    bare = {one.requested for one in writes if one.certain_min_ms is None}
     impossible = next(impossible_warning(facts.policy.event_time, facts.state), None)
     if impossible is not None:
         return "warn", impossible, "look at the writer's clock and at `event_time_column`, or raise its `max_ahead`"

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from etc_policy.plan.bundles import why_unfit
+from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.refusals import Reason
 from etc_policy.policy.manifest import Freshness, Writer
 from etc_policy.table.double_keys import exposed_in, merged_by, sees_log_files
@@ -261,9 +262,10 @@ def _event_times_tracked(kwargs: Mapping[str, Any], evidence: Evidence) -> Expec
 
 
 def _log_files_no_larger_than(kwargs: Mapping[str, Any], evidence: Evidence) -> ExpectationResult:
-    """No log file is larger than `max_bytes` and `tolerance` of it; without `max_bytes` nothing is asked for."""
+    """No log file of a writer is larger than `max_bytes` and `tolerance` of it; without `max_bytes` nothing is asked for."""
     name, limit = "expect_log_files_no_larger_than", kwargs.get("max_bytes")
-    sizes = sorted(((f.size_bytes, f.name) for _, f in evidence.state.log_files), reverse=True)
+    written = (one for _, one in evidence.state.log_files if not is_carried_name(one.name))
+    sizes = sorted(((one.size_bytes, one.name) for one in written), reverse=True)
     observed: dict[str, Any] = {"log_files": len(sizes), "largest_bytes": sizes[0][0] if sizes else 0}
     if limit is None:
         return judged(name, observed, None)

@@ -142,6 +142,22 @@ class TestCuts:
         remove(kept, clock, file_id)
         assert [one["readable"] for one in listed()["cuts"]] == readable
 
+    def test_nor_can_one_of_which_a_base_file_is_gone_beside_the_rows_that_were_split_off(self, kept, listed):
+        extra = {THRESHOLD: str(epoch_ms("10:40:00")), GRANULARITY: "record"}
+        remainder = log("f1", version=0, token="100000-0-0")
+        kept.compaction(at("11:40:00"), f"{at('11:40:00')[:-4]}5000", base("f1"), remainder, extra=extra)
+        remove(kept, "11:40:00", "f1")
+        assert [(one["readable"], one["gone"]) for one in listed()["cuts"]] == [(False, 1), (True, 0), (True, 0)]
+
+    def test_a_base_file_of_a_write_that_has_not_completed_is_read_by_nobody(self, kept, listed):
+        kept.file(at("11:00:02"), ".deltacommit.inflight")
+        kept.file(at("11:50:00"), ".deltacommit.inflight")
+        for clock in ("11:00:02", "11:50:00"):
+            kept.data(at(clock), base("f1"))
+        assert [one["kept_bytes"] > 0 for one in listed()["cuts"]] == [False, True]
+        remove(kept, "11:00:00", "f1")
+        assert [one["readable"] for one in listed()["cuts"]] == [True, False]
+
     def test_one_that_hudi_refuses_cannot_be_read(self, kept, listed):
         """Whatever is there, as after a clean that has failed half way."""
         kept.clean(at("11:40:00"), at("11:40:05"), at("11:20:00"))

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from etc_policy.hudi.layout import ETC_FOLDER, METADATA_NOTE
+from etc_policy.run import file_lease
 from etc_policy.run.file_lease import FileLease
 from tests.unit.hudi.reading import OURS
 from tests.unit.hudi.table_folder import TableFolder, at, base
@@ -45,12 +46,31 @@ def test_not_while_a_run_is_at_work(etc, table):
     assert (table.base / ETC_FOLDER / "memory.json").exists()
 
 
-@pytest.mark.parametrize("left", ["plan", "note"])
-def test_not_while_a_run_that_died_needs_them(etc, table, left):
+def die(table, left):
+    """What a run leaves that is killed."""
     if left == "plan":
         table.plan(at("10:00:02"), OURS)
     else:
         (table.base / METADATA_NOTE).write_text("files")
+
+
+@pytest.mark.parametrize("left", ["plan", "note"])
+def test_not_while_a_run_that_died_needs_them(etc, table, left):
+    die(table, left)
+    code, _, err = etc("forget", "orders_ro", "--yes")
+    assert (code, "error[ETC219]" in err) == (3, True)
+    assert (table.base / ETC_FOLDER / "memory.json").exists()
+
+
+@pytest.mark.parametrize("left", ["plan", "note"])
+def test_nor_where_one_dies_while_the_question_is_answered(etc, table, left, monkeypatch):
+    lease_of = file_lease.lease_of
+
+    def after_a_run(*arguments, **keywords):
+        die(table, left)
+        return lease_of(*arguments, **keywords)
+
+    monkeypatch.setattr(file_lease, "lease_of", after_a_run)
     code, _, err = etc("forget", "orders_ro", "--yes")
     assert (code, "error[ETC219]" in err) == (3, True)
     assert (table.base / ETC_FOLDER / "memory.json").exists()

@@ -29,6 +29,7 @@ from tests.unit.hudi.log_file import (
 
 WANTED = TimesWanted(EventTime(column="ts", unit="ms"), "long", ("ts",))
 T = 1_700_000_000_000
+WITHOUT_TIME = {**schema(), "fields": schema()["fields"][:2]}
 POSITIONS, COMPACTED_TIMES, BASE_INSTANT = 5, 4, 8
 
 
@@ -180,7 +181,11 @@ def test_rows_that_are_not_marked_as_deleted_are_split():
         (plain(T, header={COMPACTED_TIMES: "1"}), "header 4, which is not known"),
         (plain(T, None), "a row without an event time"),
         (plain(T, version=9), "another version of data block"),
-        (avro(["x"], ts="string"), "Hudi would repair"),
+        (avro(["x"], ts="string"), "it holds a block whose column Hudi would repair"),
+        (
+            avro([T], header={SCHEMA: json.dumps(WITHOUT_TIME)}),
+            "it holds a block without the column",
+        ),
         (plain(T)[:-1], "damaged"),
         (plain(T)[:30], "damaged"),
         (b"no log file", "damaged"),

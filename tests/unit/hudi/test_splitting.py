@@ -1,11 +1,13 @@
 """Log files that are split by record before a plan is published: made, checked, read back and removed without Spark."""
 
 import io
+import json
 from dataclasses import replace
 
 import pytest
 
 from etc_policy.errors import EngineError, TableError
+from etc_policy.hudi import log_split
 from etc_policy.hudi.block_times import TimesWanted, read_times
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.commit_metadata import withdrawn_metadata
@@ -15,12 +17,24 @@ from etc_policy.policy.manifest import EventTime, Policy, Strategy, Writer
 from etc_policy.policy.project_schema import StorageSettings
 from etc_policy.run.carrying import require_carried
 from etc_policy.run.ports import Job
+from etc_policy.run.splitting import split_files
 from etc_policy.run.table_files import HudiFiles
 from etc_policy.spark.plan_files import remove_plan
+from etc_policy.storage.local import LocalStorage
 from etc_policy.storage.open_storage import use_storage_settings
+from etc_policy.table.history import POLICY_VALUES
 from tests.unit.hudi.log_file import AVRO, CORRUPT, avro, block, deletes
 from tests.unit.hudi.reading import OURS, read
-from tests.unit.hudi.table_folder import TableFolder, at, base, log, operation
+from tests.unit.hudi.table_folder import (
+    COMMIT_SCHEMA,
+    TableFolder,
+    archived,
+    at,
+    base,
+    commit_metadata,
+    log,
+    operation,
+)
 
 B, C, DONE = at("00:00:00"), at("02:00:00"), at("10:00:06")
 INSTANTS = [at(f"01:00:0{number}") for number in range(3)]
@@ -169,6 +183,15 @@ def test_a_log_file_above_2_gib_is_refused_before_it_is_read(table):
     assert [path.name for path in (table.base / "p").iterdir()] == before
 
 
+def test_a_remainder_that_no_later_run_could_split_is_not_made(table, monkeypatch):
+    """Each log file is small enough, and the rows after T of all of them are not."""
+    monkeypatch.setattr(log_split, "MAX_LOG_BYTES", max(len(content(times)) for times in TIMES) + 1)
+    before = files(table)
+    with pytest.raises(EngineError, match="cannot be split by record: its rows after T") as error:
+        split(table)
+    assert (error.value.code, files(table)) == ("ETC323", before)
+
+
 def test_what_a_killed_split_has_left_is_in_nobodys_way(table):
     split(table)
     (table.base / "p" / REMAINDER).write_bytes(b"half")
@@ -201,6 +224,62 @@ def test_what_is_gone_or_altered_is_noticed(table, gone):
     assert error.value.code == "ETC319"
     (table.base / gone).unlink()
     assert HudiFiles().missing_files(job) == (gone,)
+
+
+def test_a_plan_is_spoiled_where_what_was_split_is_not_as_it_was_made(table):
+    """As where a run that had stalled splits on while another one publishes: `etc apply` plans anew."""
+    job = published(table)
+    (table.base / "p" / REMAINDER).write_bytes(b"another")
+    assert HudiFiles().missing_files(job) == (f"p/{REMAINDER}",)
+
+
+class TestTakenOver:
+    """A run that stalls while it splits, for longer than its lease: another one plans the same C meanwhile."""
+
+    def test_nothing_is_split_for_a_plan_that_is_published(self, table):
+        published(table)
+        before = files(table)
+        with pytest.raises(EngineError, match="another run has published the compaction") as error:
+            split(table)
+        assert (error.value.code, files(table)) == ("ETC307", before)
+
+    @pytest.mark.parametrize("done", [False, True])
+    def test_what_the_other_one_has_split_stays(self, table, monkeypatch, done):
+        opened, made = LocalStorage.open, {}
+
+        def stalled(storage, path):
+            if path == f"p/{NAMES[1]}" and not made:
+                made["begun"] = b""
+                made.update({path: (table.base / path).read_bytes() for path, _ in split_files(published(table))})
+                if done:
+                    (commit,) = table.timeline.glob(f"{INSTANTS[0]}_*")
+                    table.file(C, f"_{DONE}.commit", commit.read_bytes())
+            return opened(storage, path)
+
+        monkeypatch.setattr(LocalStorage, "open", stalled)
+        with pytest.raises(EngineError, match="another run has published the compaction"):
+            split(table)
+        needed = {f"p/{REMAINDER}"} if done else made.keys() - {"begun"}
+        assert {path: files(table).get(path) for path in needed} == {path: made[path] for path in needed}
+
+    def test_nothing_is_left_where_the_other_one_has_withdrawn_its_plan(self, table, monkeypatch):
+        """C is completed then, so that a remainder would count."""
+        before, opened, ended = files(table), LocalStorage.open, []
+
+        def stalled(storage, path):
+            if path == f"p/{NAMES[1]}" and not ended:
+                ended.append(path)
+                for made, _ in split_files(published(table)):
+                    (table.base / made).unlink()
+                table.complete(
+                    C, DONE, "commit", COMMIT_SCHEMA, commit_metadata(C, (), withdrawn_metadata(), "COMPACT")
+                )
+            return opened(storage, path)
+
+        monkeypatch.setattr(LocalStorage, "open", stalled)
+        with pytest.raises(EngineError, match="another run has published the compaction"):
+            split(table)
+        assert {path for path in files(table) if C not in path.partition("timeline/")[2]} == before.keys()
 
 
 def test_a_plan_that_is_taken_back_takes_what_was_split(table):
@@ -238,23 +317,32 @@ def test_a_trace_that_etc_did_not_write_is_an_error_of_the_table(table, old, new
 class TestCompleted:
     def compacted(self, table, *added):
         job = split(table)
+        made = {path: (table.base / path).read_bytes() for path, _ in split_files(job)}
         extra = {**job.extra_metadata}
         table.compaction(C, DONE, base("f1"), *added, extra=extra, plan_extra=extra)
+        for path, data in made.items():  # the test's table has written over the remainder
+            (table.base / path).write_bytes(data)
         return job
 
     def test_the_rows_after_the_threshold_are_a_log_file_of_the_new_slice(self, table):
         size = split(table).operations[0].split.remainder_bytes
-        self.compacted(table, log("f1", version=0, token="100000-0-0", size=size))
-        split_again = split(table)  # the test's table writes over the remainder
+        job = self.compacted(table, log("f1", version=0, token="100000-0-0", size=size))
         state = read(table, EVENT_TIME)
         (one,) = state.slices
         (left,) = one.log_files
         assert (one.base_instant, left.name, left.completed) == (C, REMAINDER, DONE)
         assert (left.has_deletes, left.seen_event_time_ms, left.rows_since) == (False, 1001, None)
         assert (state.uncarried, state.orphans, state.missing_files) == (None, (), ())
-        HudiFiles().discard_split(split_again)
+        HudiFiles().discard_split(job)
         assert (table.base / "p" / REMAINDER).exists()
         assert not (table.base / SPLIT_FOLDER / C).exists()
+
+    def test_a_threshold_of_another_column_bounds_nothing(self, table):
+        values = json.dumps({"event_time_column.column": "ts", "event_time_column.unit": "us"})
+        extra = {**split(table).extra_metadata, POLICY_VALUES: values}
+        table.compaction(C, DONE, base("f1"), log("f1", version=0, token="100000-0-0"), extra=extra, plan_extra=extra)
+        (left,) = read(table, EVENT_TIME).slices[0].log_files
+        assert (left.name, left.seen_event_time_ms, left.may_hold_anything) == (REMAINDER, None, True)
 
     def test_the_commit_must_record_them(self, table):
         self.compacted(table)
@@ -274,6 +362,57 @@ def test_without_its_plan_it_is_seen_and_removed(table):
     HudiFiles().remove_orphans(state)
     assert {path for path in files(table) if SPLIT_FOLDER not in path} == before.keys()
     assert read(table, EVENT_TIME).orphans == ()
+
+
+class TestArchived:
+    """Hudi takes an instant before the active timeline for completed, whether it ever was (facts: split-orphan)."""
+
+    @pytest.fixture
+    def archive(self, table):
+        """Archives all that the table has, and more at C where that is asked for."""
+
+        def archive(*more):
+            whole = [archived(B, B, base("f1")), *(archived(one, one, log("f1")) for one in INSTANTS)]
+            for file in table.timeline.iterdir():
+                file.unlink()
+            table.archive(*whole, *more)
+            table.commit(at("03:00:00"), at("03:00:01"), log("f2"))
+
+        return archive
+
+    def test_what_a_killed_run_has_split_off_is_still_seen_and_removed(self, table, archive):
+        split(table)
+        archive()
+        state = read(table, EVENT_TIME)
+        assert state.orphans == (f"p/{REMAINDER}",)
+        assert [one.name for one in state.slices[0].log_files] == NAMES
+        HudiFiles().remove_orphans(state)
+        assert not (table.base / "p" / REMAINDER).exists()
+
+    def test_what_a_compaction_has_split_off_stays(self, table, archive):
+        split(table)
+        archive(archived(C, DONE, base("f1"), log("f1", version=0, token="100000-0-0"), action="commit"))
+        state = read(table, EVENT_TIME)
+        assert (state.orphans, [one.name for one in state.slices[0].log_files][-1]) == ((), REMAINDER)
+
+    @pytest.mark.parametrize(
+        ("unit", "found"), [("ms", (1001, False)), ("us", (None, True))], ids=["bounded", "by another column"]
+    )
+    def test_it_is_bounded_by_what_the_plan_of_that_knew(self, table, archive, unit, found):
+        """Its rows came before C, so that the latency promises nothing of what is after T."""
+        split(table)
+        values = json.dumps({"event_time_column.column": "ts", "event_time_column.unit": "ms"})
+        extra = {**OURS, POLICY_VALUES: values, SPLIT: "[]"}
+        remainder = log("f1", version=0, token="100000-0-0")
+        archive(archived(C, DONE, base("f1"), remainder, action="commit", extra=extra))
+        left = read(table, EventTime(column="ts", unit=unit)).slices[0].log_files[-1]
+        assert (left.name, left.seen_event_time_ms, left.may_hold_anything) == (REMAINDER, *found)
+
+    def test_nor_is_it_removed_where_the_archive_does_not_reach_back(self, table, archive):
+        split(table)
+        archive()
+        table.archive(archived(at("02:30:00"), at("02:30:01"), log("f2")), manifest=2)
+        assert read(table, EVENT_TIME).orphans == ()
 
 
 def test_extracts_that_a_run_has_left_are_seen_and_removed(table):

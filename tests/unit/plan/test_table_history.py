@@ -1,8 +1,10 @@
 """Event times that a reading of log files found are those of the history too."""
 
+from dataclasses import replace
+
 import pytest
 
-from etc_policy.table.history import with_times_of
+from etc_policy.table.history import Commit, with_times_of
 from etc_policy.table.state import LogFile
 from tests.past import history_of
 from tests.unit.plan.plan_cases import instant
@@ -52,3 +54,11 @@ def test_a_file_that_holds_an_earlier_time_than_its_commit_records_wins():
 
 def test_what_is_compacted_stays_as_it_is_recorded():
     assert known(recorded=30, certain=True, log_files=1) == (30, True)
+
+
+def test_what_a_compaction_carries_or_splits_off_is_no_write():
+    """Writers wrote it before, and its time of completion says nothing of them."""
+    written, split_off = write("10:00:00", "09:00:00"), write("11:00:00", None)
+    history = history_of([written])
+    compaction = Commit(split_off.requested, split_off.completed, "commit", "COMPACT", (split_off,))
+    assert replace(history, commits=(*history.commits, compaction)).writes == (written,)

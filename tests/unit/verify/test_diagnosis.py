@@ -117,6 +117,12 @@ class TestLogFileSize:
         assert (status, message) == ("warn", "1 of 1 log file larger than 9.8 KiB, up to 9.8 KiB")
         assert "etc compile" in hint
 
+    def test_one_of_etc_itself_says_nothing_of_the_writers(self):
+        """It has the rows after T of several."""
+        name = f".f1_{instant('10:10:00')}.log.0_100000-0-0"
+        split_off = STATE.with_log_files(lambda _, one: one._replace(name=name, size_bytes=20_000))
+        assert look("log file size", state=split_off)[0] == "ok"
+
     def test_no_limit(self):
         assert look("log file size", policy=POLICY.model_copy(update={"log_file_max_bytes": None}))[0] == "skipped"
 
@@ -124,6 +130,10 @@ class TestLogFileSize:
 class TestEventTimes:
     def test_all_have_them(self):
         assert look("event times", commit("10:00:00", "10:00:01"), compaction("11:00:00"))[0] == "ok"
+
+    def test_rows_that_a_compaction_split_off_are_no_writers(self):
+        split_off = commit("11:00:00", "11:00:01", event_time=None, action="commit")
+        assert look("event times", commit("10:00:00", "10:00:01"), split_off)[0] == "ok"
 
     def test_the_latest_have_none(self):
         status, message, hint = look(

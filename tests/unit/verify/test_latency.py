@@ -201,3 +201,10 @@ def test_what_is_learned(latencies, learned_ms, writes, observed_ms):
 def test_where_commits_record_nothing_log_files_teach():
     found, evidence = learn_latency(read_history(*[MINUTE] * 20, 2 * HOUR), LEARNED, NOW)
     assert (found, evidence.writes, evidence.read_writes) == (10 * MINUTE, 21, 21)
+
+
+def test_nothing_is_learned_of_rows_that_compactions_split_off():
+    """They are about as old as `data_latency`, whatever that is: it would never fall."""
+    found = read_history(*[MINUTE] * 20, *[5 * HOUR] * 20)
+    compactions = (replace(one, action="commit", operation="COMPACT") for one in found.commits[20:])
+    assert learn_latency(replace(found, commits=(*found.commits[:20], *compactions)), LEARNED, NOW)[1].writes == 20

@@ -240,6 +240,12 @@ def test_the_size_of_log_files(max_bytes, tolerance, status):
     assert (found.status, found.observed["largest_bytes"]) == (status, 10_000)
 
 
+def test_the_size_of_a_log_file_that_etc_has_split_off_is_not_that_of_a_writer():
+    split_off = state().with_log_files(lambda _, one: one._replace(name=".f1_20260101101000000.log.0_100000-0-0"))
+    found = check("expect_log_files_no_larger_than", {"max_bytes": 9_999, "tolerance": 0}, table=split_off)
+    assert (found.status, found.observed["log_files"]) == ("pass", 0)
+
+
 class TestLateDataBeforeVersion8:
     """A log file's name tells its base file alone: when it was written, the commits know."""
 
