@@ -23,7 +23,7 @@ from etc_policy.policy.writers import TRACKED_SINCE
 from etc_policy.table.double_keys import Merged, Written, find_exposed, sees_log_files, written_by
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.table.history import THRESHOLD, Commit, TableHistory
-from etc_policy.table.state import WHOLE_SLICE_VERSIONS, LogFile, TableState, WriterOption
+from etc_policy.table.state import CUT_VERSIONS, WHOLE_SLICE_VERSIONS, LogFile, TableState, WriterOption
 from etc_policy.table.unknown_times import null_rows_in
 from etc_policy.table.watermark import completeness_of
 from etc_policy.table.writing import Writing, writing_of
@@ -290,6 +290,8 @@ def _overlaps(history: TableHistory) -> Iterator[tuple[str, str]]:
 def pauses(facts: TableFacts) -> Found:
     """Whether the writers of the last day left runs that compact deletes the time that they need."""
     state = facts.state
+    if state.table_version not in CUT_VERSIONS:
+        return "skipped", f"table version {state.table_version} does not record when writes ended", None
     in_flight = (one.requested for one in state.writes_in_flight if one.may_live)
     seen = writing_of(facts.history.commits, in_flight, ZoneInfo(state.timezone), facts.clock_ms)
     if seen.writes < _ENOUGH_WRITES:

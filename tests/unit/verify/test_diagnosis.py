@@ -389,6 +389,12 @@ def test_one_long_pause_is_not_enough_where_ro_may_not_wait_for_it(target_ms, st
     assert ("for 5m50s no pause was long enough" in message) == (status == "warn")
 
 
+def test_where_nobody_knows_when_writes_ended_no_pause_is_claimed():
+    """Version 6 records no completion times: each write seems to end as it begins."""
+    status, message, hint = look("pauses", *BUSY, state=replace(STATE, table_version=6))
+    assert (status, "does not record when writes ended" in message, hint) == ("skipped", True, None)
+
+
 def test_without_deletes_no_write_is_waited_for():
     status, message, _ = look("pauses", *BUSY)
     assert (status, "no log file holds deletes" in message) == ("ok", True)
