@@ -24,6 +24,9 @@ from etc_policy.policy.manifest import EventTime
 
 _CONTENT_VERSIONS = (1, 2, 3)
 _SAMPLE = 60
+_PARTIAL, _LACKING = "a partial update", "a block without the column"
+#: Why the time of a file is unknown that holds rows without one.
+ROWS_WITHOUT_TIMES = (_PARTIAL, _LACKING)
 _KINDS = {log_blocks.HFILE_DATA: "HFile", log_blocks.CORRUPT: "corrupt"}
 _PAIR = struct.Struct(">ii")
 
@@ -151,7 +154,7 @@ def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
     if block.kind == log_blocks.DELETE:
         return _delete_times(block, wanted)
     if block.header.get(log_blocks.IS_PARTIAL, b"false").lower() != b"false":
-        raise UnknownTimes("a partial update")
+        raise UnknownTimes(_PARTIAL)
     if block.kind == log_blocks.AVRO_DATA:
         return avro_times(block, wanted)
     if block.kind == log_blocks.PARQUET_DATA:
@@ -177,7 +180,7 @@ def _column_of(schema_text: bytes, wanted: TimesWanted) -> _Column:
     schema = load_json(schema_text)
     found = find_column(schema["fields"], wanted.event_time.column)
     if found is None:
-        raise UnknownTimes("a block without the column")
+        raise UnknownTimes(_LACKING)
     path, column_type = found
     kind = kind_of(_type_name(column_type))
     if kind is None or (wanted.kind is not None and kind != wanted.kind):

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from etc_policy.errors import EtcError
-from etc_policy.hudi.block_times import LogTimes, TimesWanted, read_times
+from etc_policy.hudi.block_times import ROWS_WITHOUT_TIMES, LogTimes, TimesWanted, read_times
 from etc_policy.hudi.layout import parse_data_file
 from etc_policy.hudi.properties import ordering_fields, read_properties
 from etc_policy.hudi.stable_reading import table_errors
@@ -147,7 +147,8 @@ def _with_time(state: TableState, policy: Policy, log_file: LogFile, times: LogT
         return log_file._replace(min_event_time_ms=times.min_ms, max_event_time_ms=times.max_ms)
     seen = [one for one in (times.seen_ms, log_file.seen_event_time_ms) if one is not None]
     found_deletes = log_file.has_deletes and not state.updates_in_part and _only_deletes_lack_times(times)
-    is_deletes = log_file.unknown_is_deletes or found_deletes
+    lacks_others = times.has_nulls or times.why in ROWS_WITHOUT_TIMES  # the commit recorded the times of the rest
+    is_deletes = found_deletes or (log_file.unknown_is_deletes and not lacks_others)
     return log_file._replace(
         seen_event_time_ms=min(seen, default=None), unknown_is_deletes=is_deletes, null_rows=times.null_rows
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import Any
 
 from etc_policy.hudi.blocks import BadLogFile
@@ -16,8 +17,7 @@ _TIMESTAMPS = {"ms": "millis", "us": "micros", "ns": "nanos"}
 def stored_values(content: memoryview, path: tuple[str, ...], kind: str) -> Iterator[Any]:
     """The values of the column at a path, with None where a row has none, as an Avro block would store them.
 
-    Equal ones come once or a few times; a few thousand rows are in memory at a time, and each text once.
-
+    Equal ones come once or a few times, but None for each row; a few thousand rows are in memory at a time, and each text once.
 
     `kind` is what the column holds by the schema in the block's header.
 
@@ -86,7 +86,9 @@ def _written(rows: Any, like: Any) -> tuple[int, memoryview]:
 def _values_of(values: Any, path: tuple[str, ...], kind: str) -> Iterator[Any]:
     from pyarrow import compute
 
-    return iter(compute.unique(_stored(values, path, kind)).to_pylist())
+    stored = _stored(values, path, kind)
+    yield from repeat(None, stored.null_count)
+    yield from compute.unique(stored.drop_null()).to_pylist()
 
 
 def _stored(values: Any, path: tuple[str, ...], kind: str) -> Any:

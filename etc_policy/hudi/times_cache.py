@@ -17,7 +17,7 @@ from etc_policy.policy.manifest import digest
 from etc_policy.storage.files import read_below, write_below
 
 #: Raised when the same bytes may give another answer: earlier caches are then ignored.
-RULES_VERSION = 8
+RULES_VERSION = 9
 _MAX_BYTES = 256 * 1024 * 1024
 #: So many log files that are gone are kept, the newest: how late events come is judged by them too, else by those alone that
 #: were early enough not to be compacted yet.

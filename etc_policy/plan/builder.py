@@ -85,7 +85,7 @@ def build_table_plan(
         return claiming_nothing(refused, unknown) if unknown else refused
     if empty := no_commit(state):
         return claiming_nothing(_idle(context, "nothing_due", empty), empty)
-    if published := is_published(policy, state, context.threshold_ms):
+    if not context.exposed and (published := is_published(policy, state, context.threshold_ms)):
         return _idle(context, "nothing_due", published)
     return _of_due(context, tuple(filter(context.is_due, state.slices)))
 

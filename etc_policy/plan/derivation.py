@@ -12,6 +12,7 @@ from etc_policy.plan.cut import WITHOUT_DATA
 from etc_policy.plan.model import Operation, TablePlan
 from etc_policy.plan.pace import pace_again
 from etc_policy.policy.manifest import Policy
+from etc_policy.table.double_keys import left_behind, merged_by
 from etc_policy.table.formats import FIRST_MS, LAST_MS, format_time
 from etc_policy.table.history import promise_of
 from etc_policy.table.instants import CLOCK_TOLERANCE_MS, instant_from_ms, instant_to_ms, parse_instant
@@ -150,10 +151,13 @@ def _as_seen(table: TablePlan, state: TableState, created: str) -> TableState:
         return replace(file_slice, log_files=tuple(f for f in file_slice.log_files if f.requested not in since))
 
     kept = (seen(one) for one in state.slices if one.base_file is None or one.base_instant not in since)
+    slices = tuple(one for one in kept if one.base_file is not None or one.log_files)
+    done = merged_by(state.instants)  # what was written beside one of them may not have been seen yet
     return replace(
         state,
         instants=tuple(i for i in state.instants if i.requested not in since and i.requested not in begun),
-        slices=tuple(one for one in kept if one.base_file is not None or one.log_files),
+        slices=slices,
+        exposed=state.exposed.difference(left_behind(state.slices, done).keys() - left_behind(slices, done).keys()),
         living_writers=frozenset(filter(None, (table.seen.oldest_writer,))),
         writes_in_flight=(),
         write_growth=table.seen.write_growth,

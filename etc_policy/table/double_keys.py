@@ -109,15 +109,21 @@ def still_exposed(
     slices: Iterable[FileSlice], instants: tuple[Instant, ...], writes: Iterable[GroupWrite]
 ) -> frozenset[GroupKey]:
     """The file groups whose latest slice has a write that its compaction left behind beside deletes: to be compacted at once."""
-    done = {one.requested: one for one in merged_by(instants)}
-    left = {
-        one.group: one.base_instant
-        for one in slices
-        if one.base_instant in done and any(f.requested < done[one.base_instant].completed for f in one.log_files)
-    }
-    found = find_exposed(done.values(), (w for w in writes if (w.partition, w.file_id) in left)) if left else ()
+    done = merged_by(instants)
+    left = left_behind(slices, done)
+    found = find_exposed(done, (w for w in writes if (w.partition, w.file_id) in left)) if left else ()
     groups = (((one.partition, one.file_id), one.compaction) for one in found)
     return frozenset(group for group, compaction in groups if left[group] == compaction)
+
+
+def left_behind(slices: Iterable[FileSlice], compactions: Iterable[Merged]) -> dict[GroupKey, str]:
+    """The file groups with a log file whose write began before the compaction of their base file ended, and its instant."""
+    ends = {one.requested: one.completed for one in compactions}
+    return {
+        one.group: one.base_instant
+        for one in slices
+        if one.base_instant in ends and any(f.requested < ends[one.base_instant] for f in one.log_files)
+    }
 
 
 def written_by(instants: Iterable[Instant]) -> Iterator[Written]:

@@ -242,6 +242,17 @@ def test_parquet_blocks(ts, array, expected):
     assert (found.min_ms, found.has_nulls) == (expected, expected is not None)
 
 
+def test_each_row_of_a_parquet_block_without_an_event_time_is_counted():
+    stamps = pyarrow.array([None, US, None, US, None], pyarrow.timestamp("us", "UTC"))
+    assert read(parquet(stamps) + avro([None])) == LogTimes(MS, null_rows=4)
+    texts = pyarrow.array([None, "2024-03-31 01:00:00.123Z", None])
+    assert read(parquet(texts, "string"), None) == LogTimes(MS, null_rows=2)
+    rows = [None, {"b": None}, {"b": {"ts": None, "x": 1}}, {"b": {"ts": MS, "x": 1}}]
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table({"id": [1] * 4, "a": rows}), buffer)
+    assert read_nested(block(log.PARQUET, buffer.getvalue(), {log.SCHEMA: json.dumps(IN_STRUCTS)})).null_rows == 3
+
+
 def test_a_log_file_of_parquet_rows_alone_is_not_taken_for_a_damaged_one():
     """As Hudi writes them on table version 10."""
     found = read(b"PAR1" + bytes(40) + b"PAR1")

@@ -13,6 +13,7 @@ from etc_policy.hudi import log_times, times_cache
 from etc_policy.hudi.log_times import fill_from_logs, read_all_logs, with_read_times
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.report.freshness import table_freshness
 from etc_policy.storage import safe_files
@@ -75,6 +76,33 @@ def test_whether_deletes_alone_have_no_event_time(tmp_path, content, is_deletes)
     (table.base / "p" / file.name(SECOND)).write_bytes(content)
     ((_, found),) = fill_from_logs(state_of(table), POLICY, None).log_files
     assert (found.min_event_time_ms, found.unknown_is_deletes) == (None, is_deletes)
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_deletes"),
+    [
+        (avro([MS], "long"), True),
+        (avro([MS, None], "long"), False),
+        (avro([MS], "long", header={log.IS_PARTIAL: "true"}), False),
+        (avro([MS], "long", header={log.SCHEMA: '{"fields": []}'}), False),
+    ],
+)
+def test_what_is_read_wins_over_a_commit_by_which_deletes_alone_have_no_event_time(tmp_path, rows, is_deletes):
+    """It recorded the event times of the others: a slice with such rows may not be left out as one with deletes may."""
+    table = TableFolder(tmp_path / "t")
+    content = rows + deletes((log.INT, 0), ts="long")
+    file = written("f1", min_event=MS, deletes=1, rows=1, size=len(content))
+    table.commit(SECOND, SECOND_DONE, file)
+    (table.base / "p" / file.name(SECOND)).write_bytes(content)
+    state = state_of(table)
+    assert [f.unknown_is_deletes for _, f in state.log_files] == [True]
+    filled = fill_from_logs(state, POLICY, None)
+    assert [(f.min_event_time_ms, f.unknown_is_deletes) for _, f in filled.log_files] == [(None, is_deletes)]
+    busy = WrittenTo(frozenset({("p", "f1")}))
+    now = instant_to_ms(SECOND_DONE, UTC) + 60_000
+    beside = replace(filled, slices=(*filled.slices, replace(filled.slices[0], file_id="f2")))
+    plan = build_table_plan(POLICY, beside, now_ms=now, clock_ms=now, written_to=busy)
+    assert plan.reason_code == (None if is_deletes else "unknown_left_out")
 
 
 def test_rows_that_change_others_in_part_are_bound_by_no_time_beside_deletes(folder):

@@ -62,6 +62,19 @@ class TestHonestPlans:
             at = NOW - hours * 3_600_000
             assert said(build_table_plan(POLICY, STATE, now_ms=at, clock_ms=NOW)) == ""
 
+    @pytest.mark.parametrize("logs", [{}, {"L2": "11:59:40 > 11:59:41, event 11:30:00"}])
+    def test_one_that_was_made_while_a_write_beside_a_compaction_of_deletes_had_not_ended(self, logs):
+        """Nobody knew then to which file group it would add: its keys were not exposed yet."""
+        f1 = {"base": "08:00:00", "logs": {"L1": "09:00:00 > 09:00:05, event 08:55:00"}}
+        compacted = {"instants": ["10:00:00 > 11:59:30, commit, f2"]}
+        then = state_of("/t", {"slices": {"p/f1": f1, "p/f2": {"base": "10:00:00", "logs": logs}}, **compacted})
+        then = with_instant(replace(then, living_writers=frozenset({instant("11:59:00")})), "11:59:00", "deltacommit")
+        table = build_table_plan(POLICY, then, now_ms=NOW, clock_ms=NOW)
+        assert [one.file_id for one in table.operations] == ["f1"]
+        ended = {"base": "10:00:00", "logs": {**logs, "L9": "11:59:00 > 12:05:00, event 11:30:00"}}
+        now = state_of("/t", {"slices": {"p/f1": f1, "p/f2": ended}, "exposed": ["p/f2"], **compacted})
+        assert said(table, now) == ""
+
     def test_one_that_is_applied_much_later(self):
         """Log files, file groups and a compaction came in since, beside what is planned."""
         later = with_instant(STATE, "12:30:00", "deltacommit", completed="12:30:05")

@@ -128,6 +128,18 @@ def test_keys_that_the_index_does_not_find_are_not_left_in_a_log_file():
     assert plan_of(state).operations[0].remainder is None
 
 
+def test_keys_that_the_index_does_not_find_do_not_wait_for_the_next_boundary():
+    """The next upsert of such a key makes it exist twice, a day before the next boundary."""
+    daily = EXACT.model_copy(update={"strategy": Strategy(granularity="record", at="11:00 UTC")})
+    last = CompactionRecord(instant("09:00:00"), instant("09:00:00"), T, "p", "x")
+    state = state_of(log("10:10:00", "11:30:00"), last_compaction=last)
+    assert plan_of(state, daily).reason_code == "published"
+    (one,) = plan_of(replace(state, exposed=frozenset({("p", "f1")})), daily).operations
+    assert (len(one.log_files_compacted), one.remainder) == (1, None)
+    bucket = daily.model_copy(update={"writer": Writer(index="bucket", compaction="none")})
+    assert plan_of(replace(state, exposed=frozenset({("p", "f1")})), bucket).reason_code == "published"
+
+
 def test_a_threshold_below_that_of_an_earlier_run_is_said():
     last = CompactionRecord(instant("09:00:00"), instant("09:00:00"), T + 1, "p", "x")
     assert any("RO may hold rows up to" in one for one in plan_of(state_of(STRADDLING, last_compaction=last)).warnings)
