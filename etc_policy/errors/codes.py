@@ -626,7 +626,7 @@ class Code(StrEnum):
 
 
 #: What only a policy's author can mend: no retry helps.
-WRONG_POLICY = frozenset(code for code in Code if code.ends in (_WRONG_POLICY, _NOT_VERIFIABLE))
+WRONG_POLICY = frozenset(code for code in Code if code.ends.mended_by == _AUTHOR)
 
 
 def explain(code: str) -> str | None:
