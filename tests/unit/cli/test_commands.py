@@ -429,6 +429,13 @@ def test_that_nothing_is_pending_is_said_only_of_tables_that_were_read(etc, proj
     assert (code, "pending" in out, err) == (0, True, "")
 
 
+def test_finish_says_what_it_looked_for_where_a_rollback_is_pending(etc, project, orders):
+    (project / "lake" / "orders" / ".hoodie" / "timeline" / f"{at('09:30:00')}.rollback.requested").touch()
+    assert "a rollback at" in etc("plan", "--select", "orders_ro")[1]
+    code, out, _ = etc("finish", "--select", "orders_ro")
+    assert (code, out) == (0, "No compaction, log compaction or clustering of another job is pending.\n")
+
+
 @pytest.mark.parametrize(("command", "done"), [("undo", "withdrawn"), ("finish", "finished")])
 def test_the_json_names_each_table_that_failed(etc, project, orders, command, done):
     code, out, _ = etc(command, "--output", "json")
