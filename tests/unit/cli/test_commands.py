@@ -416,6 +416,7 @@ class TestWait:
         TableFolder(project / "lake" / "orders", version=7).commit(at("08:00:00"), at("08:00:05"), base("f1"))
         code, _, err = etc("wait", "orders_ro", "--until", "2020-01-01", "--timeout", "30m")
         assert (code, "error[ETC413]: waiting does not help" in err) == (3, True)
+        assert "hint: let a writer of Hudi 1.x upgrade it to version 8 or 9" in err
         code, out, _ = etc("debug", "--select", "orders_ro")
         assert (code, "table version 7 is not supported" in out) == (1, True)
 
