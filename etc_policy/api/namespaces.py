@@ -151,7 +151,7 @@ def _shared(code: Code, key: str, tables: Sequence[str]) -> TableError | None:
         return None
     shown = " and ".join(f"`{table}`" for table in tables[:2])
     more = f" and {len(tables) - 2} more" if len(tables) > 2 else ""
-    hint = f"put `{{table}}` or `{{folder}}` into `{key}`, or exclude all but one of them"
+    hint = f"put `{{table}}` and `{{folder}}` into `{key}`, or exclude all but one of them"
     return TableError(code, f"the tables {shown}{more} would have one `{key}`", hint=hint)
 
 

@@ -66,6 +66,9 @@ def command(flags: Flags, form: FormName | None, explain: bool) -> None:
 
 def _summary(folder: Path, total: int, policies: tuple[Policy, ...]) -> Iterator[str]:
     yield f"{folder / 'manifest.json'}  {count_of(total, 'policy')}"
+    if not policies:
+        yield f"{folder / 'writers'}/  no options for writers"
+        return
     yield f"{folder / 'writers'}/  options for the writers of {count_of(len(policies), 'table')}:"
     name = policies[0].name if len(policies) == 1 else "NAME"
     width = len(name) + max(len(kind.suffix) for kind in FORMS.values())

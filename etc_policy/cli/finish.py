@@ -22,12 +22,13 @@ def command(flags: Flags) -> ExitCode:
 
     A compaction, log compaction or clustering that a stock job has scheduled and nobody runs keeps `etc plan` from planning.
     This runs it by the stock client, set up like the table: its indexes, its metadata table, its version and the zone of
-    its instants stay as they are. One that a living job runs is left to it (exit code 4). Plans of etc are finished by
-    `etc apply`.
+    its instants stay as they are. One that a living job runs is left to it (exit code 4). Rollbacks and restores are left to
+    the writers. Plans of etc are finished by `etc apply`.
     """
     with open_project(flags) as project:
         report, error = settle(project.finish, *flags.terms)
     lines = [f"{service.policy}: the {service.action} at {service.instant} is complete" for service in report.finished]
     # that there was none is known only where every table could be read
-    show(flags, report, lambda: "\n".join(lines) or ("" if error else "No service of another job is pending."))
+    none = "" if error else "No compaction, log compaction or clustering of another job is pending."
+    show(flags, report, lambda: "\n".join(lines) or none)
     return finish(error, report.exit_code)

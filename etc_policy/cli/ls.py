@@ -42,7 +42,7 @@ def command(flags: Flags) -> None:
     `strategy:file_slice`, `state:modified`, `state:new` against an earlier manifest, `result:error`, `result:refused` of
     the last `etc apply`, or `freshness:error`, `freshness:warn` of the last `etc freshness`. Spaces join terms into a
     union, commas into an intersection. Every command that takes --select takes these. Where a policy has
-    `tables`, each table that is found is listed with what found it, then those that got no policy.
+    `tables`, each table that is found is listed with what found it, then those with no policy or refused, with the reason.
     """
     with open_project(flags) as project:
         manifest, policies, left_out = project.manifest(), project.policies(*flags.terms), project.left_out()

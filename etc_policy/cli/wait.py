@@ -68,10 +68,10 @@ def command(
 
     For the job that reads the view: exits with 0 as soon as every selected table holds all rows with event time up to
     `--until`, or all rows of its `--partition`, as far as the data keep their promise on latency, and with 4 when the time
-    runs out. Where no waiting helps, such
-    as for a missing data file, it ends at once with 3. However it ends, `--output json` has the freshness of each table as it
-    was last seen. It only reads metadata, so it starts no Spark (a `db.table` is looked up in Spark's catalog once); who
-    compacts, and where, does not matter.
+    runs out. Where no waiting helps it ends with 3, or with 1 where the policy is wrong: at once, or for a missing data file
+    at the second reading. However it ends, `--output json` has the freshness of each table as it was last seen. It only reads
+    metadata, so it starts no Spark (a `db.table` is looked up in Spark's catalog once); who compacts, and where, does not
+    matter.
     """
     if (until is None) == (partition is None):
         raise click.UsageError("give one of `--until` and `--partition`")

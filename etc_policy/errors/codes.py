@@ -170,9 +170,11 @@ class Code(StrEnum):
 
     DUPLICATE_POLICY = ("ETC130", _PROJECT, "Two policies have one name",
         "Selections, plans and reports know a policy by its name, so names are unique in the project.\n"
-        "Of tables that a namespace finds, those with the same name are refused, and the others go on.")
+        "Of tables that a namespace finds, those with the same name are refused, and the others go on:\n"
+        "`etc ls` lists them, `etc parse` looks no table up.")
     SHARED_TABLE = ("ETC131", _PROJECT, "Two policies govern one table",
-        "Two policies would compact one table against each other. Keep one, or disable one.")
+        "Two policies would compact one table against each other. Keep one, or disable one.\n"
+        "A table that two namespaces find is refused: `etc ls` lists it, `etc parse` looks no table up.")
     BAD_TABLE = ("ETC132", _PROJECT, "A table that cannot be found this way",
         "A table is a base path, a URI such as `file:///mnt/lake/orders`, or `db.table` of the Spark catalog.")
     TARGET_TOO_SHORT = ("ETC133", _PROJECT, "A freshness limit that `data_latency` never allows",
@@ -626,7 +628,7 @@ class Code(StrEnum):
 
 
 #: What only a policy's author can mend: no retry helps.
-WRONG_POLICY = frozenset(code for code in Code if code.ends in (_WRONG_POLICY, _NOT_VERIFIABLE))
+WRONG_POLICY = frozenset(code for code in Code if code.ends.mended_by == _AUTHOR)
 
 
 def explain(code: str) -> str | None:

@@ -110,7 +110,7 @@ class EtcError(Exception):
         self.message, self.hint, self.cause = _writable(message), hint and _writable(hint), cause and _writable(cause)
         super().__init__(self.message)
         self.code, self.where = code, where
-        if code in WRONG_POLICY:
+        if code in WRONG_POLICY and self.exit_code != ExitCode.USAGE:  # a wrong command line stays one
             self.exit_code = ExitCode.FAILED
 
     def __str__(self) -> str:

@@ -114,7 +114,10 @@ def unsupported_version(policy: Policy, state: TableState) -> Refusal | None:
     """A table version of which it is not known which log files belong to which slice."""
     if state.table_version in (*CUT_VERSIONS, *WHOLE_SLICE_VERSIONS):
         return None
-    return Refusal("table_version", f"table version {state.table_version} is not supported; versions 6, 8 and 9 are")
+    hint = "let a writer of Hudi 1.x upgrade it to version 8 or 9" if state.table_version == 7 else None
+    return Refusal(
+        "table_version", f"table version {state.table_version} is not supported; versions 6, 8 and 9 are", hint
+    )
 
 
 def no_cut(policy: Policy, state: TableState) -> Refusal | None:

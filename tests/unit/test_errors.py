@@ -58,3 +58,10 @@ def test_no_message_shows_the_password_of_a_url(text, shown):
     assert (issue.message, issue.hint) == (shown, shown)
     where = Where("a.yml", 1, 8, excerpt=f"table: {text}")
     assert bool(where.shown()) == (text == shown)
+
+
+@pytest.mark.parametrize(
+    "code", [one for one in Code if one.ends.exit_code == 1 and one.ends.mended_by == "policy's author"]
+)
+def test_what_a_policy_s_author_can_mend_ends_with_1_as_the_page_says(code):
+    assert TableError(code, "wrong").exit_code == ExitCode.FAILED

@@ -416,6 +416,7 @@ class TestWait:
         TableFolder(project / "lake" / "orders", version=7).commit(at("08:00:00"), at("08:00:05"), base("f1"))
         code, _, err = etc("wait", "orders_ro", "--until", "2020-01-01", "--timeout", "30m")
         assert (code, "error[ETC413]: waiting does not help" in err) == (3, True)
+        assert "hint: let a writer of Hudi 1.x upgrade it to version 8 or 9" in err
         code, out, _ = etc("debug", "--select", "orders_ro")
         assert (code, "table version 7 is not supported" in out) == (1, True)
 
@@ -427,6 +428,13 @@ def test_that_nothing_is_pending_is_said_only_of_tables_that_were_read(etc, proj
     assert "error[ETC201]" in err
     code, out, err = etc(command, "--select", "orders_ro")
     assert (code, "pending" in out, err) == (0, True, "")
+
+
+def test_finish_says_what_it_looked_for_where_a_rollback_is_pending(etc, project, orders):
+    (project / "lake" / "orders" / ".hoodie" / "timeline" / f"{at('09:30:00')}.rollback.requested").touch()
+    assert "a rollback at" in etc("plan", "--select", "orders_ro")[1]
+    code, out, _ = etc("finish", "--select", "orders_ro")
+    assert (code, out) == (0, "No compaction, log compaction or clustering of another job is pending.\n")
 
 
 @pytest.mark.parametrize(("command", "done"), [("undo", "withdrawn"), ("finish", "finished")])

@@ -326,6 +326,11 @@ def test_a_project_without_policies_says_so(etc, project, text, command):
     assert "Traceback" not in err
 
 
+def test_compile_lists_no_options_for_writers_where_there_are_none(etc, project):
+    (project / "policies" / "a.yml").write_text(POLICY_THAT_IS_OFF)
+    assert etc("compile")[:2] == (0, "target/manifest.json  1 policy\ntarget/writers/  no options for writers\n")
+
+
 @pytest.mark.parametrize(
     ("command", "option"),
     [
