@@ -17,6 +17,8 @@ Certainty = Literal["declared", "confirmed", "unsure", "contradicted"]
 
 #: Offsets of all zones are multiples of this.
 _GRID_MS = 15 * 60_000
+#: Offsets of all zones from UTC lie between these.
+_LEAST_MS, _MOST_MS = -12 * 3_600_000, 14 * 3_600_000
 #: A file is written as long after its instant at most; more is taken for a copy's time.
 _SLACK_MS = 20_000
 #: Files that were written within so long may be those of one copy.
@@ -52,7 +54,9 @@ class _Shift:
 
     @property
     def fits(self) -> bool:
-        return abs(self.rest_ms) <= _SLACK_MS
+        """Whether it may be that of a zone; the clock of a writer that replays what was is further off."""
+        offset_ms = _ahead_of_utc_ms(self.sample) - self.rest_ms
+        return abs(self.rest_ms) <= _SLACK_MS and _LEAST_MS <= offset_ms <= _MOST_MS
 
 
 def judge_zone(timezone: str, samples: Sequence[ZoneSample]) -> ZoneReading:
@@ -79,6 +83,10 @@ def _shift(sample: ZoneSample, zone: ZoneInfo) -> _Shift:
     ahead = instant_to_ms(sample.instant, ZoneInfo("UTC")) - _wall_clock_ms(sample.written_ms, zone)
     steps = round(ahead / _GRID_MS)
     return _Shift(sample, steps, ahead - steps * _GRID_MS)
+
+
+def _ahead_of_utc_ms(sample: ZoneSample) -> int:
+    return instant_to_ms(sample.instant, ZoneInfo("UTC")) - sample.written_ms
 
 
 def _wall_clock_ms(epoch_ms: int, zone: ZoneInfo) -> int:
@@ -127,7 +135,6 @@ def _contradiction(shifts: Sequence[_Shift]) -> str:
 
 def _described(shift: _Shift) -> str:
     sample = shift.sample
-    ahead_ms = instant_to_ms(sample.instant, ZoneInfo("UTC")) - sample.written_ms
-    minutes = round(ahead_ms / _GRID_MS) * 15
+    minutes = round(_ahead_of_utc_ms(sample) / _GRID_MS) * 15
     sign, minutes = "-" if minutes < 0 else "+", abs(minutes)
     return f"{sample.instant} was written at {format_time(sample.written_ms)} (UTC{sign}{minutes // 60:02}:{minutes % 60:02})"

@@ -50,6 +50,16 @@ class TestEveryVersion:
         assert (zone.certainty, "back and forth" in zone.evidence) == ("contradicted", True)
 
 
+@pytest.mark.parametrize(
+    ("hours", "certainty"), [(-13, "unsure"), (-12, "contradicted"), (14, "contradicted"), (15, "unsure")]
+)
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+def test_no_zone_is_so_far_from_utc(tmp_path, monkeypatch, hours, certainty, zone):
+    """Such as the instants of a writer whose clock is set for a replay."""
+    monkeypatch.setenv("TZ", zone)
+    assert read(written(tmp_path, hours, hours, hours)).zone.certainty == certainty
+
+
 def test_read_in_the_writers_zone(tmp_path, monkeypatch):
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     assert read(written(tmp_path, 9, 9, 9)).zone.certainty == "confirmed"
