@@ -308,7 +308,9 @@ def test_the_demo(no_spark, tmp_path, days):
     shell.succeeds(f"etc demo --days {days}", timeout=1200)
     runs = [json.loads(path.read_text()) for path in sorted((tmp_path / "target" / "runs").glob("*.json"))]
     applied = [table for run in runs if run["kind"] == "apply" for table in run["results"]["tables"]]
-    assert {(table["status"], table["verification"]["status"]) for table in applied} == {("compacted", "pass")}
+    ends = [(table["status"], table["verification"]["status"]) for table in applied]
+    assert ends[0] in (("compacted", "pass"), ("nothing_due", "pass"))  # in the small hours nothing flies
+    assert set(ends[1:]) == {("compacted", "pass")}
     assert len(applied) >= 3 * days
     assert runs[-1]["verifications"]["tables"][0]["verification"]["level"] == "data"
     (found,) = json.loads(shell.succeeds("etc freshness --by partition --output json"))["tables"]
