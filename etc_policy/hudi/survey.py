@@ -16,7 +16,7 @@ from etc_policy.hudi.stable_reading import read_until_stable
 from etc_policy.hudi.table_commits import is_write, newest_fields, type_name
 from etc_policy.hudi.timeline import read_timeline
 from etc_policy.storage.open_storage import open_reader
-from etc_policy.storage.port import OWN_FOLDER, TableReader
+from etc_policy.storage.port import OWN_FOLDER, TableReader, os_errors_as
 
 #: So deep tables are looked for, and in so many folders at most.
 MAX_DEPTH, MAX_FOLDERS = 6, 20_000
@@ -114,7 +114,7 @@ def find_tables(location: str, levels: Sequence[str] = ()) -> Iterator[str | Etc
         elif depth < (len(levels) or MAX_DEPTH):
             wanted = [name for name in names if _may_hold_tables(name)]
             wanted = fnmatch.filter(wanted, levels[depth]) if levels else wanted
-            wanted = [name for name in wanted if not _leads_back(f"{storage.location}/{folder}", name)]
+            wanted = _without_ways_back(f"{storage.location}/{folder}", wanted)
             below = sorted((f"{folder}/{name}".lstrip("/") for name in wanted), reverse=True)
             waiting += [(one, depth + 1) for one in below]
 
@@ -122,26 +122,23 @@ def find_tables(location: str, levels: Sequence[str] = ()) -> Iterator[str | Etc
 def _names(storage: TableReader, folder: str) -> Sequence[str]:
     """What is in a folder; nothing in a file, and in what leads out of the searched folder."""
     place = f"{storage.location}/{folder}".rstrip("/")
-    try:
-        return storage.names(folder)
-    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
-        if folder:
-            return ()
-        message = f"`{place}` cannot be searched for tables: there is no such folder"
-        raise TableError(Code.NO_TABLE, message) from error
-    except EtcError:  # what a store says of itself
-        raise
-    except OSError as error:
-        message = f"`{place}` cannot be searched for tables"
-        raise TableError(Code.CANNOT_READ_TABLE, message, cause=str(error)) from error
+    message = f"`{place}` cannot be searched for tables"
+    with os_errors_as(Code.CANNOT_READ_TABLE, message, kind=TableError):
+        try:
+            return storage.names(folder)
+        except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+            if folder:
+                return ()
+            raise TableError(Code.NO_TABLE, f"{message}: there is no such folder") from error
 
 
-def _leads_back(folder: str, name: str) -> bool:
-    """Whether it is a link to the folder that it is in, or to one above that."""
+def _without_ways_back(folder: str, names: list[str]) -> list[str]:
+    """The names without links to the folder that they are in, or to one above that."""
     if not folder.startswith("/"):
-        return False
-    above, target = os.path.realpath(folder), os.path.realpath(f"{folder}/{name}")
-    return os.path.commonpath([above, target]) == target
+        return names
+    above = os.path.realpath(folder)
+    targets = ((name, os.path.realpath(f"{above}/{name}")) for name in names)
+    return [name for name, target in targets if os.path.commonpath([above, target]) != target]
 
 
 def _may_hold_tables(name: str) -> bool:

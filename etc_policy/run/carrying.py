@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from etc_policy.errors import EngineError, EtcError
+from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.model import CarriedFile
 from etc_policy.plan.split import made_files
 from etc_policy.run.ports import Job
 from etc_policy.storage.open_storage import is_remote, open_reader, open_storage
-from etc_policy.storage.port import TableReader, TableStorage
+from etc_policy.storage.port import TableReader, TableStorage, os_errors_as
 from etc_policy.storage.safe_files import copy_draft
 from etc_policy.table.state import path_below
 
@@ -40,14 +40,12 @@ def carry_files(job: Job) -> None:
             continue
         _require_target(storage, target, pair)
         storage.remove(path)
-        try:
+        message = f"the log file `{target}` could not be carried into the slice that begins at {job.instant}"
+        hint = (
+            "nothing is lost: make room, or set `carry: auto`; `etc apply` then goes on, `etc undo` withdraws the plan"
+        )
+        with os_errors_as(Code.NOT_CARRIED, message, hint):
             _carry(storage, target, path, job.policy.strategy.carry or "auto")
-        except EtcError:  # what a store says of itself
-            raise
-        except OSError as error:
-            message = f"the log file `{target}` could not be carried into the slice that begins at {job.instant}"
-            hint = "nothing is lost: make room, or set `carry: auto`; `etc apply` then goes on, `etc undo` withdraws the plan"
-            raise EngineError(Code.NOT_CARRIED, message, hint=hint, cause=str(error)) from error
 
 
 def require_carried(job: Job) -> None:

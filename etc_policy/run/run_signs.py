@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from time import sleep
 
-from etc_policy.errors import EngineError, EtcError, RetryableError
+from etc_policy.errors import EngineError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import HEARTBEATS, timeline_folder
 from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.writers import announced_by, marker_files
 from etc_policy.plan.refusals import FINISHED_SERVICES
 from etc_policy.storage.clocks import time_at
-from etc_policy.storage.port import FileInfo, TableStorage
+from etc_policy.storage.port import FileInfo, TableStorage, os_errors_as
 from etc_policy.table.formats import format_duration
 from etc_policy.table.instants import CLOCK_TOLERANCE
 
@@ -86,13 +86,9 @@ class RunSigns:
             RetryableError: the table's store does not answer.
 
         """
-        try:
+        message = f"cannot remove the heartbeat at {instant} from `{self._storage.location}`"
+        with os_errors_as(Code.CANNOT_LOCK, message):
             self._storage.remove(f"{HEARTBEATS}/{instant}")
-        except EtcError:  # what a store says of itself
-            raise
-        except OSError as error:
-            message = f"cannot remove the heartbeat at {instant} from `{self._storage.location}`"
-            raise EngineError(Code.CANNOT_LOCK, message, cause=str(error)) from error
 
     def _now(self) -> float:
         return time_at(self._storage.location)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import chain
 from tempfile import TemporaryFile
 
-from etc_policy.errors import EngineError, EtcError
+from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi import log_split
 from etc_policy.hudi.block_times import TimesWanted
@@ -22,7 +23,7 @@ from etc_policy.plan.model import Operation, SplitInput, SplitSlice
 from etc_policy.plan.split import SPLIT, SPLIT_FOLDER, extract_path, made_files, split_text
 from etc_policy.run.ports import Job
 from etc_policy.storage.open_storage import open_storage
-from etc_policy.storage.port import TableStorage
+from etc_policy.storage.port import TableStorage, os_errors_as
 from etc_policy.table.state import path_below
 
 
@@ -104,16 +105,12 @@ class _Splitter:
         with TemporaryFile() as stream:
             early = Part(stream)
             try:
-                with self._storage.open(path) as content:
+                with self._failing(path, "read"), self._storage.open(path) as content:
                     size = content.seek(0, os.SEEK_END)
                     content.seek(0)
                     split_log_file(content, size, self._wanted, self._threshold_ms, early, late)
             except NotSplittable as why:
                 raise self._refused(f"log file `{path}`", str(why)) from why
-            except EtcError:  # what a store says of itself
-                raise
-            except OSError as error:
-                raise self._failed(path, "read", error) from error
             if late.rows == before:
                 return [SplitInput(name=name)]
             if not early.rows:
@@ -123,22 +120,18 @@ class _Splitter:
 
     def _write(self, path: str, part: Part) -> None:
         part.stream.seek(0)
-        try:
+        with self._failing(path, "written"):
             if self._storage.info(path) is not None:  # of a run that was killed, or that has taken this one over
                 self._require_unpublished()
                 self._storage.remove(path)
             self._storage.create_from(path, part.stream, f"{SPLIT_FOLDER}/draft")
-        except EtcError:
-            raise
-        except OSError as error:
-            raise self._failed(path, "written", error) from error
 
     def _refused(self, what: str, why: str) -> EngineError:
         hint = "nothing was published; set `granularity: log_file`, which merges log files whole"
         message = f"the {what} of `{self._storage.location}` cannot be split by record: {why}"
         return EngineError(Code.NOT_SPLIT, message, hint=hint)
 
-    def _failed(self, path: str, what: str, error: OSError) -> EngineError:
+    def _failing(self, path: str, what: str) -> AbstractContextManager[None]:
         hint = "nothing was published: mend the cause, then run `etc apply` again"
         message = f"`{path}` of `{self._storage.location}` could not be {what} to split log files by record"
-        return EngineError(Code.NOT_SPLIT, message, hint=hint, cause=str(error))
+        return os_errors_as(Code.NOT_SPLIT, message, hint)

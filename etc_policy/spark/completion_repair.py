@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from etc_policy.errors import EngineError, EtcError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.completion_times import completed_files, metadata_timeline, wrong_times
@@ -14,7 +13,7 @@ from etc_policy.hudi.zones import table_zone
 from etc_policy.plan.repair import RepairFacts, SetCompletion, TimelineFacts
 from etc_policy.spark import metadata_renewal
 from etc_policy.storage.open_storage import open_reader, open_storage
-from etc_policy.storage.port import TableReader, TableStorage
+from etc_policy.storage.port import TableReader, TableStorage, os_errors_as
 from etc_policy.table.completion_times import TimelineName
 
 _SERVICES = ("compaction", "logcompaction")
@@ -47,14 +46,10 @@ class HudiRepairFiles:
         storage = open_storage(base_path)
         folder = _timeline(storage, step.timeline).folder
         old, new = (f"{step.requested}_{time}.{step.action}" for time in (step.completed, step.right))
-        try:
+        message = f"`{old}` in `{storage.location}/{folder}` cannot be renamed to `{new}`"
+        with os_errors_as(Code.CANNOT_RENAME, message):
             storage.remove(f"{folder}/.{old}.crc")
             _move(storage, f"{folder}/{old}", f"{folder}/{new}")
-        except EtcError:  # what a store says of itself
-            raise
-        except OSError as error:
-            message = f"`{old}` in `{storage.location}/{folder}` cannot be renamed to `{new}`"
-            raise EngineError(Code.CANNOT_RENAME, message, cause=str(error)) from error
 
 
 def _move(storage: TableStorage, old: str, new: str) -> None:

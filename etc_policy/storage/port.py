@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple, Protocol
 
-from etc_policy.errors import RetryableError, TableError
+from etc_policy.errors import EngineError, EtcError, RetryableError, TableError
+from etc_policy.errors.codes import Code
 
 #: Bytes by file name of each folder, by the folder's path; the table's own folder is the empty path.
 Tree = Mapping[str, dict[str, int]]
@@ -185,3 +187,16 @@ class StoreUnreachableError(RetryableError, OSError):
 
 class StoreRefusedError(TableError, OSError):
     """The store answered, and will not do it; an OSError too."""
+
+
+@contextmanager
+def os_errors_as(
+    code: Code, message: str, hint: str | None = None, kind: type[EtcError] = EngineError
+) -> Iterator[None]:
+    """An OSError meanwhile is the cause of an error with this code and message; what a store says of itself stays as it is."""
+    try:
+        yield
+    except EtcError:
+        raise
+    except OSError as error:
+        raise kind(code, message, hint=hint, cause=str(error)) from error
