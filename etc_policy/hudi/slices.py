@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import repeat
 from operator import attrgetter, lt
 from typing import NamedTuple
@@ -439,10 +440,13 @@ def _take_orphans(listed: Listing, timeline: Timeline, archive: Archive) -> Iter
 
     Their paths are given.
     """
+    never_completed = cache(
+        lambda instant: _never_completed(instant, timeline, archive)
+    )  # few instants have many files
     for partition, files in listed.items():
         for file_name in filter(is_carried_name, sorted(name for name in files if _MAYBE_CARRIED in name)):
             name = parse_data_file(file_name)
-            if name and _never_completed(name.instant, timeline, archive):
+            if name and never_completed(name.instant):
                 del files[file_name]
                 yield path_below(partition, file_name)
 
