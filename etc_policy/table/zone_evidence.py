@@ -55,8 +55,13 @@ class _Shift:
     @property
     def fits(self) -> bool:
         """Whether it may be that of a zone; the clock of a writer that replays what was is further off."""
-        offset_ms = _ahead_of_utc_ms(self.sample) - self.rest_ms
-        return abs(self.rest_ms) <= _SLACK_MS and _LEAST_MS <= offset_ms <= _MOST_MS
+        return abs(self.rest_ms) <= _SLACK_MS and _LEAST_MS <= self.offset_ms <= _MOST_MS
+
+    @property
+    def offset_ms(self) -> int:
+        """The offset from UTC that the instant was written with."""
+        ahead_ms = instant_to_ms(self.sample.instant, ZoneInfo("UTC")) - self.sample.written_ms
+        return ahead_ms - self.rest_ms
 
 
 def judge_zone(timezone: str, samples: Sequence[ZoneSample]) -> ZoneReading:
@@ -83,10 +88,6 @@ def _shift(sample: ZoneSample, zone: ZoneInfo) -> _Shift:
     ahead = instant_to_ms(sample.instant, ZoneInfo("UTC")) - _wall_clock_ms(sample.written_ms, zone)
     steps = round(ahead / _GRID_MS)
     return _Shift(sample, steps, ahead - steps * _GRID_MS)
-
-
-def _ahead_of_utc_ms(sample: ZoneSample) -> int:
-    return instant_to_ms(sample.instant, ZoneInfo("UTC")) - sample.written_ms
 
 
 def _wall_clock_ms(epoch_ms: int, zone: ZoneInfo) -> int:
@@ -135,6 +136,6 @@ def _contradiction(shifts: Sequence[_Shift]) -> str:
 
 def _described(shift: _Shift) -> str:
     sample = shift.sample
-    minutes = round(_ahead_of_utc_ms(sample) / _GRID_MS) * 15
+    minutes = shift.offset_ms // 60_000
     sign, minutes = "-" if minutes < 0 else "+", abs(minutes)
     return f"{sample.instant} was written at {format_time(sample.written_ms)} (UTC{sign}{minutes // 60:02}:{minutes % 60:02})"
