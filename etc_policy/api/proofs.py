@@ -105,7 +105,8 @@ def _takes_back(verification: Verification, level: VerifyLevel, missing_at: Veri
     """Whether a verification that passed has looked for the rows that were found missing at a level."""
     from etc_policy.verify.prover import views_agree
 
-    has_compared = not Level[missing_at].reads_rows or views_agree(verification)
+    agree = views_agree(verification.expectations, verification.threshold_ms)
+    has_compared = not Level[missing_at].reads_rows or agree
     return Level[level] >= Level[missing_at] and has_compared
 
 

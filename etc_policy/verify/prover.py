@@ -158,7 +158,7 @@ def _verification(
 ) -> Verification:
     results = tuple(found[place] for place in sorted(found))
     rows_read = {one.expectation for one in results if one.expectation != VIEWS_AGREE and one.status != "error"}
-    if _views_agree(results, evidence.claim.threshold_ms):
+    if views_agree(results, evidence.claim.threshold_ms):
         rows_read.add(VIEWS_AGREE)
     always = always_checked(evidence, rows_read if coverage is None else frozenset())
     expectations = (*always, *listing, *results)
@@ -227,7 +227,7 @@ def _coverage(request: DataCheck, evidence: Evidence) -> Coverage | None:
 
 def proof_level(verification: Verification) -> VerifyLevel:
     """The level that a verification proves completeness at: rows count only where both views were found to agree."""
-    agree = _views_agree(verification.expectations, verification.threshold_ms)
+    agree = views_agree(verification.expectations, verification.threshold_ms)
     if verification.level == "data" and agree and verification.coverage is None:
         return "data"
     if not has_read_logs(verification):
@@ -241,13 +241,8 @@ def has_read_logs(verification: Verification) -> bool:
     return logs is not None and logs.status != "fail" and not logs.observed.get("log_files_unproven")
 
 
-def views_agree(verification: Verification) -> bool:
+def views_agree(results: Iterable[ExpectationResult], threshold_ms: int | None) -> bool:
     """Whether both views were compared up to the threshold, all rows or those of a part, and nothing was missing."""
-    return _views_agree(verification.expectations, verification.threshold_ms)
-
-
-def _views_agree(results: Iterable[ExpectationResult], threshold_ms: int | None) -> bool:
-    """Whether both views were compared up to the threshold, and nothing was missing."""
     found = (one for one in results if one.expectation == VIEWS_AGREE and one.status == "pass")
     return threshold_ms is not None and any(one.observed.get(_UP_TO, threshold_ms - 1) >= threshold_ms for one in found)
 
