@@ -150,9 +150,8 @@ def _settings(
     yield SimulatedSetting(kind="past", name="as it was", figures=figures)
     yield _by_policy(past, policy, every_ms, run_ms)
     if changed is not None:
-        before = policy.model_copy(
-            update={"learned_latency": changed.learned_latency}
-        )  # in place of it a latency may be set
+        # a latency that is set takes the place of a learned one, which is no change of its own
+        before = policy.model_copy(update={"learned_latency": changed.learned_latency})
         changes = changed_values(policy_values(before), policy_values(changed))
         found = _by_policy(past, changed, every_ms, run_ms)
         name = f"changed{found.name.removeprefix('policy')}"

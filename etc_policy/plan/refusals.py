@@ -41,7 +41,7 @@ BLOCKING_ACTIONS = {
     "rollback": "rollback",
     "indexing": "metadata index build",
 }
-#: Refusals because writers are at work: there is none of them in a moment between two writes.
+#: Reasons to refuse a plan while a write is in flight; between two writes none of them holds.
 REFUSED_BY_WRITERS = ("writer_in_flight", "not_exact")
 #: What `etc finish` carries out.
 FINISHED_SERVICES = ("compaction", "logcompaction", "clustering")
