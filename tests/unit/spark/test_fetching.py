@@ -28,6 +28,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from etc_policy.errors import EngineError
 from etc_policy.spark import session
+session.use_java()
 session._session = lambda confs: "session"
 ivy, log, *more = sys.argv[1:]
 confs = {"spark.master": "local[1]", "spark.jars.packages": "org.example:one:1.0", "spark.jars.ivy": ivy}
