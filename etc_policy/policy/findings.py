@@ -13,11 +13,11 @@ from pydantic.fields import FieldInfo
 
 from etc_policy.errors import Issue
 from etc_policy.errors.codes import Code
-from etc_policy.policy.project import Places, value_at
+from etc_policy.policy.project import Places
 from etc_policy.policy.quantities import QuantityError
 from etc_policy.policy.scope import without_blank
 from etc_policy.policy.secrets import is_secret, without_secret
-from etc_policy.policy.suggestions import did_you_mean, listed
+from etc_policy.policy.suggestions import did_you_mean, listed, nearest
 from etc_policy.policy.yaml_marks import YamlPath
 
 _KINDS = {
@@ -49,22 +49,25 @@ _NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?")
 
 def schema_issues(
     error: ValidationError,
-    value: object,
     model: type[BaseModel],
     places: Places,
     *,
     name: str | None = None,
     whole: str = "the file",
 ) -> Iterator[tuple[YamlPath, Issue]]:
-    """A path and issue for each fault of `value`; several faults of one place (a union's branches) are one issue.
+    """A path and issue for each fault of a value; several faults of one place (a union's branches) are one issue.
 
-    `name` is that of the policy, `whole` what the value itself is called.
+    A key that is missing because its name is misspelt is one fault too, that of the unknown key. `name` is that of the
+    policy, `whole` what the value itself is called.
     """
     seen: set[YamlPath] = set()
     faults = error.errors(include_url=False)[:MAX_FINDINGS]
     texts = {fault["loc"][:-1] for fault in faults if fault["type"] == "string_type" and fault["loc"][-1:] == ("str",)}
+    misspelt = {_meant(fault["loc"], model) for fault in faults if fault["type"] == "extra_forbidden"}
     for fault in faults:
         path, found = fault["loc"], dict(fault)
+        if fault["type"] == "missing" and path in misspelt:
+            continue
         if fault["type"] in _BRANCH_KINDS and len(path) > 1 and path[-1] in _BRANCHES:
             path = path[:-1]
             found["type"] = "union" if path in texts else "number"
@@ -72,7 +75,13 @@ def schema_issues(
         path = path[:-1] if found["at_key"] else path
         if path not in seen:
             seen.add(path)
-            yield path, _Finding(found, path, value, model, places, name, whole).issue()
+            yield path, _Finding(found, path, model, places, name, whole).issue()
+
+
+def _meant(path: YamlPath, model: type[BaseModel]) -> YamlPath | None:
+    """The path of the key whose name an unknown one is most like; None where it is like none."""
+    close = nearest(str(path[-1]), _fields(_model_at(model, path[:-1])))
+    return (*path[:-1], close) if close else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +90,6 @@ class _Finding:
 
     fault: Mapping[str, Any]
     path: YamlPath
-    value: object
     model: type[BaseModel]
     places: Places
     name: str | None
@@ -138,8 +146,6 @@ class _Finding:
         return Issue(Code.MISSING_KEY, f"`{self.path[-1]}` is missing{inside}", where, self._missing_hint())
 
     def _missing_hint(self) -> str:
-        parent = value_at(self.value, self.path[:-1])
-        near = did_you_mean(str(self.path[-1]), parent) if isinstance(parent, dict) else None
         examples = {
             "version": "write `version: 1` at the top",
             "policies": "write `policies:` with a list of policies",
@@ -150,7 +156,7 @@ class _Finding:
             "event_time_column": "name the column that carries event time",
             "data_latency": "say how late events may arrive, for example `data_latency: 30m`",
         }
-        return examples.get(str(self.path[-1])) or near or "add the key"
+        return examples.get(str(self.path[-1]), "add the key")
 
     def _wrong_choice(self, expected: str) -> Issue:
         choices = [part.strip("'") for part in expected.replace(" or ", ", ").split(", ")]

@@ -71,7 +71,7 @@ class Loaded:
         try:
             return model.from_yaml(self.value)
         except ValidationError as error:
-            found = schema_issues(error, self.value, model, Places(self.file))
+            found = schema_issues(error, model, Places(self.file))
             self.issues += [issue for path, issue in found if path not in self.problems]
             return None
 

@@ -223,7 +223,7 @@ class _ProjectReader:
             declaration = (PolicyEntry if finds else PolicyDeclaration).from_yaml(merged)
         except ValidationError as error:
             whole = f"policies[{path[1]}]"
-            for place, issue in schema_issues(error, merged, PolicyEntry, places, name=name, whole=whole):
+            for place, issue in schema_issues(error, PolicyEntry, places, name=name, whole=whole):
                 missing = issue.code == Code.MISSING_KEY
                 elsewhere = issue.where is not None and issue.where.path != file.path and not missing
                 if place not in problems and not (missing and broken) and not elsewhere:
@@ -291,7 +291,7 @@ def _partial_issues(layer: Layer, unrendered: Iterable[YamlPath]) -> Iterator[Is
         PolicyDeclaration.from_yaml({"name": "x", "table": "x", "data_latency": "1m", _COLUMN: "x"} | merged)
     except ValidationError as error:
         skipped = set(unrendered)
-        for path, issue in schema_issues(error, merged, PolicyDeclaration, places):
+        for path, issue in schema_issues(error, PolicyDeclaration, places):
             if path not in skipped and issue.code != Code.MISSING_KEY:
                 yield issue
 

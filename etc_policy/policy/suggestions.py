@@ -10,13 +10,18 @@ from itertools import islice
 _LONGEST, _MOST = 100, 1_000
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """A hint with the nearest known word, None when none is near."""
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that is most like it, None when none is near."""
     if len(word) > _LONGEST:
         return None
     candidates = [name for name in islice(known, _MOST) if len(name) <= _LONGEST]
-    close = get_close_matches(word, candidates, n=1)
-    return f"did you mean `{close[0]}`?" if close else None
+    return next(iter(get_close_matches(word, candidates, n=1)), None)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """A hint with the nearest known word, None when none is near."""
+    close = nearest(word, known)
+    return f"did you mean `{close}`?" if close else None
 
 
 def listed(words: Iterable[str]) -> str:

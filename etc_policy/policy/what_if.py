@@ -45,7 +45,7 @@ def with_settings(files: ProjectFiles, settings: Mapping[str, Any], names: Conta
         try:
             declaration = PolicyDeclaration.from_yaml(values) if is_meant else policy.declaration
         except ValidationError as error:
-            found = schema_issues(error, values, PolicyEntry, places, name=policy.declaration.name)
+            found = schema_issues(error, PolicyEntry, places, name=policy.declaration.name)
             issues += (issue for _, issue in found)
         else:
             policies.append(DeclaredPolicy(declaration, places, values))

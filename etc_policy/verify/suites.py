@@ -141,7 +141,7 @@ def read_document(text: str, path: str) -> MarkedYaml:
 def schema_faults(error: ValidationError, document: MarkedYaml, path: str) -> list[Issue]:
     """What is wrong with the keys and values of a suite."""
     places = Places(FileMarks(path, path, document.marks))
-    found = schema_issues(error, document.value, Suite, places, whole="the suite")
+    found = schema_issues(error, Suite, places, whole="the suite")
     return [replace(issue, code=Code.BAD_SUITE) for _, issue in found]
 
 

@@ -51,13 +51,15 @@ TYPE_HINT = "name the expectation, for example `type: expect_no_key_twice`"
 
 
 def test_every_fault_is_told_with_its_place():
-    found = faults("name: x\nexpectations:\n  - typ: q\n    kwargs: 3\n  - type: a\n    on: rx\nowner: me\n")
+    found = faults(
+        "name: x\nexpectations:\n  - typ: q\n    kwargs: 3\n  - type: a\n    on: rx\n  - on: ro\nowner: me\n"
+    )
     assert [(where, message, hint) for _, where, message, hint in found] == [
-        ("s.yml:3:5", "`type` is missing in `expectations[0]`", TYPE_HINT),
         ("s.yml:4:13", "`expectations[0].kwargs` must be a mapping, got `3`", None),
         ("s.yml:3:5", "unknown key `typ`", "did you mean `type`?"),
         ("s.yml:6:9", "`expectations[1].on` must be `ro`, `rt` or `both`, got `rx`", None),
-        ("s.yml:7:1", "unknown key `owner`", "the keys here are `name`, `description`, `expectations`"),
+        ("s.yml:7:5", "`type` is missing in `expectations[2]`", TYPE_HINT),
+        ("s.yml:8:1", "unknown key `owner`", "the keys here are `name`, `description`, `expectations`"),
     ]
     assert {code for code, *_ in found} == {"ETC222"}
 
