@@ -108,7 +108,7 @@ class Code(StrEnum):
         "Policy files are UTF-8. Save the file as UTF-8; most editors offer it under `Save with encoding`.")
     SYNTAX = ("ETC106", _PROJECT, "A file is not valid YAML",
         "YAML cannot read the file. The place is where reading stopped; the cause is often the line before: an\n"
-        "indent, a quote that is not closed, `: ` or `#` in text without quotes.")
+        "indent, `: ` or `#` in text without quotes.")
     DUPLICATE_KEY = ("ETC107", _PROJECT, "A key appears twice in one mapping",
         "One of two equal keys would silently win. Remove one of them.")
     FORBIDDEN_YAML = ("ETC108", _PROJECT, "A part of YAML that policies do not use",

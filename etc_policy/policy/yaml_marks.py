@@ -250,10 +250,19 @@ def _require_printable(text: str, path: str) -> None:
 
 
 _TAB_HINT = "the line is indented with a tab: YAML takes spaces alone"
+#: What YAML was reading when it failed lines later, and what to do where that begins.
+_BEGUN = {
+    "while scanning a simple key": "write `: ` between key and value",
+    "while scanning a quoted scalar": "close the quote",
+    "while parsing a flow sequence": "close the `[`",
+    "while parsing a flow mapping": "close the `{`",
+}
 
 
 def _syntax_issue(error: yaml.YAMLError, text: str, path: str) -> Issue:
-    mark = getattr(error, "problem_mark", None)
+    mark, begin = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
+    begun = _BEGUN.get(getattr(error, "context", None) or "") if mark and begin and begin.line < mark.line else None
+    mark = begin if begun else mark
     where = Where(path, mark.line + 1, mark.column + 1) if mark else Where(path)
     problem = getattr(error, "problem", None) or str(error)
     if "another document" in problem:
@@ -268,7 +277,7 @@ def _syntax_issue(error: yaml.YAMLError, text: str, path: str) -> Issue:
             return Issue(Code.TEMPLATE_FORBIDDEN, message, where, _STRUCTURE_HINT)
         return Issue(Code.TEMPLATE_SYNTAX, "an expression needs quotes round it", where, _QUOTE_HINT)
     is_tab = mark is not None and line[mark.column : mark.column + 1] == "\t"
-    return Issue(Code.SYNTAX, f"not valid YAML: {problem}", where, _TAB_HINT if is_tab else _syntax_hint(problem))
+    return Issue(Code.SYNTAX, f"not valid YAML: {problem}", where, _TAB_HINT if is_tab else begun or _syntax_hint(problem))
 
 
 def _syntax_hint(problem: str) -> str | None:
