@@ -76,7 +76,7 @@ def price_of(given: Mapping[str, Any]) -> Price:
         keys = ", ".join(Price.model_fields)
         faults = [f"`{str(one['loc'][0])[:60]}`: {_fault(one)}" for one in error.errors()]
         hint = f"a price has these keys: {keys}, such as `core_hour=0.05`"
-        raise UsageError(Code.USAGE, f"no price: {'; '.join(faults)}", hint=hint) from error
+        raise UsageError(Code.USAGE, f"not a price: {'; '.join(faults)}", hint=hint) from error
 
 
 def _fault(found: ErrorDetails) -> str:

@@ -47,10 +47,6 @@ def meaning_of(code: str) -> str:
 
         text = explain_refusal(code)
     if text is None:
-        hint = (
-            did_you_mean(code.upper(), list(Code))
-            or did_you_mean(code, refusal_words())
-            or "codes look like ETC102; `etc explain` lists them"
-        )
+        hint = did_you_mean(code, refusal_words()) or "`etc explain` lists all codes"
         raise UsageError(Code.USAGE, f"there is no code `{code[:60]}`", hint=hint)
     return text

@@ -115,8 +115,9 @@ def command(
     Tables that break their `freshness.target` first go first. With `--max-io` or `--max-time` the others wait until enough of
     the hour's budget has come in. A table that fails is tried again after twice the time, then four times, up to an hour.
     """
-    if 0 in (every_ms, max_ms):
-        raise click.UsageError("an interval and a budget are longer than nothing")
+    for name, milliseconds in (("--every", every_ms), ("--max-time", max_ms)):
+        if milliseconds == 0:
+            raise click.UsageError(f"`{name}` must be longer than 0s")
     stop, life = threading.Event(), _Life(alive)
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     if alive is not None:

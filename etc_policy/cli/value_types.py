@@ -90,7 +90,7 @@ def address_option(name: str, *, help: str) -> Callable[[Callable[..., Any]], Ca
 
 def _interval(_context: click.Context, _parameter: click.Parameter, milliseconds: int | None) -> timedelta | None:
     if milliseconds == 0:
-        raise click.BadParameter("an interval is longer than nothing")
+        raise click.BadParameter("an interval must be longer than 0s")
     return None if milliseconds is None else timedelta(milliseconds=milliseconds)
 
 

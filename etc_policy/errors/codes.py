@@ -191,8 +191,9 @@ class Code(StrEnum):
     RESERVED_OPTION = ("ETC137", _PROJECT, "A Hudi option that the policy decides",
         "Compaction is correct only with etc's own values of these options, or the policy has a\n"
         "key of its own for them. See the hint.")
-    NOT_AN_OPTION = ("ETC138", _PROJECT, "Not an option of Hudi",
-        "Only options that begin with `hoodie.` are passed to Hudi; lock options go to `writer.lock`.")
+    NOT_AN_OPTION = ("ETC138", _PROJECT, "Not an option of Hudi, or not a setting of Spark",
+        "Only options that begin with `hoodie.` are passed to Hudi; lock options go to `writer.lock`. Settings of Spark begin\n"
+        "with `spark.`, those of Hadoop with `spark.hadoop.`.")
     UNKNOWN_SUITE = ("ETC139", _PROJECT, "A suite that does not exist",
         "`verify.suite` names a suite of expectations: one that is shipped, or `suites/<name>.yml`.")
     NO_TIME_TO_COMPACT = ("ETC140", _PROJECT, "A freshness target without room to compact",

@@ -68,6 +68,7 @@ def read_sources(project_dir: str, policies: str = "policies", templates: str = 
         _require_inside(root, name)
     if not folder.is_dir():
         message = f"there is no folder `{policies}` in `{project_dir}`"
+        message += "" if root.exists() else f": there is no `{project_dir}`"
         hint = "run `etc init DIR` for a new project, or name the project by `--project-dir DIR`"
         raise PolicyError([Issue(Code.NO_POLICIES, message, hint=hint)])
     issues: list[Issue] = []

@@ -103,8 +103,14 @@ def lock_option_fault(key: str) -> tuple[str, str] | None:
 
 
 def spark_conf_fault(key: str) -> tuple[Code, str, str] | None:
-    """Code, reason and hint where a setting of Spark is a Hudi option that is not allowed: sessions pass them on."""
+    """Code, reason and hint where it is no setting of Spark, or a Hudi option that is not allowed: sessions pass them on."""
     option = key.removeprefix("spark.")
+    if not key.startswith(("spark.", "hoodie.")):
+        return (
+            Code.NOT_AN_OPTION,
+            "is not a setting of Spark",
+            f"write `spark.{key[:60]}`; Hadoop's begin with `spark.hadoop.`",
+        )
     return option_fault(option) if option.startswith("hoodie.") else None
 
 

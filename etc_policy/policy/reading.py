@@ -249,7 +249,8 @@ class _ProjectReader:
             template = self._templates.get(name)
             where = places.where(("extends",), policy)
             if template is None:
-                others = f"the templates are {', '.join(self._templates) or 'none'}, files `templates/<name>.yml`"
+                known = ", ".join(self._templates)
+                others = f"the templates are {known}" if known else "there are none: write `templates/<name>.yml`"
                 hint, message = did_you_mean(name, self._templates) or others, f"there is no template `{name[:60]}`"
                 self.issues.append(Issue(Code.UNKNOWN_TEMPLATE, message, where, hint))
                 return layers, False

@@ -47,6 +47,8 @@ class CheckedProject:
 
 
 Rule: TypeAlias = Callable[[CheckedProject], Iterator[Issue]]
+#: What to do where one entry makes several policies that are alike.
+_EACH = "`for_each` makes a policy for each item: write `{{ each }}`, or a key of it, into this value"
 
 
 def names_are_unique(project: CheckedProject) -> Iterator[Issue]:
@@ -55,7 +57,8 @@ def names_are_unique(project: CheckedProject) -> Iterator[Issue]:
     for policy in project.policies:
         name = policy.declaration.name
         if name in first:
-            message, hint = f"two policies are named `{name}`, the first at {first[name].source}", "rename one of them"
+            message = f"two policies are named `{name}`, the first at {first[name].source}"
+            hint = _EACH if policy.source == first[name].source else "rename one of them"
             yield Issue(Code.DUPLICATE_POLICY, message, policy.where("name"), hint)
         first.setdefault(name, policy)
 
@@ -73,6 +76,7 @@ def tables_have_one_policy(project: CheckedProject) -> Iterator[Issue]:
         if owner is not policy:
             message = f"the table `{policy.shown('table')}` already has the policy `{owner.declaration.name}`"
             hint = f"remove one, or set `enabled: false` in one; the first is at {owner.source}"
+            hint = _EACH if policy.source == owner.source else hint
             yield Issue(Code.SHARED_TABLE, message, policy.where("table"), hint)
 
 

@@ -98,7 +98,7 @@ DurationMs: TypeAlias = Annotated[
     ),
 ]
 #: A time that has something in it.
-IntervalMs: TypeAlias = Annotated[DurationMs, _at_least(1, "an interval is longer than nothing")]
+IntervalMs: TypeAlias = Annotated[DurationMs, _at_least(1, "an interval must be longer than 0s")]
 SizeBytes: TypeAlias = Annotated[
     int,
     BeforeValidator(parse_size_bytes),

@@ -137,7 +137,9 @@ class _Chooser:
         if not colon:
             method, value = ("path" if "/" in part or part.endswith((".yml", ".yaml")) else "name"), part
         if method not in self._methods:
-            _nothing(f"there is no way to select by `{method[:60]}:`", method, "methods", list(self._methods))
+            _nothing(
+                f"there is no way to select by `{method[:60]}:`", method, "methods", [f"{m}:" for m in self._methods]
+            )
         if excluding and method == "name" and (known := _matching(self._known, value)):
             return known
         return self._methods[method](value)

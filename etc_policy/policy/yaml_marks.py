@@ -277,7 +277,9 @@ def _syntax_issue(error: yaml.YAMLError, text: str, path: str) -> Issue:
             return Issue(Code.TEMPLATE_FORBIDDEN, message, where, _STRUCTURE_HINT)
         return Issue(Code.TEMPLATE_SYNTAX, "an expression needs quotes round it", where, _QUOTE_HINT)
     is_tab = mark is not None and line[mark.column : mark.column + 1] == "\t"
-    return Issue(Code.SYNTAX, f"not valid YAML: {problem}", where, _TAB_HINT if is_tab else begun or _syntax_hint(problem))
+    return Issue(
+        Code.SYNTAX, f"not valid YAML: {problem}", where, _TAB_HINT if is_tab else begun or _syntax_hint(problem)
+    )
 
 
 def _syntax_hint(problem: str) -> str | None:

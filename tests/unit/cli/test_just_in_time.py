@@ -147,7 +147,7 @@ class TestPlan:
         assert "no selected policy has a `freshness.target`" in err
 
     @pytest.mark.parametrize(
-        ("value", "says"), [("0s", "longer than nothing"), ("5", "not a duration"), ("x", "not a d")]
+        ("value", "says"), [("0s", "must be longer than 0s"), ("5", "not a duration"), ("x", "not a d")]
     )
     def test_what_is_no_interval(self, etc, declare, value, says):
         code, _, err = etc("plan", "--every", value)

@@ -94,7 +94,8 @@ def test_what_is_beyond_the_budget_waits(rounds):
     [
         ("--max-io", "much", "`much`"),
         ("--max-io", "0B", "a size is between 1 byte"),
-        ("--max-time", "0s", "longer than nothing"),
+        ("--max-time", "0s", "`--max-time` must be longer than 0s"),
+        ("--every", "0s", "`--every` must be longer than 0s"),
         ("--listen", "9864", "is not of the form HOST:PORT"),
         ("--listen", "127.0.0.1:70000", "is not of the form HOST:PORT"),
         ("--alive", "/no/such/folder/file", "cannot write `/no/such/folder/file`"),

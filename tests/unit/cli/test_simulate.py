@@ -224,11 +224,11 @@ def test_each_way_has_its_cost(lake, etc):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("core_huor=1", "no price: `core_huor`: is not known"),
-        ("cores=half", "no price: `cores`: "),
-        ("gb_read=-1", "no price: `gb_read`: "),
-        ("core_hour=.inf", "no price: `core_hour`: "),
-        ("cores=", "no price: `cores`: "),
+        ("core_huor=1", "not a price: `core_huor`: is not known"),
+        ("cores=half", "not a price: `cores`: "),
+        ("gb_read=-1", "not a price: `gb_read`: "),
+        ("core_hour=.inf", "not a price: `core_hour`: "),
+        ("cores=", "not a price: `cores`: "),
         ("5", "`5` is not of the form KEY=NUMBER"),
     ],
 )

@@ -134,8 +134,8 @@ def test_exclude_takes_away():
         ("result:error", "ETC006", "`etc apply` keeps how it ended"),
         ("freshness:eror", "ETC006", "did you mean `error`?"),
         ("freshness:error", "ETC006", "run `etc freshness`"),
-        ("tags:hourly", "ETC006", "did you mean `tag`?"),
-        ("orders_ro,nope:x", "ETC006", "the methods are"),
+        ("tags:hourly", "ETC006", "did you mean `tag:`?"),
+        ("orders_ro,nope:x", "ETC006", "the methods are name:, tag:, path:"),
     ],
 )
 def test_a_term_that_can_mean_nothing(term, code, hint):

@@ -39,6 +39,9 @@ def test_a_project_without_the_folder_says_what_to_do(tmp_path):
         read_sources(str(tmp_path))
     assert error.value.code == "ETC101"
     assert "etc init" in error.value.issues[0].hint
+    assert error.value.issues[0].message.endswith(f"`{tmp_path}`")
+    with pytest.raises(PolicyError, match=r"no folder `policies` in `.*/gone`: there is no `.*/gone`"):
+        read_sources(str(tmp_path / "gone"))
 
 
 def test_a_folder_without_policy_files(project):
