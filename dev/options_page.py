@@ -62,7 +62,7 @@ def rows_of(command: click.Command) -> list[Row]:
 
 def _row(option: click.Option) -> Row:
     *short, name = sorted(option.opts, key=len)
-    metavar = "NUMBER" if isinstance(option.type, click.IntRange) else option.make_metavar(_CONTEXT)
+    metavar = option.make_metavar(_CONTEXT)
     spelling = f"`{name}`" if option.is_flag else f"`{name} {metavar}`"
     says, _, default = (option.help or "").partition("  [default: ")
     shown = default.rstrip("]") or (str(option.default) if option.show_default else "")

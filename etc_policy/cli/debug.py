@@ -24,7 +24,7 @@ from etc_policy.report.debug import render_debug
 @conf_option
 @jobs_option
 @metadata_only_option
-@click.option("--spark", is_flag=True, help="Start Spark too, to see that it does (seconds).")
+@click.option("--spark", is_flag=True, help="Start Spark too, which takes seconds, to see that it does.")
 @common_options
 def command(flags: Flags, spark: bool) -> ExitCode:
     """Check the machine, the project and the tables.

@@ -48,6 +48,7 @@ MOST_DAYS = 3
 )
 @click.option(
     "--days",
+    metavar="NUMBER",
     type=click.IntRange(1, MOST_DAYS),
     default=MOST_DAYS,
     show_default=True,

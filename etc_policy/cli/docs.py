@@ -22,7 +22,7 @@ from etc_policy.cli.options import (
 )
 from etc_policy.cli.printing import say
 from etc_policy.cli.terminal import print_json, print_text
-from etc_policy.cli.value_types import FOLDER, at_option
+from etc_policy.cli.value_types import FOLDER, at_option, port_option
 from etc_policy.errors import UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.table.formats import count_of
@@ -51,10 +51,11 @@ def command() -> None:
 @click.option("--out", type=FOLDER, help="Write it here.  [default: target/site]")
 @click.option(
     "--runs",
+    metavar="NUMBER",
     type=click.IntRange(min=1),
     default=100,
     show_default=True,
-    help="Newest runs of a policy that have a page.",
+    help="So many of the newest runs of a policy have a page.",
 )
 @shared_options(
     *PROJECT_OPTIONS, *SELECT_OPTIONS, at_option, conf_option, jobs_option, metadata_only_option, output_option
@@ -80,8 +81,8 @@ def generate(flags: Flags, out: Path | None, runs: int) -> None:
     short_help="Show the site to browsers on this machine",
     epilog=examples("etc docs serve", "etc docs serve --port 8080 --out public"),
 )
-@click.option("--out", type=FOLDER, help="The site.  [default: target/site]")
-@click.option("--port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="0 takes any free port.")
+@click.option("--out", type=FOLDER, help="Folder of the site.  [default: target/site]")
+@port_option(8081)
 @shared_options(*PROJECT_OPTIONS)
 def serve(flags: Flags, out: Path | None, port: int) -> None:
     """Show the site to browsers on this machine.

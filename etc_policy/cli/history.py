@@ -37,7 +37,12 @@ from etc_policy.report.history_text import render_history
 )
 @click.argument("name", required=False, shell_complete=complete_policies)
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Show the newest of them; JSON has all."
+    "--limit",
+    metavar="NUMBER",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Show so many of the newest; JSON has all.",
 )
 @shared_options(*PROJECT_OPTIONS, *SELECT_OPTIONS, conf_option, jobs_option, output_option)
 def command(flags: Flags, name: str | None, limit: int) -> ExitCode:

@@ -77,7 +77,7 @@ _EXIT_CODES = """\b
 Exit codes:
   0  done                             3   engine or IO
   1  a policy or a verdict failed     4   a retry may help
-  2  changes (--detailed-exitcode)    64  usage
+  2  changes that are only shown      64  usage
 
 \b
 Examples:

@@ -19,7 +19,7 @@ from etc_policy.cli.options import (
     shared_options,
 )
 from etc_policy.cli.terminal import print_data, print_text
-from etc_policy.cli.value_types import FILE
+from etc_policy.cli.value_types import FILE, port_option
 from etc_policy.policy.files import read_template
 from etc_policy.wiring import serve_metrics
 
@@ -29,7 +29,7 @@ PORT = 9864
 @click.group(
     "metrics",
     short_help="Metrics for Prometheus, with rules and a dashboard",
-    epilog=examples("etc metrics serve", "etc metrics rules > etc.rules.yml"),
+    epilog=examples("etc metrics serve", "etc metrics rules > etc_rules.yml"),
 )
 def command() -> None:
     """Metrics for Prometheus, with rules and a dashboard.
@@ -47,15 +47,16 @@ _table_options = shared_options(conf_option, jobs_option, metadata_only_option, 
     short_help="Answer /metrics until interrupted",
     epilog=examples("etc metrics serve", "etc metrics serve --address 0.0.0.0 --port 9900 --max-age 60"),
 )
-@click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes any free one.")
+@click.option("--address", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@port_option(PORT)
 @click.option(
     "--max-age",
     "max_age_seconds",
+    metavar="SECONDS",
     type=click.FloatRange(min=0),
     default=15,
     show_default=True,
-    help="Seconds for which one reading of the tables serves all scrapes.",
+    help="One reading of the tables serves all scrapes for so long.",
 )
 @_table_options
 def serve(flags: Flags, address: str, port: int, max_age_seconds: float) -> None:
@@ -101,7 +102,9 @@ def rules() -> None:
 
 
 @command.command(
-    "dashboard", short_help="Print a dashboard for Grafana", epilog=examples("etc metrics dashboard > etc.json")
+    "dashboard",
+    short_help="Print a dashboard for Grafana",
+    epilog=examples("etc metrics dashboard > etc_dashboard.json"),
 )
 @message_options
 def dashboard() -> None:

@@ -91,7 +91,9 @@ class _Life:
 @click.option(
     "--max-time", "max_ms", type=Span(), help="Time that compactions of all tables may take in an hour, such as 40m."
 )
-@click.option("--rounds", type=click.IntRange(min=1), help="End after so many rounds.  [default: go on]")
+@click.option(
+    "--rounds", metavar="NUMBER", type=click.IntRange(min=1), help="End after so many rounds.  [default: go on]"
+)
 @click.option("--alive", type=FILE, help="Touch this file at each step, and each half minute while nothing is due.")
 @address_option("--listen", help="Answer /metrics and /healthz at this HOST:PORT.  [default: nothing listens]")
 @shared_options(conf_option, jobs_option, *PROJECT_OPTIONS, *SELECT_OPTIONS, output_option)

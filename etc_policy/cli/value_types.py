@@ -88,6 +88,13 @@ def address_option(name: str, *, help: str) -> Callable[[Callable[..., Any]], Ca
     return click.option(name, metavar="HOST:PORT", callback=_address, help=help)
 
 
+def port_option(default: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--port` of what listens."""
+    kind = click.IntRange(0, _LAST_PORT)
+    text = "Port to listen on; 0 takes any free one."
+    return click.option("--port", metavar="NUMBER", type=kind, default=default, show_default=True, help=text)
+
+
 def _interval(_context: click.Context, _parameter: click.Parameter, milliseconds: int | None) -> timedelta | None:
     if milliseconds == 0:
         raise click.BadParameter("an interval must be longer than 0s")
@@ -107,7 +114,7 @@ every_option = interval_option(
 at_option = click.option(
     "--at",
     type=MomentType(),
-    help="Take this time as now (epoch ms or ISO 8601); the threshold moves with it.",
+    help="Take this time as now (epoch ms or ISO 8601, UTC without a zone); the threshold moves with it.",
 )
 
 

@@ -46,7 +46,7 @@ from etc_policy.table.formats import format_duration, format_time
 )
 @click.option(
     "--partition",
-    type=str,
+    metavar="PATH",
     help="The path of the partition that has to be done: closed, by `partition_time` or `partition_idle`, and all in RO.",
 )
 @click.option(

@@ -30,6 +30,8 @@ def test_help_has_examples_and_fits_eighty_columns(path, command):
     assert [line for line in text.splitlines() if len(line) > 80] == []
     for option in command.params:
         assert not isinstance(option, click.Option) or option.help, option.name
+        shown = option.make_metavar(context)
+        assert shown.split()[0] not in ("TEXT", "INTEGER", "FLOAT"), f"{option.name} says no more than its type"
 
 
 @pytest.mark.parametrize(
