@@ -45,9 +45,11 @@ def render_error_codes() -> str:
 
 
 def _row(code: Code) -> str:
-    exit_code = code.ends.exit_code
+    exit_code, retry = code.ends.exit_code, _RETRIES[code.ends.exit_code]
     shown = "see its text" if exit_code is None else exit_code
-    return f"| [{code}](#{code.lower()}) | {code.summary} | {shown} | {code.ends.mended_by} | {_RETRIES[exit_code]} |"
+    if code.ends.text.startswith("A warning"):
+        shown, retry = "a warning", "no"
+    return f"| [{code}](#{code.lower()}) | {code.summary} | {shown} | {code.ends.mended_by} | {retry} |"
 
 
 def _of_family(beginning: str) -> Iterator[Code]:

@@ -51,6 +51,7 @@ _FAILED_OR_ENGINE = Ends(None, "Exit code 1, or 3 where a check could not be car
 _FAILED = Ends(1, "Exit code 1.", "table's owner")
 _RETRY_IF_HELPING = Ends(None, "Exit code 4 where a retry may help, else 3.")
 _WARNING = Ends(None, "A warning: the exit code is that of what else was found.")
+_WARNING_OF_FILES = _WARNING._replace(mended_by=_AUTHOR)
 
 
 class Code(StrEnum):
@@ -159,7 +160,7 @@ class Code(StrEnum):
     WRONG_VERSION = ("ETC126", _PROJECT, "The project is for another version of etc",
         "`require_etc` in etc_project.yml says which versions of etc the project works with, written as\n"
         "pip writes them: \">=0.1,<1\".")
-    UNUSED_DEFAULTS = ("ETC127", _PROJECT, "Defaults of a folder that does not exist",
+    UNUSED_DEFAULTS = ("ETC127", _WARNING_OF_FILES, "Defaults of a folder that does not exist",
         "`policies:` in etc_project.yml names a folder or file that does not exist below `policies/`, so\n"
         "its defaults apply to nothing.")
     UNKNOWN_TEMPLATE = ("ETC128", _PROJECT, "A template that does not exist",
@@ -196,12 +197,12 @@ class Code(StrEnum):
         "with `spark.`, those of Hadoop with `spark.hadoop.`.")
     UNKNOWN_SUITE = ("ETC139", _PROJECT, "A suite that does not exist",
         "`verify.suite` names a suite of expectations: one that is shipped, or `suites/<name>.yml`.")
-    NO_TIME_TO_COMPACT = ("ETC140", _PROJECT, "A freshness target without room to compact",
+    NO_TIME_TO_COMPACT = ("ETC140", _WARNING_OF_FILES, "A freshness target without room to compact",
         "A target equal to `data_latency` leaves no time between an event's last moment to arrive and\n"
         "the moment at which RO must have it. Add the time between two runs, and that of a run: with `strategy.every: 5m`, "
         "a\n"
         "`data_latency` of 30m and runs of 2m the target is 37m at least.")
-    WRITER_COMPACTS = ("ETC141", _PROJECT, "The table's writers compact on their own",
+    WRITER_COMPACTS = ("ETC141", _WARNING_OF_FILES, "The table's writers compact on their own",
         "While the writers compact on their own, what RO holds is not what this policy says. Give them the\n"
         "options that `etc compile` writes, then set `writer.compaction: none`.")
     BAD_RO_TABLE = ("ETC142", _PROJECT, "An RO table that cannot be synced to",
@@ -209,7 +210,7 @@ class Code(StrEnum):
         "message for what it must be.")
     NOT_A_WHOLE_NUMBER = ("ETC143", _PROJECT, "A Hudi option that must be a whole number",
         "Planning reads this option of Hudi, so it must be a whole number, as Hudi itself wants it.")
-    LOCK_WITHOUT_EXPIRY = ("ETC145", _PROJECT, "A lock file that never expires",
+    LOCK_WITHOUT_EXPIRY = ("ETC145", _WARNING_OF_FILES, "A lock file that never expires",
         "Hudi's file-system lock is a file. A writer that dies while it holds the lock leaves the\n"
         "file, and without `hoodie.write.lock.filesystem.expire` (minutes) everybody waits until somebody removes it by "
         "hand.\n"
@@ -219,7 +220,7 @@ class Code(StrEnum):
         "to the old file, which Hudi's cleaner removes some commits later: from then on RT fails or lacks rows. A hard link "
         "and a\n"
         "copy outlive it.")
-    INTERVAL_WITHOUT_TARGET = ("ETC147", _PROJECT, "An interval between runs without a freshness target",
+    INTERVAL_WITHOUT_TARGET = ("ETC147", _WARNING_OF_FILES, "An interval between runs without a freshness target",
         "`strategy.every` says how often runs come, so that a slice can wait until its oldest event\n"
         "would break `freshness.target`. Without a target nothing waits, and the interval does nothing.")
     NOT_OF_STRATEGY = ("ETC148", _PROJECT, "A key that does not go with the type of strategy",
@@ -232,12 +233,12 @@ class Code(StrEnum):
         "(`partition_regex`, which\n"
         "needs it). `unbounded` has none. A key may come from a template or from the defaults of a folder: the place says "
         "which.")
-    LOCK_IN_PROCESS = ("ETC149", _PROJECT, "A lock that no other process sees",
+    LOCK_IN_PROCESS = ("ETC149", _WARNING_OF_FILES, "A lock that no other process sees",
         "`InProcessLockProvider` is a lock inside one Java process. Neither `etc` nor a writer in\n"
         "another process sees it, so it keeps nobody away, and `etc` does not take it. Remove it where there is one writer; "
         "else\n"
         "declare the lock that all writers take: ZooKeeper, DynamoDB, the Hive metastore, or a file with an expiry.")
-    LIMIT_WITHOUT_EFFECT = ("ETC150", _WARNING, "A freshness limit that has no effect",
+    LIMIT_WITHOUT_EFFECT = ("ETC150", _WARNING_OF_FILES, "A freshness limit that has no effect",
         "Beyond `target` a table is a warning, and without `error_after` an error. A `warn_after` that\n"
         "is not shorter changes nothing: give one below the target to be warned before it is missed, or an `error_after`.")
     BAD_PARTITION_TIME = ("ETC151", _PROJECT, "A length that partitions of that pattern cannot have",
@@ -246,11 +247,11 @@ class Code(StrEnum):
     NEVER_CLOSES = ("ETC152", _PROJECT, "A key that needs partitions to close",
         "A partition closes `data_latency` after its end, which `partition_time` says; where partitions are about no time, "
         "`partition_idle` says after which quiet one is done. A policy has one of the two, or neither.")
-    OPEN_QUESTION = ("ETC153", _WARNING, "A question in a policy file is open",
+    OPEN_QUESTION = ("ETC153", _WARNING_OF_FILES, "A question in a policy file is open",
         "`etc import` writes what it cannot know about a table as a question: a comment that begins with `# ?`, above a possible "
         "answer. Uncomment the answer, or write another one, and take away the `?`. Until then the policies of the file take "
         "part in no run; those of other files do.")
-    EMPTY_NAMESPACE = ("ETC154", _WARNING, "A namespace without tables",
+    EMPTY_NAMESPACE = ("ETC154", _WARNING_OF_FILES, "A namespace without tables",
         "The glob or the database of a policy with `tables` has no table now. Tables that are excluded, not merge-on-read, or "
         "have a policy of their own do count: `etc ls` lists them.")
     CHANGED_SECRET = ("ETC144", _PROJECT, "A value of the environment may only be used unchanged",
@@ -311,7 +312,7 @@ class Code(StrEnum):
     CANNOT_FORGET = ("ETC219", _UNCHANGED, "etc's own files are still needed in the table",
         "A run of etc has died there, and the next one needs what it left: `etc apply` finishes its work, `etc undo` withdraws a "
         "pending plan. Then run `etc forget` again.")
-    SUITE_REPLACED = ("ETC220", _WARNING, "A suite of the project replaces one that etc ships",
+    SUITE_REPLACED = ("ETC220", _WARNING_OF_FILES, "A suite of the project replaces one that etc ships",
         "A project may have a suite of a shipped one's name, which then counts instead: also for policies\n"
         "without `verify.suite`, if it is `ro_complete`. What the shipped one checks is checked no more, but for the checks "
         "that\n"
@@ -560,7 +561,7 @@ class Code(StrEnum):
     BEHIND_A_LINK = ("ETC442", _ENGINE, "A file that would have to be removed lies behind a link",
         "A partition of the table is a link, or one was put there. Nothing was removed, and the plan is still pending. Let "
         "the folder lie where the link is, then run the command again.")
-    PROOF_NOT_MADE = ("ETC471", _WARNING, "A policy wants a proof that `etc apply` does not make",
+    PROOF_NOT_MADE = ("ETC471", _WARNING_OF_FILES, "A policy wants a proof that `etc apply` does not make",
         "`freshness.proof` makes a table without such a proof `unknown`. What `etc apply` verifies is declared in `verify`: "
         "with a lower level, or for `data` with `window` or `where`, no run makes that proof.")
     WRONG_EVENT_TIMES = ("ETC470", _FAILED, "A log file holds earlier events than its commit recorded",

@@ -1,7 +1,12 @@
 """Errors of several tables as one exception: no single one speaks for the others."""
 
+import ast
+from collections import defaultdict
+from pathlib import Path
+
 import pytest
 
+import etc_policy
 from etc_policy.errors import EngineError, ExitCode, Issue, RetryableError, SeveralErrors, TableError, Where
 from etc_policy.errors.codes import Code
 
@@ -65,3 +70,21 @@ def test_no_message_shows_the_password_of_a_url(text, shown):
 )
 def test_what_a_policy_s_author_can_mend_ends_with_1_as_the_page_says(code):
     assert TableError(code, "wrong").exit_code == ExitCode.FAILED
+
+
+def levels_by_code():
+    """The level of each issue in the sources that names its code."""
+    found = defaultdict(set)
+    for file in Path(etc_policy.__file__).parent.rglob("*.py"):
+        for call in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(call, ast.Call) and call.args and ast.unparse(call.args[0]).startswith("Code."):
+                levels = [ast.unparse(one.value) for one in call.keywords if one.arg == "level"]
+                found[ast.unparse(call.args[0]).removeprefix("Code.")].add("'warning'" in levels)
+    return found
+
+
+def test_what_only_warns_is_said_to():
+    """No page gives an exit code to what ends no command."""
+    warnings = [Code[name] for name, levels in levels_by_code().items() if levels == {True}]
+    assert len(warnings) > 5
+    assert [code for code in warnings if not code.ends.text.startswith("A warning")] == []
