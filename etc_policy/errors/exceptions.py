@@ -42,7 +42,10 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A place in a file: line and column count from 1; `excerpt` is the line's text, where it is known."""
+    """A place in a file: line and column count from 1.
+
+    `excerpt` is the line's text, where it is known; empty where it may hold a secret.
+    """
 
     path: str
     line: int | None = None
@@ -56,7 +59,7 @@ class Where:
 
     def shown(self) -> list[str]:
         """The line with a mark below the place; nothing where the line is not known, or holds a password."""
-        if self.excerpt is None or self.line is None or self.column is None:
+        if not self.excerpt or self.line is None or self.column is None:
             return []
         if without_passwords(self.excerpt) != self.excerpt:
             return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -15,6 +15,7 @@ from etc_policy.errors import Issue
 from etc_policy.errors.codes import Code
 from etc_policy.policy.project import Places
 from etc_policy.policy.quantities import QuantityError
+from etc_policy.policy.schema_values import NoVariableError
 from etc_policy.policy.scope import without_blank
 from etc_policy.policy.secrets import is_secret, without_secret
 from etc_policy.policy.suggestions import did_you_mean, listed, nearest
@@ -44,6 +45,7 @@ _BRANCH_KINDS = {"string_type", "bool_type", "int_type", "float_type"}
 _BRANCHES = {"str", "bool", "int", "float"}
 #: What needs no quotes in a YAML list.
 _PLAIN = re.compile(r"[\w./][\w./*=-]*")
+_VARIABLE = "write the name of the variable here, and the secret into the variable"
 _NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?")
 
 
@@ -115,6 +117,9 @@ class _Finding:
             if is_secret(self._input()):
                 return self._issue(code, f"`{self.key}`: {self._seen()} is not a {quantity.kind}", quantity.hint)
             return self._issue(code, f"`{self.key}`: {quantity.message}", quantity.hint)
+        if isinstance(context.get("error"), NoVariableError):
+            found = self._issue(Code.WRONG_TYPE, f"`{self.key}` is not the name of an environment variable", _VARIABLE)
+            return replace(found, where=found.where and replace(found.where, excerpt=""))
         if kind == "value_error" and not is_secret(self._input()):
             return self._issue(Code.WRONG_TYPE, f"`{self.key}`: {context['error']}")
         if kind == "string_pattern_mismatch":

@@ -95,11 +95,14 @@ def option_fault(key: str) -> tuple[Code, str, str] | None:
     return None
 
 
-def lock_option_fault(key: str) -> tuple[str, str] | None:
+def lock_option_fault(key: str, value: str) -> tuple[str, str] | None:
     """Reason and hint where the option is not allowed in `writer.lock`."""
-    if key.startswith(_LOCK_PREFIX):
-        return None
-    return "is not a lock option", f"lock options begin with `{_LOCK_PREFIX}`; others go to `hudi_options`"
+    if not key.startswith(_LOCK_PREFIX):
+        return "is not a lock option", f"lock options begin with `{_LOCK_PREFIX}`; others go to `hudi_options`"
+    if key == PROVIDER and "." not in value and "{{" not in value:
+        known = next((one for one in _PROVIDERS if one.endswith(f".{value}")), None)
+        return "needs a class with its package", f"write `{known}`" if known else f"such as `{FILE_PROVIDER}`"
+    return None
 
 
 def spark_conf_fault(key: str) -> tuple[Code, str, str] | None:
@@ -195,6 +198,15 @@ def _options(declared: Strategy, keys: tuple[str, ...]) -> Iterator[tuple[str, s
 
 
 PROVIDER = "hoodie.write.lock.provider"
+_PROVIDERS = (
+    *(
+        f"org.apache.hudi.client.transaction.lock.{name}BasedLockProvider"
+        for name in ("FileSystem", "Storage", "Zookeeper")
+    ),
+    "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",
+    "org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider",
+)
 LOCK_FOLDER = "hoodie.write.lock.filesystem.path"
 EXPIRY = "hoodie.write.lock.filesystem.expire"
 FILE_PROVIDER = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"

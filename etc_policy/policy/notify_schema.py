@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, StrictInt, StrictStr, model_validator
+from pydantic import AfterValidator, Field, StrictInt, model_validator
 
 from etc_policy.policy.schema import HttpEndpoint
-from etc_policy.policy.schema_values import Declared, IntervalMs, Text
+from etc_policy.policy.schema_values import Declared, IntervalMs, Text, VariableName
 
 
 def _require_address(text: str) -> str:
@@ -23,7 +23,7 @@ Address = Annotated[Text, AfterValidator(_require_address)]
 class Slack(Declared):
     """A channel of Slack."""
 
-    url_variable: StrictStr = Field(
+    url_variable: VariableName = Field(
         description="Environment variable that holds the URL of the incoming webhook, which is a secret.",
         examples=["SLACK_WEBHOOK_URL"],
     )
@@ -42,7 +42,7 @@ class Email(Declared):
     sender: Address = Field(alias="from", description="Address of the sender.", examples=["etc@example.com"])
     to: tuple[Address, ...] = Field(description="Addresses.", min_length=1, examples=[["data@example.com"]])
     user: Text | None = Field(None, description="User of the SMTP server.", examples=["etc"])
-    password_variable: StrictStr | None = Field(
+    password_variable: VariableName | None = Field(
         None, description="Environment variable that holds the user's password.", examples=["SMTP_PASSWORD"]
     )
 

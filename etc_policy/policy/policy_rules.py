@@ -69,8 +69,8 @@ def planned_options_are_numbers(policy: DeclaredPolicy) -> Iterator[Issue]:
 
 def lock_options_are_locks(policy: DeclaredPolicy) -> Iterator[Issue]:
     """`writer.lock` holds lock options only."""
-    for key in policy.declaration.writer.lock:
-        fault = lock_option_fault(key)
+    for key, value in policy.declaration.writer.lock.items():
+        fault = lock_option_fault(key, value)
         if fault is not None:
             where = policy.where("writer", "lock", key, at_key=True)
             yield Issue(Code.NOT_AN_OPTION, f"the option `{key[:80]}` {fault[0]}", where, fault[1])

@@ -87,6 +87,10 @@ def tables_are_locations(project: CheckedProject) -> Iterator[Issue]:
         if fault is not None:
             message = f"the table `{policy.shown('table')}` {fault[0]}"
             yield Issue(Code.BAD_TABLE, message, policy.where("table"), fault[1])
+    for policy in project.policies:
+        if policy.found_by is None and "*" in policy.declaration.table:
+            hint = "write `tables` in the place of `table`: a policy for each table that is found"
+            yield Issue(Code.BAD_TABLE, f"the table `{policy.shown('table')}` is a glob", policy.where("table"), hint)
     root, places = project.target.table_root, project.target_places
     fault = location_fault(f"{root}/x") if root else None  # a root need not name a folder
     if root and fault is not None:
@@ -120,8 +124,8 @@ def target_options_are_free(project: CheckedProject) -> Iterator[Issue]:
     places = project.target_places
     if places is None:
         return
-    for key in project.target.lock:
-        fault = lock_option_fault(key)
+    for key, value in project.target.lock.items():
+        fault = lock_option_fault(key, value)
         if fault is not None:
             where = places.where(("lock", key), at_key=True)
             yield Issue(Code.NOT_AN_OPTION, f"the option `{key[:80]}` {fault[0]}", where, fault[1])
@@ -274,7 +278,7 @@ def _with_lines(issues: Iterable[Issue], texts: Mapping[str, str]) -> Iterator[I
     split: dict[str, list[str]] = {}
     for issue in issues:
         where = issue.where
-        if where is None or where.line is None or where.path not in texts:
+        if where is None or where.line is None or where.excerpt is not None or where.path not in texts:
             yield issue
             continue
         lines = split.get(where.path) or split.setdefault(where.path, texts[where.path].split("\n"))

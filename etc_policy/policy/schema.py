@@ -48,6 +48,7 @@ from etc_policy.policy.schema_values import (
     TablesMatch,
     Text,
     TimePattern,
+    VariableName,
     VerifyLevel,
     WriterIndex,
     ZoneName,
@@ -225,7 +226,7 @@ class HttpEndpoint(Declared):
         description="Gets a POST of a JSON document; an answer of 200 to 299 accepts it.",
         examples=["https://scheduler.example.com/etc"],
     )
-    secret_headers: dict[StrictStr, StrictStr] = Field(
+    secret_headers: dict[StrictStr, VariableName] = Field(
         default_factory=dict,
         description="Headers whose values are secrets, each by the environment variable that holds it when it is sent.",
         examples=[{"Authorization": "SCHEDULER_TOKEN"}],

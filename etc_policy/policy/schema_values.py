@@ -34,6 +34,19 @@ from etc_policy.policy.quantities import (
 )
 
 _MAX_LENGTH = 500
+
+
+class NoVariableError(ValueError):
+    """The text is not the name of an environment variable: it may be its value, a secret, which no message shows."""
+
+
+def _require_variable(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
+        raise NoVariableError
+    return text
+
+
+VariableName = Annotated[StrictStr, AfterValidator(_require_variable)]
 #: What makes a text a glob, and one that does so before the first folder of a URI.
 GLOB = re.compile(r"[*?\[]")
 _GLOB_OF_HOSTS = re.compile(r"[^/]*:/+[^/]*[*?\[]")

@@ -256,11 +256,11 @@ def test_the_engine_gets_the_secret(etc, targets, monkeypatch):
 
 def test_a_policy_with_a_lock_of_its_own_keeps_it(etc, targets):
     text = (targets / "policies" / "a.yml").read_text()
-    own = "data_latency: 30m, writer: {lock: {hoodie.write.lock.provider: mine}},"
+    own = "data_latency: 30m, writer: {lock: {hoodie.write.lock.provider: org.example.Mine}},"
     (targets / "policies" / "a.yml").write_text(text.replace("data_latency: 30m,", own, 1))
     _, out, _ = etc("compile", "--target", "prod", "--output", "json")
     locks = [policy["writer"]["lock"] for policy in json.loads(out)["policies"]]
-    assert locks[0] == {"hoodie.write.lock.provider": "mine"}
+    assert locks[0] == {"hoodie.write.lock.provider": "org.example.Mine"}
     assert locks[1]["hoodie.write.lock.provider"] == "org.example.Lock"
 
 
