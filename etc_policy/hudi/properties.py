@@ -103,7 +103,8 @@ def _refuse_no_table(storage: TableReader) -> NoReturn:
         message = f"there is no table at `{storage.location}`: {reason}"
         raise TableError(Code.NO_TABLE, message, hint=hint) from None
     message = f"`{storage.location}` is not a Hudi table: it has no .hoodie/hoodie.properties"
-    raise TableError(Code.NOT_HUDI, message) from None
+    hint = "check `table` in the policy: it names the folder that has `.hoodie` in it"
+    raise TableError(Code.NOT_HUDI, message, hint=hint) from None
 
 
 def _require_merge_on_read(base: str, properties: Mapping[str, str]) -> None:

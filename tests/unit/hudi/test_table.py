@@ -136,6 +136,7 @@ class TestRefused:
         with pytest.raises(TableError, match="not a Hudi table") as error:
             FileTableReader().read(str(tmp_path), TS)
         assert error.value.code == "ETC202"
+        assert "the folder that has `.hoodie` in it" in error.value.hint
 
     def test_a_table_without_its_timeline(self, table):
         table.timeline.rmdir()
