@@ -14,7 +14,7 @@ from etc_policy.api.artifacts import create_text, write_text
 from etc_policy.cli.messages import message_options, show_note
 from etc_policy.cli.options import examples, output_option
 from etc_policy.cli.terminal import print_json, print_text
-from etc_policy.cli.value_types import PLACE
+from etc_policy.cli.value_types import FOLDER
 from etc_policy.errors import UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.files import POLICY_SCHEMA, PROJECT_FILES, read_schemas, read_template
@@ -55,7 +55,7 @@ _MAY_BE_THERE = ("README.md", ".gitignore", ".dockerignore", *_REQUIREMENTS)
         "etc init warehouse --with docker --with kubernetes",
     ),
 )
-@click.argument("directory", metavar="DIR", type=PLACE)
+@click.argument("directory", metavar="DIR", type=FOLDER)
 @click.option(
     "--with",
     "names",

@@ -237,6 +237,10 @@ def test_init_overwrites_nothing(etc, tmp_path):
 def test_init_where_nothing_can_be_made(etc, tmp_path):
     (tmp_path / "file").write_text("x")
     code, out, err = etc("init", str(tmp_path / "file"))
+    assert (code, out) == (64, "")
+    assert "error[ETC001]: invalid value for `DIR`" in err
+    assert "is a file" in err
+    code, out, err = etc("init", str(tmp_path / "file" / "below"))
     assert (code, out) == (3, "")
     assert "error[ETC003]" in err
 
