@@ -35,11 +35,15 @@ _FAMILIES = {
 }
 
 
+#: What is said once of the family of the project's files.
+_OF_FILES = "`etc parse` shows all that is wrong with the project's files at once."
+
+
 def render_error_codes() -> str:
     """The whole page, by families and in the order of the codes."""
     parts = [_HEAD, _TABLE_HEAD, *map(_row, sorted(Code)), ""]
     for beginning, heading in _FAMILIES.items():
-        parts.append(f"## {heading}\n")
+        parts += [f"## {heading}\n", *([f"{_OF_FILES}\n"] if beginning == "1" else [])]
         parts += [_entry(code) for code in _of_family(beginning)]
     return "\n".join(parts)
 
@@ -60,7 +64,7 @@ def _of_family(beginning: str) -> Iterator[Code]:
 
 
 def _entry(code: Code) -> str:
-    text = " ".join((explain(code) or "").partition("\n\n")[2].split())
+    text = " ".join((explain(code) or "").partition("\n\n")[2].split()).removesuffix(f" {_OF_FILES}")
     return f"### {code}\n\n**{code.summary}.** {linked(text)}\n"
 
 
