@@ -17,7 +17,7 @@ from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.plan_warnings import impossible_warning
 from etc_policy.plan.refusals import writers_elsewhere
 from etc_policy.plan.rules import may_pass, why_refused
-from etc_policy.policy.hudi_options import COMMITS_BEFORE_COMPACTION, EXPIRY, expiry_minutes, is_file_lock
+from etc_policy.policy.hudi_options import COMMITS_BEFORE_COMPACTION, EXPIRY, PROVIDER, expiry_minutes, is_file_lock
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.policy.writers import TRACKED_SINCE
 from etc_policy.table.double_keys import Merged, Written, find_exposed, sees_log_files, written_by
@@ -249,7 +249,7 @@ def declared_index(facts: TableFacts) -> Found:
 
 def declared_lock(facts: TableFacts) -> Found:
     """Whether the lock that the policy declares fits what the timeline shows of concurrent writers."""
-    provider = facts.policy.writer.lock.get("hoodie.write.lock.provider", "").rsplit(".", 1)[-1]
+    provider = facts.policy.writer.lock.get(PROVIDER, "").rsplit(".", 1)[-1]
     overlap = next(_overlaps(facts.history), None)
     if provider == "InProcessLockProvider":
         hint = "declare a lock that other processes see (ZooKeeper, DynamoDB, Hive metastore, file system)"
@@ -264,8 +264,12 @@ def declared_lock(facts: TableFacts) -> Found:
         hint = f"give the writers, and `writer.lock`, `{EXPIRY}: 5` (minutes, longer than any commit takes)"
         message = f"declared ({provider}), without expiry: a writer that dies while it holds it stops all others"
         return "warn", message, hint
+    if facts.policy.writer.lock and not provider:
+        if not any(key.startswith("hoodie.write.lock.zookeeper.") for key in facts.policy.writer.lock):
+            return "warn", "the declared lock names no provider: Hudi takes ZooKeeper's", f"add `{PROVIDER}`"
+        provider = "no provider named: Hudi takes ZooKeeper's"
     if facts.policy.writer.lock:
-        return "ok", f"declared ({provider or 'no provider named'})", None
+        return "ok", f"declared ({provider})", None
     return "ok", "none declared, and no two writers overlap in the history", None
 
 

@@ -242,6 +242,12 @@ class TestLock:
     def test_one_inside_a_process_protects_from_nothing(self):
         assert look("lock", lock={"hoodie.write.lock.provider": "org.x.InProcessLockProvider"})[0] == "warn"
 
+    def test_a_lock_without_a_provider_is_one_of_zookeeper(self):
+        status, message, hint = look("lock", lock={"hoodie.write.lock.provder": FILE_PROVIDER})
+        assert (status, "takes ZooKeeper" in message, PROVIDER in hint) == ("warn", True, True)
+        zookeeper = {"hoodie.write.lock.zookeeper.url": "z:2181"}
+        assert look("lock", lock=zookeeper)[:2] == ("ok", "declared (no provider named: Hudi takes ZooKeeper's)")
+
     def test_a_lock_file_should_expire(self):
         status, message, hint = look("lock", lock={PROVIDER: FILE_PROVIDER})
         assert (status, "a writer that dies while it holds it stops all others" in message) == ("warn", True)
