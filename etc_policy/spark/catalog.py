@@ -135,7 +135,8 @@ def tables_in(spark: Any, database: str, pattern: str) -> Iterator[tuple[str, st
     """Each table of a database whose name matches, as `db.table`, with its path or why that is not known; views are left out.
 
     Raises:
-        RetryableError: the catalog cannot be asked, or has no such database.
+        TableError: it has no such database.
+        RetryableError: the catalog cannot be asked.
 
     """
     with catalog_errors(f"{database}.{pattern}"):
@@ -153,10 +154,18 @@ def tables_in(spark: Any, database: str, pattern: str) -> Iterator[tuple[str, st
 
 @contextmanager
 def catalog_errors(table: str) -> Iterator[None]:
-    """What Spark says of its catalog, as an error that another try may not meet."""
+    """What Spark says of its catalog, as an error that another try may not meet, unless there is no such database."""
     try:
         yield
     except Exception as error:
         raise_if_interrupted()
-        message = f"the catalog cannot be asked about `{table}`"
-        raise RetryableError(Code.CATALOG_FAILED, message, cause=first_line(error)) from error
+        cause = first_line(error)
+        if (cause or "").startswith("[SCHEMA_NOT_FOUND]"):
+            message, hint = (
+                f"the Spark catalog has no database of `{table}`",
+                "check its name, and `catalog` of the target",
+            )
+            raise TableError(Code.UNKNOWN_CATALOG_TABLE, message, hint=hint) from error
+        raise RetryableError(
+            Code.CATALOG_FAILED, f"the catalog cannot be asked about `{table}`", cause=cause
+        ) from error

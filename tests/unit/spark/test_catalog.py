@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from etc_policy.errors import RetryableError, TableError
-from etc_policy.spark.catalog import table_location
+from etc_policy.spark.catalog import table_location, tables_in
 
 
 class Catalog:
@@ -23,6 +23,7 @@ class Catalog:
         return self._answer(name == "lake.orders")
 
     def sql(self, statement):
+        self._answer(None)
         assert statement == "DESCRIBE TABLE EXTENDED lake.orders"
         return self
 
@@ -55,3 +56,10 @@ def test_a_catalog_that_does_not_answer_is_asked_again_later():
     with pytest.raises(RetryableError, match=r"cannot be asked about `lake\.orders`") as error:
         table_location(Catalog(*DETAILS, error=ConnectionError("refused\n  at x")), "lake.orders")
     assert (error.value.code, error.value.exit_code, error.value.cause) == ("ETC409", 4, "refused")
+
+
+def test_a_database_that_is_not_there_is_no_catalog_that_does_not_answer():
+    said = "[SCHEMA_NOT_FOUND] The schema `sales` cannot be found. Verify the spelling.\nTo tolerate the error"
+    with pytest.raises(TableError, match=r"the Spark catalog has no database of `sales\.\*`") as error:
+        list(tables_in(Catalog(error=ValueError(said)), "sales", "*"))
+    assert (error.value.code, error.value.exit_code) == ("ETC211", 1)
