@@ -15,7 +15,7 @@ from etc_policy.errors import Issue
 from etc_policy.errors.codes import Code
 from etc_policy.policy.project import Places
 from etc_policy.policy.quantities import QuantityError
-from etc_policy.policy.schema_values import NoVariableError
+from etc_policy.policy.schema_values import LEARNED, NoVariableError
 from etc_policy.policy.scope import without_blank
 from etc_policy.policy.secrets import is_secret, without_secret
 from etc_policy.policy.suggestions import did_you_mean, listed, nearest
@@ -137,7 +137,7 @@ class _Finding:
 
     def _unknown_key(self) -> Issue:
         parent = _model_at(self.model, self.path[:-1])
-        known = list(_fields(parent))
+        known = [key for key in _fields(parent) if key != LEARNED]
         name = str(self.path[-1])
         hint = did_you_mean(name, known) or f"the keys here are {', '.join(f'`{key}`' for key in known)}"
         hint = without_blank(name) or hint
@@ -216,7 +216,7 @@ def _key_name(path: YamlPath) -> str:
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text.replace("learned_latency", "data_latency")  # where files have it
+    return text.replace(LEARNED, "data_latency")
 
 
 def _fields(model: type[BaseModel] | None) -> dict[str, FieldInfo]:

@@ -13,11 +13,12 @@ from etc_policy.errors import Issue
 from etc_policy.errors.codes import Code
 from etc_policy.policy.project import FileMarks, Places
 from etc_policy.policy.schema import PolicyDeclaration
+from etc_policy.policy.schema_values import LEARNED
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.policy.yaml_marks import YamlPath
 
 _COLUMN = "event_time_column"
-DEFAULT_KEYS = [key for key in PolicyDeclaration.names_by_key() if key not in ("name", "table")]
+DEFAULT_KEYS = [key for key in PolicyDeclaration.names_by_key() if key not in ("name", "table", LEARNED)]
 
 
 @dataclass(frozen=True, slots=True)

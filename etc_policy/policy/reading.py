@@ -18,6 +18,7 @@ from etc_policy.policy.layers import DEFAULT_KEYS, FolderDefaults, Layer, layer_
 from etc_policy.policy.loading import FOR_EACH, NO_VALUE, Loaded, items_of, load_file
 from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy, FileMarks, Places, ProjectFiles
 from etc_policy.policy.schema import PolicyDeclaration, PolicyEntry, PolicyFileShape, TemplateFile
+from etc_policy.policy.schema_values import LEARNED
 from etc_policy.policy.scope import Scope, Value, require_known
 from etc_policy.policy.secrets import is_secret
 from etc_policy.policy.settings import Settings, read_settings
@@ -29,7 +30,7 @@ _TEMPLATE_HINT = "begin with `version: 1` and `template:`"
 _MAX_EXTENDS = 10
 #: After so many faults no further policy is looked at.
 MAX_ISSUES = 1_000
-_COLUMN, _LATENCY, _LEARNED = "event_time_column", "data_latency", "learned_latency"
+_COLUMN, _LATENCY = "event_time_column", "data_latency"
 
 
 def read_project(
@@ -209,6 +210,10 @@ class _ProjectReader:
         places, merged = Places(file, path), value
         problems = {place[2:] for place in item.problems}
         broken = bool(problems)
+        if isinstance(value, dict) and LEARNED in value:
+            self.issues.append(_not_by_its_name(places, name))
+            merged = value = {key: one for key, one in value.items() if key != LEARNED}
+            broken = True
         if isinstance(value, dict) and (layers or "extends" in value):
             inherited = (layer.entries["extends"][0] for layer in reversed(layers) if "extends" in layer.entries)
             extends = value["extends"] if "extends" in value else next(inherited, None)
@@ -233,7 +238,7 @@ class _ProjectReader:
             return None
         if (learned := declaration.learned_latency) is not None:
             declaration = declaration.model_copy(update={"data_latency_ms": learned.at_most_ms})
-            merged = {**merged, _LATENCY: merged[_LEARNED]["at_most"]}
+            merged = {**merged, _LATENCY: merged[LEARNED]["at_most"]}
         return (
             _namespace(declaration, places, merged)
             if isinstance(declaration, PolicyEntry)
@@ -286,6 +291,9 @@ def _partial_issues(layer: Layer, unrendered: Iterable[YamlPath]) -> Iterator[Is
             message = f"`{key}` is different for each policy"
             yield Issue(Code.UNKNOWN_KEY, message, places.where((key,), at_key=True), "remove it")
             del merged[key]
+    if LEARNED in merged:
+        yield _not_by_its_name(places)
+        del merged[LEARNED]
     if isinstance(merged.get(_LATENCY), dict):
         merged, places = _learning(merged, places)
     try:
@@ -297,13 +305,19 @@ def _partial_issues(layer: Layer, unrendered: Iterable[YamlPath]) -> Iterator[Is
                 yield issue
 
 
+def _not_by_its_name(places: Places, policy: str | None = None) -> Issue:
+    """The issue of a file that names what only reading makes of `data_latency`."""
+    where = places.where((LEARNED,), policy, at_key=True)
+    return Issue(Code.UNKNOWN_KEY, f"unknown key `{LEARNED}`", where, f"write the mapping as `{_LATENCY}`")
+
+
 def _learning(merged: dict[str, Any], places: Places) -> tuple[dict[str, Any], Places]:
     """A `data_latency` that is a mapping as `learned_latency`, in its place; until it is learned it is as long as it may be."""
     file, path = places.origin((_LATENCY,))
-    origins = {**places.origins, (_LEARNED,): (file, path), (_LATENCY,): (file, (*path, "at_most"))}
+    origins = {**places.origins, (LEARNED,): (file, path), (_LATENCY,): (file, (*path, "at_most"))}
     inner = {key[1:]: origin for key, origin in places.origins.items() if key[:1] == (_LATENCY,) and len(key) > 1}
-    origins |= {(_LEARNED, *key): origin for key, origin in inner.items()}
-    return {**merged, _LEARNED: merged[_LATENCY], _LATENCY: "1d"}, Places(places.file, places.path, origins)
+    origins |= {(LEARNED, *key): origin for key, origin in inner.items()}
+    return {**merged, LEARNED: merged[_LATENCY], _LATENCY: "1d"}, Places(places.file, places.path, origins)
 
 
 def _namespace(entry: PolicyEntry, places: Places, merged: dict[str, Any]) -> DeclaredNamespace | None:

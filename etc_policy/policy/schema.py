@@ -505,7 +505,7 @@ class PolicyDeclaration(Declared):
     )
     learned_latency: LearnedLatency | None = Field(
         None,
-        description="What `data_latency` as a mapping means; write it there.",
+        description="What `data_latency` as a mapping means.",
         examples=[{"quantile": 0.999, "at_least": "10m", "at_most": "6h"}],
     )
     partition_time: PartitionTime | None = Field(

@@ -36,6 +36,10 @@ from etc_policy.policy.quantities import (
 _MAX_LENGTH = 500
 
 
+#: What reading makes of a `data_latency` that is a mapping: no file has a key of this name.
+LEARNED = "learned_latency"
+
+
 class NoVariableError(ValueError):
     """The text is not the name of an environment variable: it may be its value, a secret, which no message shows."""
 

@@ -13,6 +13,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.policy.findings import schema_issues
 from etc_policy.policy.project import DeclaredPolicy, FileMarks, Places, ProjectFiles
 from etc_policy.policy.schema import PolicyDeclaration, PolicyEntry, Strategy
+from etc_policy.policy.schema_values import LEARNED
 from etc_policy.policy.suggestions import did_you_mean
 
 #: What decides when something is compacted, and what; a target is all of `freshness` that does.
@@ -56,7 +57,7 @@ def _changed(policy: DeclaredPolicy, settings: Mapping[str, Any]) -> tuple[dict[
     """The policy's values with the new ones, whose places are the settings as they were given."""
     values, origins = dict[str, Any](policy.values), dict(policy.places.origins)
     if "data_latency" in settings:
-        values.pop("learned_latency", None)
+        values.pop(LEARNED, None)
     for key, value in settings.items():
         first, *below = path = tuple(key.split("."))
         inner = {**(values.get(first) or {}), below[0]: value} if below else value

@@ -14,6 +14,7 @@ from etc_policy.plan.model import PLAN_SCHEMA_VERSION, Plan
 from etc_policy.policy.manifest import MANIFEST_SCHEMA_VERSION, Manifest
 from etc_policy.policy.project_schema import ProjectFile
 from etc_policy.policy.schema import PolicyFile
+from etc_policy.policy.schema_values import LEARNED
 from etc_policy.report.cuts import CutsReport
 from etc_policy.report.debug import DEBUG_SCHEMA_VERSION, DebugReport
 from etc_policy.report.history import HISTORY_SCHEMA_VERSION, PolicyHistories, PolicyHistory
@@ -75,6 +76,7 @@ def json_schema(name: str) -> dict[str, Any]:
 def _with_templates(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema with a template allowed for every value that may not be any text already."""
     for part in (schema, *schema.get("$defs", {}).values()):
+        part.get("properties", {}).pop(LEARNED, None)
         for key, value in part.get("properties", {}).items():
             part["properties"][key] = _or_template(value)
     return schema
