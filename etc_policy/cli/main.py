@@ -72,6 +72,8 @@ COMMANDS = {
 
 
 INTERRUPTED = 130
+#: What a library in Rust raises that fails; no `Exception`.
+_PANIC = "PanicException"
 
 _EXIT_CODES = """\b
 Exit codes:
@@ -232,7 +234,9 @@ def guarded(work: Callable[P, int], *args: P.args, **named: P.kwargs) -> int:
     except KeyboardInterrupt:
         show_note("interrupted")
         code = INTERRUPTED
-    except Exception as error:  # the last line of defence: one line for the reader, the stack on request
+    except BaseException as error:  # the last line of defence: one line for the reader, the stack on request
+        if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
+            raise
         code = _print_unexpected(error)
     return int(code)
 
@@ -271,7 +275,7 @@ def _print_lost_output(error: OSError) -> int:
     return ExitCode.ENGINE
 
 
-def _print_unexpected(error: Exception) -> int:
+def _print_unexpected(error: BaseException) -> int:
     text = " ".join(str(error).split()) or "no message"
     message = f"unexpected {type(error).__name__}: {text[:500]}"
     hint = None if SETTINGS.debug else "run again with `--debug` for the stack, and report it"

@@ -171,7 +171,7 @@ def show_error(error: EtcError) -> None:
         show_note(f"\n{errors} errors")
 
 
-def stack_of(error: Exception) -> str | None:
+def stack_of(error: BaseException) -> str | None:
     """Where an error came from, with `--debug`."""
     if not SETTINGS.debug:
         return None

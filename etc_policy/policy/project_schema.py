@@ -8,7 +8,16 @@ from pydantic import Field, JsonValue, StrictBool, StrictInt, StrictStr
 
 from etc_policy.policy.notify_schema import Notify
 from etc_policy.policy.quantities import DEFAULT_JOBS, MAX_JOBS
-from etc_policy.policy.schema_values import Declared, DurationMs, FormatVersion, IntervalMs, Name, Option, Text
+from etc_policy.policy.schema_values import (
+    Declared,
+    DurationMs,
+    FormatVersion,
+    IntervalMs,
+    Name,
+    Option,
+    ServerUrl,
+    Text,
+)
 
 
 class SparkSettings(Declared):
@@ -59,7 +68,7 @@ class CatalogSettings(Declared):
 class StorageSettings(Declared):
     """How object stores are reached; `timeout` is HDFS's too. No keys here: they come from the environment or profile files."""
 
-    endpoint: Text | None = Field(
+    endpoint: ServerUrl | None = Field(
         None,
         description="URL of an S3 server other than Amazon's; wins over `AWS_ENDPOINT_URL_S3`.",
         examples=["https://minio.example.com:9000"],

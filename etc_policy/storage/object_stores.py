@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -118,6 +119,7 @@ def _open_store(
 
 def _s3_options(bucket: Bucket, settings: StorageSettings, environment: Mapping[str, str]) -> dict[str, Any]:
     endpoint, keys = endpoint_of(settings, environment), aws_keys(settings, environment)
+    _require_url(endpoint)
     config: dict[str, object] = {"aws_region": region_of(settings, environment)}
     if settings.path_style is False:
         config["aws_virtual_hosted_style_request"] = True
@@ -127,6 +129,19 @@ def _s3_options(bucket: Bucket, settings: StorageSettings, environment: Mapping[
     if settings.anonymous:
         config["aws_skip_signature"] = True
     return {"config": config, **({"credential_provider": partial(_provide, keys)} if keys else {})}
+
+
+def _require_url(endpoint: str | None) -> None:
+    """Return if obstore can ask the server: it panics at a text that is no URL, which only the environment can hold.
+
+    Raises:
+        TableError: it cannot.
+
+    """
+    if endpoint and not re.match(r"https?://[^/]", endpoint):
+        hint = f"write it as `https://{endpoint}`" if "://" not in endpoint else None
+        message = f"`{endpoint[:60]}` is not the URL of a server: it is the value of {' or '.join(_ENDPOINTS)}"
+        raise TableError(Code.NOT_LOCAL, message, hint=hint)
 
 
 def _provide(keys: Callable[[], AwsKeys]) -> dict[str, object]:

@@ -186,6 +186,14 @@ def test_an_unexpected_error_is_one_line(etc, command):
     assert "--debug" in err
 
 
+def test_a_panic_of_a_library_in_rust_is_one_line_too(etc, command):
+    """PyO3 raises it beside `Exception`, so that Python shows its own stack and ends with 1."""
+    panic = type("PanicException", (BaseException,), {})
+    command(_raise(panic("request valid: InvalidUri")))
+    code, _, err = etc("plan")
+    assert (code, err.splitlines()[0]) == (3, "error[ETC009]: unexpected PanicException: request valid: InvalidUri")
+
+
 def test_completion_imports_no_command():
     group = module.cli
     context = click.Context(group)

@@ -239,6 +239,16 @@ def test_the_endpoint_of_the_target_wins_over_the_environment(moto_server, s3_va
     assert moto_server.client.list_objects_v2(Bucket=bucket)["KeyCount"] == 1
 
 
+@pytest.mark.parametrize("endpoint", ["minio:9000", "minio", "ftp://minio", "http://"])
+def test_an_endpoint_of_the_environment_that_is_no_url(s3_variables, monkeypatch, endpoint):
+    """Else obstore panics at the first request."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
+    with pytest.raises(TableError, match="is not the URL of a server") as error:
+        reach(None, "bucket")
+    assert (error.value.code, error.value.exit_code) == ("ETC207", 1)
+    assert "AWS_ENDPOINT_URL_S3" in error.value.message
+
+
 def test_the_endpoint_of_the_environment(moto_server, s3_variables, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto_server.endpoint)
     storage = reach(None, moto_server.make_bucket())
