@@ -11,8 +11,9 @@ import importlib
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ParamSpec
 
@@ -214,7 +215,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     prepare_streams()
     configure(given, os.environ)
-    return guarded(_run, given)
+    code = guarded(_run, given)
+    if arguments is None and threading.active_count() > 1:
+        _end_beside_requests(code)
+    return code
+
+
+def _end_beside_requests(code: int) -> None:
+    """End the process at once where a request to a store is left, which else aborts (facts: hdfs-abort-at-exit)."""
+    from etc_policy.storage.port import REQUEST_THREAD
+
+    if any(thread.name == REQUEST_THREAD for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
 
 
 def guarded(work: Callable[P, int], *args: P.args, **named: P.kwargs) -> int:

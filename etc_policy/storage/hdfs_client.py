@@ -19,7 +19,7 @@ from hdfs_native import Client, FileStatus
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.project_schema import StorageSettings
-from etc_policy.storage.port import StoreRefusedError, StoreUnreachableError
+from etc_policy.storage.port import REQUEST_THREAD, StoreRefusedError, StoreUnreachableError
 from etc_policy.storage.remote_files import open_ranges
 
 T = TypeVar("T")
@@ -125,7 +125,7 @@ class HdfsClient:
             except BaseException as error:  # a panic of the client's Rust code
                 answer.set_exception(OSError(f"hdfs-native broke off: {error}"))
 
-        threading.Thread(target=run, daemon=True, name="hdfs request").start()
+        threading.Thread(target=run, daemon=True, name=REQUEST_THREAD).start()
         try:
             return answer.result(self._seconds)
         except TimeoutError as error:

@@ -16,6 +16,9 @@ Tree = Mapping[str, dict[str, int]]
 #: Hudi's own folder, the only one in which it looks for no partitions: the value of a partition may begin with a dot.
 OWN_FOLDER = ".hoodie"
 
+#: The name of threads that ask a store and may never return: see `etc_policy/cli/main.py`.
+REQUEST_THREAD = "store request"
+
 #: No file that is read whole is larger: a commit of a million files.
 MAX_READ_BYTES = 256 << 20
 

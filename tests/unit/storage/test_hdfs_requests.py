@@ -1,5 +1,7 @@
 """What is asked of a NameNode, seen by a client that plays one: how often, and what its answers are taken for."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -148,3 +150,26 @@ def test_a_version_that_is_gone_before_its_answer_comes_was_replaced():
         raise FileNotFoundError(path)
 
     assert replace_version(SimpleNamespace(create=gone), "d", b"x", "3") is None
+
+
+PROCESS = """
+import atexit, sys, threading
+from etc_policy.cli.main import main
+from etc_policy.storage.port import REQUEST_THREAD
+threading.Thread(target=threading.Event().wait, daemon=True, name=REQUEST_THREAD).start()
+atexit.register(print, "Python ended")
+sys.argv = ["etc", *sys.argv[1:]]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--version"], 0), (["plan", "--nope"], 64)])
+def test_a_command_that_leaves_a_request_behind_ends_with_its_own_code(tmp_path, arguments, code):
+    """When Python ends, it ends such a thread within hdfs-native's code, which aborts the process (exit code 134)."""
+    script = tmp_path / "process.py"
+    script.write_text(PROCESS)
+    done = subprocess.run(
+        [sys.executable, str(script), *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, "Python ended" in done.stdout) == (code, False)
+    assert done.stdout.startswith("etc ") if code == 0 else "error[ETC001]" in done.stderr
