@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, JsonValue, StrictBool, StrictInt, StrictStr
+from pydantic import Field, JsonValue, StrictBool, StrictInt, StrictStr, model_validator
 
 from etc_policy.policy.notify_schema import Notify
 from etc_policy.policy.quantities import DEFAULT_JOBS, MAX_JOBS
@@ -17,6 +17,7 @@ from etc_policy.policy.schema_values import (
     Option,
     ServerUrl,
     Text,
+    require_server,
 )
 
 
@@ -63,6 +64,12 @@ class CatalogSettings(Declared):
         examples=["thrift://metastore:9083"],
     )
     database: Text | None = Field(None, description="Database for tools that ask for one.", examples=["lake"])
+
+    @model_validator(mode="after")
+    def _glue_has_a_url(self) -> Self:
+        if self.type == "glue" and self.uri is not None:
+            require_server(self.uri)
+        return self
 
 
 class StorageSettings(Declared):

@@ -148,7 +148,7 @@ DayTimes: TypeAlias = Annotated[
 FileName: TypeAlias = Annotated[Text, AfterValidator(lambda name: _require_marker(name))]
 #: A table that a catalog knows, `db.table`.
 CatalogTable: TypeAlias = Annotated[Text, AfterValidator(lambda name: _require_catalog_table(name))]
-ServerUrl: TypeAlias = Annotated[Text, AfterValidator(lambda url: _require_server(url))]
+ServerUrl: TypeAlias = Annotated[Text, AfterValidator(lambda url: require_server(url))]
 HttpUrl: TypeAlias = Annotated[Text, AfterValidator(lambda url: _require_http(url))]
 #: What the partitions of `partition_regex` are found by: Java and Python read it alike.
 PartitionRegex: TypeAlias = Annotated[StrictStr, AfterValidator(require_plain)]
@@ -303,7 +303,13 @@ def _require_catalog_table(name: str) -> str:
     return name
 
 
-def _require_server(url: str) -> str:
+def require_server(url: str) -> str:
+    """The URL, if it names a server by HTTP.
+
+    Raises:
+        ValueError: it does not.
+
+    """
     if not re.match(r"https?://[^/]", url):
         raise ValueError("the URL of a server begins with `https://`, or with `http://` where it is not encrypted")
     return url
