@@ -15,6 +15,7 @@ from etc_policy.report.sync import PREFIX, PropertyChanges, lies_at, no_partitio
 from etc_policy.storage.store_keys import aws_session, no_keys
 
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_REGION_HINT = "set AWS_REGION, or `storage.region` of the target"
 
 
 class GlueCatalog:
@@ -32,7 +33,7 @@ class GlueCatalog:
             or session.get_config_variable("region")
         )
         if not region:
-            raise TableError(Code.CATALOG_FAILED, "no region is known for the Glue Data Catalog", hint="set AWS_REGION")
+            raise TableError(Code.CATALOG_FAILED, "no region is known for the Glue Data Catalog", hint=_REGION_HINT)
         seconds = storage.timeout / 1000
         config = Config(connect_timeout=seconds, read_timeout=seconds, retries={"total_max_attempts": 2})
         self._client: Any = session.create_client("glue", region_name=region, endpoint_url=catalog.uri, config=config)
@@ -176,4 +177,5 @@ def _errors(table: str) -> Iterator[None]:
         yield
     except (BotoCoreError, ClientError) as error:
         message = f"the Glue Data Catalog cannot be asked about `{table}`"
-        raise RetryableError(Code.CATALOG_FAILED, message, cause=first_line(error)) from error
+        hint = "run it again; if it goes on, check the keys, the region, and `catalog.uri` of the target"
+        raise RetryableError(Code.CATALOG_FAILED, message, hint=hint, cause=first_line(error)) from error

@@ -36,7 +36,12 @@ def write_junit(title: str, checks: Iterable[Check], path: Path) -> None:
     try:
         write_named(path, written.getvalue())
     except (OSError, ValueError) as error:
-        raise EngineError(Code.CANNOT_WRITE_JUNIT, f"cannot write `{path}`", cause=str(error)) from error
+        raise EngineError(
+            Code.CANNOT_WRITE_JUNIT,
+            f"cannot write `{path}`",
+            hint="name another place by `--junit-xml`",
+            cause=str(error),
+        ) from error
 
 
 def _case(check: Check) -> TestCase:

@@ -152,6 +152,9 @@ def tables_in(spark: Any, database: str, pattern: str) -> Iterator[tuple[str, st
             yield name, error
 
 
+_CATALOG_HINT = "run it again; if it goes on, check `catalog` of the target"
+
+
 @contextmanager
 def catalog_errors(table: str) -> Iterator[None]:
     """What Spark says of its catalog, as an error that another try may not meet, unless there is no such database."""
@@ -161,11 +164,8 @@ def catalog_errors(table: str) -> Iterator[None]:
         raise_if_interrupted()
         cause = first_line(error)
         if (cause or "").startswith("[SCHEMA_NOT_FOUND]"):
-            message, hint = (
-                f"the Spark catalog has no database of `{table}`",
-                "check its name, and `catalog` of the target",
-            )
+            message = f"the Spark catalog has no database of `{table}`"
+            hint = "check its name, and `catalog` of the target"
             raise TableError(Code.UNKNOWN_CATALOG_TABLE, message, hint=hint) from error
-        raise RetryableError(
-            Code.CATALOG_FAILED, f"the catalog cannot be asked about `{table}`", cause=cause
-        ) from error
+        message, hint = f"the catalog cannot be asked about `{table}`", _CATALOG_HINT
+        raise RetryableError(Code.CATALOG_FAILED, message, hint=hint, cause=cause) from error

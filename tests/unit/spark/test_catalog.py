@@ -56,6 +56,7 @@ def test_a_catalog_that_does_not_answer_is_asked_again_later():
     with pytest.raises(RetryableError, match=r"cannot be asked about `lake\.orders`") as error:
         table_location(Catalog(*DETAILS, error=ConnectionError("refused\n  at x")), "lake.orders")
     assert (error.value.code, error.value.exit_code, error.value.cause) == ("ETC409", 4, "refused")
+    assert error.value.hint == "run it again; if it goes on, check `catalog` of the target"
 
 
 def test_a_database_that_is_not_there_is_no_catalog_that_does_not_answer():
