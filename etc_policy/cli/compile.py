@@ -25,7 +25,7 @@ from etc_policy.table.formats import count_of
         "etc compile",
         "etc compile --output json | jq '.policies[].table'",
         'etc compile --select "orders_ro payments_ro" --target-dir build',
-        "etc compile --select orders_ro --form tblproperties | spark-sql",
+        "etc compile --select orders_ro --form tblproperties > orders.sql",
         "etc compile --select orders_ro --explain",
     ),
 )

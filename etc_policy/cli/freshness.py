@@ -50,7 +50,7 @@ from etc_policy.table.formats import MANY_TABLES
     "globs",
     metavar="GLOB",
     multiple=True,
-    help="Only these partitions, or a range `A..B`; with `--by partition`, repeatable.",
+    help="As `--by partition`, of these partitions or of a range `A..B` alone; may be repeated.",
 )
 @click.option("--notify", is_flag=True, help="Send what is new to those whom `notify:` in etc_project.yml names.")
 @click.option("--archived", is_flag=True, help="Judge `data_latency` over archived commits too.")
