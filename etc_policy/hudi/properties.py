@@ -98,7 +98,7 @@ def _refuse_no_table(storage: TableReader) -> NoReturn:
     try:
         storage.names("")
     except (FileNotFoundError, NotADirectoryError) as error:
-        hint = "check `table` in the policy"
+        hint = "check `table` in the policy, and `table_root` of the target where it has one"
         reason = "this is a file" if isinstance(error, NotADirectoryError) else "the folder does not exist"
         message = f"there is no table at `{storage.location}`: {reason}"
         raise TableError(Code.NO_TABLE, message, hint=hint) from None

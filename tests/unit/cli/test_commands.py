@@ -444,7 +444,9 @@ def test_the_json_names_each_table_that_failed(etc, project, orders, command, do
     assert (code, found[done], len(found["failed"])) == (1, [], 1)
     assert (found["failed"][0]["policy"], found["failed"][0]["reason_code"]) == ("payments_ro", "ETC201")
     assert "there is no table at" in found["failed"][0]["reason"]
-    assert found["failed"][0]["hints"] == ["check `table` in the policy"]
+    assert found["failed"][0]["hints"] == [
+        "check `table` in the policy, and `table_root` of the target where it has one"
+    ]
     assert json.loads(etc(command, "-s", "orders_ro", "--output", "json")[1])["failed"] == []
 
 
