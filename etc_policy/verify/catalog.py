@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
-from etc_policy.policy.suggestions import did_you_mean, listed
+from etc_policy.policy.suggestions import did_you_mean, listed, nearest
 
 CATALOG_FILE = str(Path(__file__).with_name("expectations.json"))
 
@@ -111,7 +111,8 @@ def argument_faults(
             yield argument, f"expectation `{name}` needs a value for its argument `{argument}`, got `null`", hint
         elif not is_parameter.get(argument) and (wanted := _unmet(known, argument, value)) is not None:
             yield argument, f"argument `{argument}` of `{name}` must be {wanted}, got `{str(value)[:60]}`", None
-    for argument in sorted(known.required - kwargs.keys()):
+    misspelt = {nearest(argument, known.arguments) for argument in kwargs.keys() - known.arguments.keys()}
+    for argument in sorted(known.required - kwargs.keys() - misspelt):
         yield None, f"expectation `{name}` needs the argument `{argument}`", _arguments_of(known)
 
 

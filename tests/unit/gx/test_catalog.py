@@ -94,6 +94,11 @@ def test_names():
         ("expect_column_values_to_be_between", {"column": "v", "strict_min": 1}, [
             "argument `strict_min` of `expect_column_values_to_be_between` must be `true` or `false`, got `1`"
         ]),
+        (
+            "expect_completeness_up_to",
+            {"treshold_ms": 1},
+            ["expectation `expect_completeness_up_to` has no argument `treshold_ms`"],
+        ),
         ("expect_completeness_up_to", {}, ["expectation `expect_completeness_up_to` needs the argument `threshold_ms`"]),
         ("expect_completeness_up_to", {"threshold_ms": None}, [
             "expectation `expect_completeness_up_to` needs a value for its argument `threshold_ms`, got `null`"
