@@ -71,7 +71,7 @@ def read_settings(
     """The settings of a project file; of the targets only the one that is used needs its environment variables.
 
     Raises:
-        UsageError: there is no target `target`, or nothing says which profile is used.
+        UsageError: there is no target `target`.
 
     """
     scope = Scope(environment, dict(given or {}))
@@ -178,3 +178,7 @@ def _missing_targets(project: ProjectFile, loaded: Loaded) -> Iterator[Issue]:
         hint = did_you_mean(project.profile, project.profiles) or "declare it under `profiles:`"
         message = f"there is no profile `{project.profile}`"
         yield Issue(Code.UNKNOWN_TARGET, message, loaded.file.where(("profile",)), hint)
+    if project.profile is None and len(project.profiles) > 1 and project.name not in project.profiles:
+        message = "the project does not say which of its profiles it uses"
+        hint = f"set `profile:` to one of {', '.join(project.profiles)}"
+        yield Issue(Code.UNKNOWN_TARGET, message, loaded.file.where(("profiles",), at_key=True), hint)

@@ -47,8 +47,10 @@ class Target:
 def choose_target(project: ProjectFile, name: str | None) -> tuple[str, str] | None:
     """The profile and target that are meant; `name` is what `--target` says. None for a project without profiles.
 
+    The project is one whose file was checked: its profile is there, with its default target.
+
     Raises:
-        UsageError: there is no such profile or target, or the project does not say which of several profiles it uses.
+        UsageError: there is no such target.
 
     """
     if not project.profiles:
@@ -58,24 +60,14 @@ def choose_target(project: ProjectFile, name: str | None) -> tuple[str, str] | N
                 Code.NO_SUCH_TARGET, f"there is no target `{name[:60]}`: the project has no profiles", hint=hint
             )
         return None
-    profile = _profile_name(project)
+    names = list(project.profiles)
+    profile = project.profile or (names[0] if len(names) == 1 else str(project.name))
     known = project.profiles[profile].targets
     wanted = name or project.profiles[profile].target
     if wanted not in known:
-        asked = "" if name else f", which the profile `{profile}` names as its default"
         hint = did_you_mean(wanted, known) or f"the targets are {', '.join(known)}"
-        raise UsageError(Code.NO_SUCH_TARGET, f"there is no target `{wanted[:60]}`{asked}", hint=hint)
+        raise UsageError(Code.NO_SUCH_TARGET, f"there is no target `{wanted[:60]}`", hint=hint)
     return profile, wanted
-
-
-def _profile_name(project: ProjectFile) -> str:
-    names = list(project.profiles)
-    wanted = project.profile or (names[0] if len(names) == 1 else project.name)
-    if wanted in project.profiles:
-        return wanted
-    hint = f"set `profile:` in etc_project.yml to one of {', '.join(names)}"
-    message = "the project does not say which profile it uses" if wanted is None else f"there is no profile `{wanted}`"
-    raise UsageError(Code.NO_SUCH_TARGET, message, hint=hint)
 
 
 def target_of(chosen: tuple[str, str], project: ProjectFile, is_catalog_hidden: bool) -> Target:
