@@ -216,13 +216,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prepare_streams()
     configure(given, os.environ)
     code = guarded(_run, given)
-    if arguments is None and threading.active_count() > 1:
-        _end_beside_requests(code)
+    if arguments is None:
+        end_beside_requests(code)
     return code
 
 
-def _end_beside_requests(code: int) -> None:
+def end_beside_requests(code: int) -> None:
     """End the process at once where a request to a store is left, which else aborts (facts: hdfs-abort-at-exit)."""
+    if threading.active_count() == 1:
+        return
     from etc_policy.storage.port import REQUEST_THREAD
 
     if any(thread.name == REQUEST_THREAD for thread in threading.enumerate()):

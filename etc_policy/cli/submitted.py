@@ -7,8 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
-from etc_policy.cli.main import guarded
+from etc_policy.cli.main import end_beside_requests, guarded
 from etc_policy.cli.messages import configure
 from etc_policy.cli.opening import Progress
 from etc_policy.cli.printing import text_width
@@ -17,6 +18,13 @@ from etc_policy.errors import UsageError
 from etc_policy.errors.codes import Code
 
 _OUTCOME = "--outcome"
+
+
+def run() -> NoReturn:
+    """Carry out the job of this process's arguments, and end the process."""
+    code = main(sys.argv[1:])
+    end_beside_requests(code)
+    sys.exit(code)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -67,4 +75,4 @@ def _run(given: Sequence[str], said: dict[str, str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run()

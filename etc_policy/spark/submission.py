@@ -32,11 +32,9 @@ from etc_policy.storage.files import write_below
 ENTRY, JOB, PROPERTIES, OUTCOME = "etc_job.py", "etc_job.json", "spark.properties", "outcome.json"
 _ENTRY_TEXT = '''"""The job of `etc apply --submit`: carries out the plan in etc_job.json."""
 
-import sys
+from etc_policy.cli.submitted import run
 
-from etc_policy.cli.submitted import main
-
-sys.exit(main(sys.argv[1:]))
+run()
 '''
 _END_SECONDS = 30
 

@@ -153,23 +153,29 @@ def test_a_version_that_is_gone_before_its_answer_comes_was_replaced():
 
 
 PROCESS = """
-import atexit, sys, threading
-from etc_policy.cli.main import main
+import atexit, runpy, sys, threading
 from etc_policy.storage.port import REQUEST_THREAD
 threading.Thread(target=threading.Event().wait, daemon=True, name=REQUEST_THREAD).start()
 atexit.register(print, "Python ended")
-sys.argv = ["etc", *sys.argv[1:]]
-sys.exit(main())
+module, sys.argv = sys.argv[1], ["etc", *sys.argv[2:]]
+runpy.run_module(module, run_name="__main__")
 """
 
 
-@pytest.mark.parametrize(("arguments", "code"), [(["--version"], 0), (["plan", "--nope"], 64)])
-def test_a_command_that_leaves_a_request_behind_ends_with_its_own_code(tmp_path, arguments, code):
+@pytest.mark.parametrize(
+    ("module", "arguments", "code"),
+    [("main", ["--version"], 0), ("main", ["plan", "--nope"], 64), ("submitted", [], 64)],
+)
+def test_a_command_that_leaves_a_request_behind_ends_with_its_own_code(tmp_path, module, arguments, code):
     """When Python ends, it ends such a thread within hdfs-native's code, which aborts the process (exit code 134)."""
     script = tmp_path / "process.py"
     script.write_text(PROCESS)
     done = subprocess.run(
-        [sys.executable, str(script), *arguments], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, str(script), f"etc_policy.cli.{module}", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert (done.returncode, "Python ended" in done.stdout) == (code, False)
     assert done.stdout.startswith("etc ") if code == 0 else "error[ETC001]" in done.stderr
