@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -27,10 +28,11 @@ from etc_policy.hudi.properties import updates_in_part
 from etc_policy.hudi.timeline import Timeline, read_once, read_timeline, require_one_end, require_times
 from etc_policy.hudi.values import list_of, load_json, text_of
 from etc_policy.hudi.zones import table_zone
+from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.policy.manifest import EventTime
 from etc_policy.storage.port import TableReader, TreeLister
-from etc_policy.table.history import WRITES
-from etc_policy.table.state import HIDDEN, Instant, Lacking, find_lacking
+from etc_policy.table.history import WRITES, is_of_column
+from etc_policy.table.state import AT_THE_END, HIDDEN, Instant, Lacking, find_lacking
 
 _TIME_TYPES = frozenset(
     {"int", "long", "string", "date", "timestamp-millis", "timestamp-micros"}
@@ -120,7 +122,10 @@ def type_name(avro_type: Any) -> str:
 
 @dataclass(frozen=True)
 class TableCommits:
-    """One reading of a table's timeline; `metadata` is that of every completed write, `writes` what they wrote."""
+    """One reading of a table's timeline; `metadata` is that of every completed write, `writes` what they wrote.
+
+    `column_since` is as that of a state.
+    """
 
     storage: TableReader
     properties: Mapping[str, str]
@@ -129,6 +134,7 @@ class TableCommits:
     archive: Archive
     metadata: Mapping[str, CommitMetadata]
     column_type: str | None
+    column_since: str
     trust: Trust
     writes: CommitWrites
     tree: TreeLister
@@ -161,10 +167,30 @@ def read_commits(
     metadata = {file.requested: timeline.commit(file.requested) for file in writes}
     column_type = column_type_of(event_time, metadata, storage.location)
     since = column_since(timeline, event_time.column)
-    trust = trust_of(timeline.layout, properties, event_time, column_type, since)
+    recorded_since = max(since, _recorded_since(timeline, metadata, event_time))
+    trust = trust_of(timeline.layout, properties, event_time, column_type, recorded_since)
     logged = CommitWrites(metadata, timeline.completions, trust)
     archive = Archive(storage, properties)
-    return TableCommits(storage, properties, event_time, timeline, archive, metadata, column_type, trust, logged, tree)
+    return TableCommits(
+        storage, properties, event_time, timeline, archive, metadata, column_type, since, trust, logged, tree
+    )
+
+
+def _recorded_since(timeline: Timeline, metadata: Mapping[str, CommitMetadata], event_time: EventTime) -> str:
+    """Since when commits record event times of this column, as far as the compactions by etc show; empty where nothing tells.
+
+    Those that were requested before a plan for another column, or before the first for this one had been made, may be of that
+    other: no commit names its column.
+    """
+    commits = (one for one in metadata if timeline.latest(one).action == "commit")
+    found = (compaction_record(one, timeline.completions[one], metadata[one].extra) for one in commits)
+    since = ""
+    for record in sorted((one for one in found if one is not None), key=attrgetter("completed", "instant")):
+        if not is_of_column(event_time, record):
+            since = AT_THE_END
+        elif since == AT_THE_END:
+            since = record.saw_until
+    return since
 
 
 def is_write(file: InstantFile) -> bool:

@@ -370,7 +370,7 @@ def not_as_recorded(state: TableState) -> Iterator[UnlikeRecorded]:
 
 
 #: Later than every instant.
-_AT_THE_END = "~"
+AT_THE_END = "~"
 
 
 class Lacking(NamedTuple):
@@ -380,7 +380,7 @@ class Lacking(NamedTuple):
     why: str
 
 
-def find_lacking(instants: Iterable[Instant], instant: str = _AT_THE_END, own: str | None = None) -> Lacking | None:
+def find_lacking(instants: Iterable[Instant], instant: str = AT_THE_END, own: str | None = None) -> Lacking | None:
     """Why a compaction at an instant does not merge by its table's schema; None where it does.
 
     Hudi merges by what the last completed write requested before C carries, which is `own` where that is known. A later write
