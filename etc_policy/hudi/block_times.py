@@ -25,6 +25,7 @@ from etc_policy.policy.manifest import EventTime
 _CONTENT_VERSIONS = (1, 2, 3)
 _SAMPLE = 60
 _PARTIAL, _LACKING = "a partial update", "a block without the column"
+_OF_ANOTHER = "a block of a time when the column's name was another column's"
 #: Why the time of a file is unknown that holds rows without one.
 ROWS_WITHOUT_TIMES = (_PARTIAL, _LACKING)
 _KINDS = {log_blocks.HFILE_DATA: "HFile", log_blocks.CORRUPT: "corrupt"}
@@ -49,11 +50,15 @@ class UnreadableText(UnknownTimes):
 
 @dataclass(frozen=True, slots=True)
 class TimesWanted:
-    """Which column to read, its Avro type in the table where that is known, and the table's ordering fields."""
+    """Which column to read, its Avro type in the table where that is known, and the table's ordering fields.
+
+    In blocks of an instant before `since` the column's name is that of another one.
+    """
 
     event_time: EventTime
     column_type: str | None = None
     ordering_fields: tuple[str, ...] = ()
+    since: str = ""
 
     @property
     def kind(self) -> str | None:
@@ -151,6 +156,8 @@ def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
     """The event times in a block, None for a row that has none."""
     if block.kind in (log_blocks.COMMAND, log_blocks.CDC_DATA):
         return iter(())
+    if block.header.get(log_blocks.INSTANT, b"") < wanted.since.encode():
+        raise UnknownTimes(_OF_ANOTHER)
     if block.kind == log_blocks.DELETE:
         return _delete_times(block, wanted)
     if block.header.get(log_blocks.IS_PARTIAL, b"false").lower() != b"false":

@@ -31,6 +31,7 @@ class Trust:
 
     `bounds` is false where a row may change another one with an earlier event time: then a file's own times bound nothing.
     `zone` is that of instants, and event times later than their commit by more than `max_ahead_ms` cannot be true.
+    Those of commits that were requested before `since` are of another column.
     """
 
     times: bool
@@ -38,6 +39,11 @@ class Trust:
     bounds: bool = True
     zone: tzinfo = UTC
     max_ahead_ms: int = MAX_AHEAD_MS
+    since: str = ""
+
+    def has_times(self, requested: str) -> bool:
+        """Whether the event times that a commit requested then has recorded are the policy's."""
+        return self.times and requested >= self.since
 
     def latest_ms(self, completed: str) -> int:
         """The latest event time that a commit which completed then can have."""
@@ -109,7 +115,7 @@ def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: 
 
 
 def _is_plain(requested: str, completed: str, commit: CommitMetadata, trust: Trust) -> bool:
-    is_trusted = trust.times and trust.deletes and trust.bounds
+    is_trusted = trust.has_times(requested) and trust.deletes and trust.bounds
     is_plain = is_trusted and commit.plain_instant == requested and commit.operation not in _OPAQUE
     return is_plain and commit.latest_event_ms <= trust.latest_ms(completed)
 
@@ -141,13 +147,13 @@ def _of_stats(
     requested: str, completed: str, commit: CommitMetadata, trust: Trust
 ) -> Iterator[tuple[GroupWrite, bool]]:
     """What each stat says for itself, and whether it may have written rows."""
-    is_opaque = not trust.deletes or commit.operation in _OPAQUE
+    is_opaque, has_times = not trust.deletes or commit.operation in _OPAQUE, trust.has_times(requested)
     stats = commit.stats
     columns = stats.groups, stats.file_names, stats.rows, stats.deletes, stats.min_event_times_ms, stats.sizes_bytes
     others = stats.previous, stats.max_event_times_ms, stats.merged_log_files, stats.merged_log_bytes
-    latest_ms = trust.latest_ms(completed) if trust.times else 0
+    latest_ms = trust.latest_ms(completed) if has_times else 0
     for key, name, rows, deletes, time, size, previous, last, files, merged in zip(*columns, *others, strict=True):
-        time_ms, has_deletes = time if trust.times else None, is_opaque or deletes != 0
+        time_ms, has_deletes = time if has_times else None, is_opaque or deletes != 0
         ahead_ms = max(time_ms, last or time_ms) if time_ms is not None else None
         ahead_ms = ahead_ms if ahead_ms is not None and ahead_ms > latest_ms else None
         certain = time_ms is not None and ahead_ms is None and not has_deletes and trust.bounds

@@ -159,7 +159,8 @@ def _only_deletes_lack_times(times: LogTimes) -> bool:
 
 
 def _wanted(storage: TableReader, policy: Policy, state: TableState) -> TimesWanted:
-    return TimesWanted(policy.event_time, state.event_time_type, ordering_fields(read_properties(storage)))
+    ordering = ordering_fields(read_properties(storage))
+    return TimesWanted(policy.event_time, state.event_time_type, ordering, state.column_since)
 
 
 def _read(storage: TableReader, path: str, size: int, wanted: TimesWanted) -> LogTimes | None:

@@ -395,7 +395,8 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> Lates
     groups.add(rest, (*recorded, *then), facts)
     records = [one.record for one in commits.completed if timeline.layout < 2 or SPLIT in one.metadata.extra]
     records += [compaction_record(one, one, commit.extra) for one, commit in archived.items() if SPLIT in commit.extra]
-    known = (one for one in records if one is not None and is_of_column(commits.event_time, one))
+    event_time, since = commits.event_time, commits.column_since
+    known = (one for one in records if one is not None and is_of_column(event_time, one, since))
     thresholds = {one.instant: one.threshold_ms for one in known}
     slices = tuple(_bounded_by_plans(one, thresholds) for one in groups.slices())
     missing = (*groups.missing(recorded), *marks_lost(beside, then, timeline.replaced))

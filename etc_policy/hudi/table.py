@@ -174,6 +174,7 @@ def _state(commits: TableCommits) -> TableState:
         base_file_format=properties.get("hoodie.table.base.file.format", PARQUET).lower(),
         orphans=orphans,
         write_growth=own.growth,
+        column_since=commits.column_since,
     )
 
 

@@ -9,10 +9,10 @@ names.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -28,10 +28,11 @@ from etc_policy.hudi.properties import updates_in_part
 from etc_policy.hudi.timeline import Timeline, read_once, read_timeline, require_one_end, require_times
 from etc_policy.hudi.values import list_of, load_json, text_of
 from etc_policy.hudi.zones import table_zone
+from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.policy.manifest import EventTime
 from etc_policy.storage.port import TableReader, TreeLister
-from etc_policy.table.history import WRITES
-from etc_policy.table.state import HIDDEN, Instant, Lacking, find_lacking
+from etc_policy.table.history import WRITES, is_of_column
+from etc_policy.table.state import AT_THE_END, HIDDEN, Instant, Lacking, find_lacking
 
 _TIME_TYPES = frozenset(
     {"int", "long", "string", "date", "timestamp-millis", "timestamp-micros"}
@@ -44,7 +45,9 @@ _NAMED = 50
 _NO_SCHEMA = '"null"'
 
 
-def trust_of(layout: int, properties: Mapping[str, str], event_time: EventTime, column_type: str | None) -> Trust:
+def trust_of(
+    layout: int, properties: Mapping[str, str], event_time: EventTime, column_type: str | None, since: str = ""
+) -> Trust:
     """How far write stats are to be believed; on layout 1 no commit's event times can be matched to a log file."""
     times = layout >= 2 and _is_tracked(event_time, column_type)
     return Trust(
@@ -53,6 +56,7 @@ def trust_of(layout: int, properties: Mapping[str, str], event_time: EventTime, 
         bounds=not updates_in_part(properties),
         zone=ZoneInfo(table_zone(properties)),
         max_ahead_ms=event_time.ahead_ms,
+        since=since,
     )
 
 
@@ -118,7 +122,10 @@ def type_name(avro_type: Any) -> str:
 
 @dataclass(frozen=True)
 class TableCommits:
-    """One reading of a table's timeline; `metadata` is that of every completed write, `writes` what they wrote."""
+    """One reading of a table's timeline; `metadata` is that of every completed write, `writes` what they wrote.
+
+    `column_since` is as that of a state.
+    """
 
     storage: TableReader
     properties: Mapping[str, str]
@@ -127,6 +134,7 @@ class TableCommits:
     archive: Archive
     metadata: Mapping[str, CommitMetadata]
     column_type: str | None
+    column_since: str
     trust: Trust
     writes: CommitWrites
     tree: TreeLister
@@ -158,10 +166,31 @@ def read_commits(
     timeline.expect(writes)
     metadata = {file.requested: timeline.commit(file.requested) for file in writes}
     column_type = column_type_of(event_time, metadata, storage.location)
-    trust = trust_of(timeline.layout, properties, event_time, column_type)
+    since = column_since(timeline, event_time.column)
+    recorded_since = max(since, _recorded_since(timeline, metadata, event_time))
+    trust = trust_of(timeline.layout, properties, event_time, column_type, recorded_since)
     logged = CommitWrites(metadata, timeline.completions, trust)
     archive = Archive(storage, properties)
-    return TableCommits(storage, properties, event_time, timeline, archive, metadata, column_type, trust, logged, tree)
+    return TableCommits(
+        storage, properties, event_time, timeline, archive, metadata, column_type, since, trust, logged, tree
+    )
+
+
+def _recorded_since(timeline: Timeline, metadata: Mapping[str, CommitMetadata], event_time: EventTime) -> str:
+    """Since when commits record event times of this column, as far as the compactions by etc show; empty where nothing tells.
+
+    Those that were requested before a plan for another column, or before the first for this one had been made, may be of that
+    other: no commit names its column.
+    """
+    commits = (one for one in metadata if timeline.latest(one).action == "commit")
+    found = (compaction_record(one, timeline.completions[one], metadata[one].extra) for one in commits)
+    since = ""
+    for record in sorted((one for one in found if one is not None), key=attrgetter("completed", "instant")):
+        if not is_of_column(event_time, record):
+            since = AT_THE_END
+        elif since == AT_THE_END:
+            since = record.saw_until
+    return since
 
 
 def is_write(file: InstantFile) -> bool:
@@ -171,8 +200,6 @@ def is_write(file: InstantFile) -> bool:
 
 #: The pair of a commit's metadata by which tables with schema on read know names and types that columns had before.
 EVOLVED_SCHEMA = "latest_schema"
-_VERSIONS_FOLDER = ".hoodie/.schema"
-_VERSIONS_FILE = re.compile(r"(?P<instant>\d{14,17})(?:_\d+)?\.schemacommit")
 #: Where a version says the number of a column, of the elements of a list and of the keys and values of a map.
 _NUMBERS = {"fields": "id", "element": "element_id", "key": "key_id", "value": "value_id"}
 
@@ -220,28 +247,44 @@ def _name_of(schema: str) -> str:
 
 def _altered_from(timeline: Timeline) -> str | None:
     """The instant of the first version of a schema that has lost or changed columns since; None where columns were only added."""
-    try:
-        names = timeline.storage.names(_VERSIONS_FOLDER)
-    except (FileNotFoundError, NotADirectoryError):
+    found = timeline.schema_versions
+    if found is None:
         return None
-    found = ((match["instant"], name) for name in names if (match := _VERSIONS_FILE.fullmatch(name)))
-    first = timeline.first_active or ""
-    newest = max(((at, name) for at, name in found if at in timeline.completions or at < first), default=None)
-    if newest is None:
+    versions = _versions_in(found[1])
+    if versions is None:
+        return found[0]
+    newest = versions[max(versions)]
+    if all(one.items() <= newest.items() for one in versions.values()):
         return None
-    return _first_altered(timeline.storage.read(f"{_VERSIONS_FOLDER}/{newest[1]}"), newest[0])
+    return str(min((version for version in versions if version), default=found[0]))
 
 
-def _first_altered(content: bytes, otherwise: str) -> str | None:
-    """As `_altered_from`, of all versions as Hudi keeps them; `otherwise` where these have another form."""
+def column_since(timeline: Timeline, column: str) -> str:
+    """When the name of the column had become its own, if it was another one's before; empty where it never was.
+
+    In blocks that were begun before that, the name is of that other column: Hudi reads by numbers (facts: schema-reused-names).
+    """
+    found = timeline.schema_versions
+    if found is None:
+        return ""
+    versions = _versions_in(found[1])
+    if versions is None:
+        return timeline.completions.get(found[0], found[0])
+    numbers = {version: of_version.get(f".{column}", (None,))[0] for version, of_version in versions.items()}
+    own = numbers[max(numbers)]
+    last_of_other = max((one for one, number in numbers.items() if number not in (None, own)), default=None)
+    if last_of_other is None:
+        return ""
+    since = str(min(one for one in numbers if one > last_of_other))
+    return timeline.completions.get(since, since)
+
+
+def _versions_in(content: bytes) -> dict[int, dict[str, tuple[int, str]]] | None:
+    """The columns of all versions of a schema as Hudi keeps them; None where these have another form."""
     try:
-        versions = {int(one["version_id"]): _columns(one) for one in load_json(content)["schemas"]}
-        newest = versions[max(versions)]
-        if all(one.items() <= newest.items() for one in versions.values()):
-            return None
-        return str(min(version for version in versions if version))
+        return {int(one["version_id"]): _columns(one) for one in load_json(content)["schemas"]} or None
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
-        return otherwise
+        return None
 
 
 def _columns(kind: Any, path: str = "") -> dict[str, tuple[int, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -44,6 +45,8 @@ _STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
 #: The operation of a clustering, as its commit names it.
 _CLUSTERING = "CLUSTER"
 _NEVER_EMPTY = frozenset(("completed", action) for action in WRITES)
+_VERSIONS_FOLDER = ".hoodie/.schema"
+_VERSIONS_FILE = re.compile(r"(?P<instant>\d{14,17})(?:_\d+)?\.schemacommit")
 CUT_OFF_HINT = (
     "under Hudi 0.x a process that is killed while it writes its commit leaves an empty file; "
     f"`etc explain {Code.DAMAGED_TIMELINE}` says how to go on"
@@ -174,6 +177,21 @@ class Timeline:
         ends = map(self.latest, self.files)
         done = (end.requested for end in ends if end.state == "completed" and end.action == "replacecommit")
         return [(self.completions[requested], self.commit(requested)) for requested in done]
+
+    @read_once
+    def schema_versions(self) -> tuple[str, bytes] | None:
+        """The newest file with all versions of the schema that a completed write left, and its instant; None without one.
+
+        Hudi keeps them beside the timeline of tables with schema on read.
+        """
+        try:
+            names = self.storage.names(_VERSIONS_FOLDER)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        found = ((match["instant"], name) for name in names if (match := _VERSIONS_FILE.fullmatch(name)))
+        first = self.first_active or ""
+        newest = max(((at, name) for at, name in found if at in self.completions or at < first), default=None)
+        return None if newest is None else (newest[0], self.storage.read(f"{_VERSIONS_FOLDER}/{newest[1]}"))
 
     def instants(self) -> tuple[Instant, ...]:
         """All instants in requested order, with the file groups that services touched."""

@@ -184,6 +184,10 @@ def find_split_obstacle(policy: Policy, state: TableState) -> tuple[str, str] | 
         fields = ", ".join(f"`{name}`" for name in state.ordering_fields) or "nothing"
         reason = f"rows are ordered by {fields}, not by the event-time column `{policy.event_time.column}` alone"
         return reason, coarser
+    older = next((one for _, one in state.log_files if one.requested < state.column_since), None)
+    if older is not None:
+        column = policy.event_time.column
+        return f"`{column}` was another column's name when log file {older.name} was written", f"{coarser} for one run"
     if not _is_ordered(policy, state):
         reason = f"values of `{policy.event_time.column}` ({state.event_time_type}) are not in the order of their times"
         return reason, f"for integers declare `unit`; for texts {coarser}"

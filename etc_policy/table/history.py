@@ -195,7 +195,8 @@ class WholeTable(NamedTuple):
 def promise_of(policy: Policy, state: TableState) -> CompactionRecord | None:
     """The last compaction by etc, where its threshold is one of the policy's event-time column."""
     record = state.last_compaction
-    return record if record is not None and is_of_column(policy.event_time, record) else None
+    is_own = record is not None and is_of_column(policy.event_time, record, state.column_since)
+    return record if is_own else None
 
 
 def promises_in(policy: Policy, history: TableHistory) -> TableHistory:
@@ -207,10 +208,13 @@ def promises_in(policy: Policy, history: TableHistory) -> TableHistory:
     return replace(history, commits=tuple(commits))
 
 
-def is_of_column(event_time: EventTime, record: CompactionRecord) -> bool:
-    """Whether its threshold is one of this event-time column; what an older version of etc committed counts as one."""
+def is_of_column(event_time: EventTime, record: CompactionRecord, since: str = "") -> bool:
+    """Whether its threshold is one of this event-time column; what an older version of etc committed counts as one.
+
+    None from before `since` is, when the column's name was another one's.
+    """
     then = _column_in(record.policy_values)
-    return not then or then == _column_in(event_time_values(event_time))
+    return record.instant >= since and (not then or then == _column_in(event_time_values(event_time)))
 
 
 def _column_in(values: Mapping[str, str]) -> dict[str, str]:

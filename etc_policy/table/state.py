@@ -240,7 +240,8 @@ class TableState:
     event time, so that no event time bounds what a log file changes. `write_growth` is what the last compactions by etc on
     the active timeline wrote, None without one. `merge_mode` is Hudi's, None where the table names none, `ordering_fields`
     the columns by which the rows of a key are ordered; `merging` says in words how the rows of a key are merged, and
-    `release` which release of Hudi's bundle is to compact the table; both are empty where nobody has looked. `apply_state` is
+    `release` which release of Hudi's bundle is to compact the table; both are empty where nobody has looked. `column_since` is
+    when the event-time column got its name, if that was another column's before; empty where it was not. `apply_state` is
     what earlier runs keep beside the table, as it was read right after it; empty where it was not.
     """
 
@@ -282,6 +283,7 @@ class TableState:
     base_file_format: str = PARQUET
     orphans: tuple[str, ...] = ()
     write_growth: WriteGrowth | None = None
+    column_since: str = ""
     apply_state: ApplyState = field(default_factory=ApplyState)
 
     @property
@@ -368,7 +370,7 @@ def not_as_recorded(state: TableState) -> Iterator[UnlikeRecorded]:
 
 
 #: Later than every instant.
-_AT_THE_END = "~"
+AT_THE_END = "~"
 
 
 class Lacking(NamedTuple):
@@ -378,7 +380,7 @@ class Lacking(NamedTuple):
     why: str
 
 
-def find_lacking(instants: Iterable[Instant], instant: str = _AT_THE_END, own: str | None = None) -> Lacking | None:
+def find_lacking(instants: Iterable[Instant], instant: str = AT_THE_END, own: str | None = None) -> Lacking | None:
     """Why a compaction at an instant does not merge by its table's schema; None where it does.
 
     Hudi merges by what the last completed write requested before C carries, which is `own` where that is known. A later write

@@ -253,7 +253,7 @@ class Readings(SparkSessions):
     def with_statistics(self, policy: Policy, state: TableState) -> TableState:
         """The state with unknown event times filled in from the metadata table's column statistics, where it has them."""
         self._reach_storages()
-        may_know = state.unreadable_time is None and not state.updates_in_part
+        may_know = state.unreadable_time is None and not (state.updates_in_part or state.column_since)
         if "column_stats" not in state.metadata_partitions or not may_know:
             return state
         from etc_policy.spark.column_stats import fill_event_times

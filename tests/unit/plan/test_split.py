@@ -57,6 +57,7 @@ def plan_of(state, policy=EXACT):
         ({"table_version": 6}, "table version 6"),
         ({"merge_mode": "COMMIT_TIME_ORDERING"}, "merges by COMMIT_TIME_ORDERING"),
         ({"merge_mode": "CUSTOM"}, "merges by CUSTOM"),
+        ({"column_since": instant("10:20:00")}, "`ts` was another column's name"),
         ({"merge_mode": None}, "an unknown mode"),
         ({"updates_in_part": True}, "updates rows in part"),
         ({"ordering_fields": ("other",)}, "ordered by `other`"),

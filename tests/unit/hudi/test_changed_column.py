@@ -1,0 +1,74 @@
+"""A policy that names another event-time column than before: commits do not say of which one their event times are."""
+
+import json
+
+import pytest
+
+from etc_policy.hudi.log_times import fill_from_logs
+from etc_policy.hudi.table import FileTableReader
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.policy.manifest import EventTime, Policy, event_time_values
+from etc_policy.table.history import POLICY_VALUES, SEEN_UNTIL, THRESHOLD
+from tests.unit.hudi.log_file import avro
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
+
+MS = 1_767_225_600_000  # 2026-01-01
+TS, OTHER = EventTime(column="ts", unit="ms"), EventTime(column="id", unit="ms")
+POLICY = Policy(name="t", table="t", event_time=TS, data_latency_ms=0)
+#: What a commit recorded of the other column; in the policy's all events are an hour older.
+RECORDED = MS + 3_600_000
+
+
+@pytest.fixture
+def table(tmp_path):
+    return TableFolder(tmp_path / "t")
+
+
+def write(table, instant, file_id):
+    data = avro([MS], "long")
+    file = log(file_id, min_event=RECORDED, size=len(data))
+    table.commit(instant, instant, file)
+    (table.base / "p" / file.name(instant)).write_bytes(data)
+
+
+def compact(table, instant, event_time, seen_until):
+    values = "" if event_time is None else json.dumps(event_time_values(event_time))
+    extra = {THRESHOLD: str(MS), POLICY_VALUES: values, SEEN_UNTIL: seen_until}
+    table.compaction(instant, instant, base("f"), extra=extra)
+
+
+def recorded(table, event_time=TS):
+    """The file groups whose recorded event times count."""
+    state = FileTableReader().read(str(table.base), event_time)
+    return {one.file_id for one, file in state.log_files if file.min_event_time_ms == RECORDED}
+
+
+@pytest.mark.parametrize("then", [TS, None])
+def test_what_commits_recorded_counts_where_the_column_is_the_same(table, then):
+    compact(table, at("00:01:00"), then, at("00:00:59"))
+    write(table, at("00:02:00"), "a")
+    assert recorded(table) == {"a"}
+
+
+def test_it_does_not_before_the_first_compaction_by_the_new_column(table):
+    """And the log files are read: what is due by the new column is compacted."""
+    write(table, at("00:00:30"), "a")
+    compact(table, at("00:01:00"), OTHER, at("00:00:59"))
+    write(table, at("00:02:00"), "b")
+    assert recorded(table) == set()
+    state = fill_from_logs(FileTableReader().read(str(table.base), TS), POLICY, None)
+    plan = build_table_plan(POLICY, state, now_ms=MS + 600_000, clock_ms=MS + 600_000)
+    assert {one.file_id for one in plan.operations} == {"a", "b"}
+    assert recorded(table, OTHER) == {"a", "b"}
+
+
+def test_then_it_counts_of_writes_that_began_after_that_plan(table):
+    compact(table, at("00:01:00"), OTHER, at("00:00:59"))
+    write(table, at("00:02:00"), "a")
+    write(table, at("00:03:00"), "b")
+    compact(table, at("00:02:30"), TS, at("00:03:01"))
+    write(table, at("00:04:00"), "c")
+    compact(table, at("00:05:00"), TS, at("00:04:30"))
+    write(table, at("00:06:00"), "d")
+    assert recorded(table) == {"c", "d"}
+    assert recorded(table, OTHER) == set()
