@@ -70,8 +70,9 @@ class Rounds:
     def chosen(self, plan: Plan, policies: Sequence[Policy], now_ms: int, marks: Mapping[str, Mark]) -> tuple[str, ...]:
         """The policies whose tables are worked on in this round, those first that break their target first.
 
-        These are all that would be compacted, as far as the budget reaches, that are refused, that send events of partitions, and
-        that this process has not seen: what a killed run has left there is finished. `waiting` is what the budget leaves out.
+        These are all that would be compacted, as far as the budget reaches, that are refused, that send events of partitions,
+        that have failed, as they may still have to be verified, and that this process has not seen: what a killed run has left
+        there is finished. `waiting` is what the budget leaves out.
         `marks` were read before the plan was made, by the policies' names.
         """
         by_name = {one.name: one for one in policies}
@@ -85,8 +86,10 @@ class Rounds:
             chosen.append(table.policy)
         for table in plan.tables:
             policy = by_name[table.policy]
-            is_new = _key(policy) not in self._due_ms
-            if table.action == "refused" or (table.action != "compact" and (is_new or policy.done is not None)):
+            is_owed = (
+                _key(policy) not in self._due_ms or bool(self._failures.get(_key(policy))) or policy.done is not None
+            )
+            if table.action == "refused" or (table.action != "compact" and is_owed):
                 chosen.append(table.policy)
             elif table.action != "compact":
                 self._due_ms[_key(policy)] = table.next_due_ms or now_ms + self.every_ms
