@@ -179,6 +179,7 @@ def _listening(flags: Flags, listen: tuple[str, int] | None, life: _Life) -> Ite
         def observe() -> Iterable[TableObservation]:
             """By the files as they are at each look; while these have an error, which the rounds show, as they were."""
             nonlocal last
+            project.read_anew()
             try:
                 last = project.metrics(*flags.terms)
             except EtcError:
