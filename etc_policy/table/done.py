@@ -46,13 +46,14 @@ class PartitionRecord(Frozen):
     """The events of a partition that may still have to be sent, the last one in any case.
 
     `sent` has by action the number of the last event that was sent, and `begun` that of the last one that a run began to send,
-    and may have sent before it died. `reopened` counts how often late data came.
+    and may have sent before it died. `reopened` counts how often late data came. `gone` says that the table has no rows there.
     """
 
     events: tuple[DoneEvent, ...]
     sent: dict[str, int] = Field(default_factory=dict)
     begun: dict[str, int] = Field(default_factory=dict)
     reopened: int = 0
+    gone: bool = False
 
     @property
     def last(self) -> DoneEvent:
@@ -68,7 +69,10 @@ class PartitionRecord(Frozen):
         """What is still to be sent to the action, in order.
 
         A `done` that was reopened before it was sent is not sent. `reopened` is sent only where its `done` was, or may have been.
+        Of a partition that is gone nothing is sent: the catalog may not have it any more, and nobody is to compute it again.
         """
+        if self.gone:
+            return ()
         pending: list[DoneEvent] = []
         maybe_sent = {self.sent.get(action), self.begun.get(action)}
         for event in self.events:
@@ -158,6 +162,10 @@ def after_reading(
             before = kept.events if one.partition in partitions else ()
             reopened = kept.reopened + sum(event.kind == "reopened" for event in events)
             partitions[one.partition] = kept.model_copy(update={"events": (*before, *events), "reopened": reopened})
+    there = {one.partition for one in found.partitions}
+    for name, kept in partitions.items():
+        if kept.gone == (name in there):
+            partitions[name] = kept.model_copy(update={"gone": name not in there})
     return DoneRecord(instant=instant, partitions=partitions)
 
 

@@ -145,6 +145,43 @@ class TestSince:
         assert table.partitions.unsent == {"success_file": 0}
 
 
+class TestDropped:
+    """Its rows have left the table, mostly because they are old: nobody is to compute anything again, before rows come anew."""
+
+    DONE = "{success_file: _SUCCESS}"
+
+    @staticmethod
+    def drop(table):
+        table.replace(at("11:30:00"), at("11:30:05"), replaced={TEN: ["f10"]}, kind="DELETE_PARTITION")
+
+    def test_it_sends_nothing(self, run, orders):
+        assert run(self.DONE) == (1, 0)
+        self.drop(orders)
+        assert run(self.DONE) == (0, 0)
+
+    @pytest.mark.parametrize("runs_between", [True, False])
+    def test_what_is_written_to_it_again_reopens_it(self, run, orders, runs_between):
+        run(self.DONE)
+        self.drop(orders)
+        if runs_between:
+            assert run(self.DONE) == (0, 0)
+        orders.commit(at("11:40:00"), at("11:40:05"), base("anew", partition=TEN))
+        assert run(self.DONE) == (1, 1)
+
+    def test_what_was_not_sent_of_it_never_is(self, run, orders, tmp_path):
+        """An action may never take it: the catalog has no such partition any more."""
+        fails = "{command: ['false']}"
+        with pytest.raises(RetryableError):
+            run(fails)
+        self.drop(orders)
+        assert run(fails) == (0, 0)
+        with Project(tmp_path) as project:
+            (table,) = project.freshness(at=epoch_ms("12:00:00"), partitions=["*"]).tables
+        assert table.partitions.unsent == {"command": 0}
+        orders.commit(at("11:40:00"), at("11:40:05"), base("anew", partition=TEN))
+        assert run("{command: [touch, sent]}") == (1, 1)  # it may have taken the first `done`
+
+
 class TestSuccessFile:
     DONE = "{success_file: _SUCCESS}"
 
