@@ -23,7 +23,7 @@ from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.policy.schema import Done, PartitionTime
 from etc_policy.table import done as rules
 from etc_policy.table import partitions as judging
-from etc_policy.table.done import DoneEvent, DoneRecord, after_reading, reaches_back
+from etc_policy.table.done import DoneEvent, DoneRecord, PartitionRecord, after_reading, reaches_back
 from etc_policy.table.history import Commit, GroupWrite, TableHistory
 from etc_policy.table.instants import instant_from_ms
 from etc_policy.table.partitions import partitions_freshness
@@ -89,6 +89,8 @@ class World:
     killed: list[DoneEvent] = field(default_factory=list)
     archived: int = 0
     noted: int = 0
+    #: The partitions that the table had as it was last read.
+    there: set[str] = field(default_factory=set)
     #: By partition, what came late since it was last said to be done.
     late: dict[str, int] = field(default_factory=dict)
     old_reading: Any = None
@@ -222,6 +224,8 @@ class World:
 
     def note(self, state: TableState, history: TableHistory, now: int, really_done: frozenset[str]) -> None:
         before = self.record
+        if now >= self.noted:
+            self.there = {one.partition for one in state.slices}
         found = partitions_freshness(POLICY, state, now)
         self.record = after_reading(before, POLICY, state, history, found, now)
         for partition, one in self.record.partitions.items():
@@ -257,6 +261,7 @@ class World:
         """Each action gets what there is, until it fails or the run is killed: before it was sent, or before that is recorded."""
         for action in ACTIONS:
             for event in self.record.to_send(action):
+                assert event.partition in self.there, f"{event.partition} was dropped, and {event.kind} is sent"
                 chance = self.source.random()
                 if chance < 0.05:
                     return
@@ -286,6 +291,8 @@ class World:
                 assert ("done", "done") not in pairs, f"{partition}: it is not said that it was reopened: {kinds}"
                 died = any(event.partition == partition for event in self.killed)
                 assert died or ("reopened", "reopened") not in pairs, f"{partition}: {kinds}"
+                if partition not in self.there:
+                    continue  # what was not sent when it was dropped is not sent
                 last_is_done = one.last.kind == "done"
                 assert bool(kinds and kinds[-1] == "done") == last_is_done, "the last thing that was said is not so"
 
@@ -342,7 +349,7 @@ def test_nothing_false_is_sent_and_nothing_is_passed_over() -> None:
         assert seen["reopened"] > HISTORIES // 5, seen
 
 
-real_lacks, real_reading = judging.lacks_before, rules.after_reading
+real_lacks, real_reading, real_to_send = judging.lacks_before, rules.after_reading, PartitionRecord.to_send
 
 
 def _without_order(record: DoneRecord, *rest: Any) -> DoneRecord:
@@ -362,6 +369,11 @@ BREAKS: dict[str, tuple[object, str, Any]] = {
     "closed without the latency": (judging, "is_closed", lambda ends, now, latency: ends <= now),
     "late data that was compacted is forgotten": (rules, "_may_be_before", lambda write, ends: False),
     "what a run may have said before it died is forgotten": (DoneRecord, "begun", lambda record, action, event: record),
+    "what was not sent of a dropped partition is sent": (
+        PartitionRecord,
+        "to_send",
+        lambda one, action: real_to_send(one.model_copy(update={"gone": False}), action),
+    ),
     "an overwritten partition is as it was": (rules, "_SERVICES", rules._SERVICES | {"INSERT_OVERWRITE"}),
     "a slow run overwrites a newer one": (rules, "after_reading", _without_order),
 }
