@@ -337,6 +337,14 @@ class TestCommand:
         assert (tmp_path / "sent").exists()
 
 
+    def test_one_that_has_started_something_and_returned_has_taken_it(self, run, tmp_path):
+        """What it has started may write to its standard error as long as it likes."""
+        started = "[sh, -c, 'echo $ETC_EVENT_PARTITION >> sent; sleep 3 & exit 0']"
+        assert run(f"{{command: {started}, timeout: 500ms}}") == (1, 0)
+        assert run(f"{{command: {started}, timeout: 500ms}}") == (0, 0)
+        assert (tmp_path / "sent").read_text() == f"{TEN}\n"
+
+
 #: The process kills itself right before it changes the record for the so-manieth time, from 0.
 KILLED = """
 import os, signal, sys
