@@ -167,7 +167,7 @@ class Workspace:
         self._last = self._looked_up = None
         self._shapes.clear()
         opened = self.__dict__.get("environment")
-        with suppress(PolicyError, UsageError):  # the next verb says so
+        with suppress(EtcError):  # the next verb says so
             if opened is not None and (opened.target, opened.folders) != self._target_and_folders():
                 self.close()
                 del self.environment

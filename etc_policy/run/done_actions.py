@@ -23,6 +23,7 @@ from etc_policy.table.state import path_below
 
 #: Of what a program says, the end is read, and so much of its last line shown.
 _READ, _SHOWN = 8192, 200
+_LARGEST_OF_OURS = 1 << 16
 
 
 class Action(Protocol):
@@ -107,8 +108,11 @@ class SuccessFile:
             return
 
     def _is_ours(self, path: str) -> bool:
+        info = self.files.info(path)
+        if info is None or info.size_bytes > _LARGEST_OF_OURS:
+            return False
         try:
-            found = json.loads(self.files.read(path, 1 << 16))
+            found = json.loads(self.files.read(path, _LARGEST_OF_OURS))
         except (FileNotFoundError, ValueError, RecursionError):
             return False
         return isinstance(found, dict) and set(found) == {"etc"}

@@ -210,13 +210,14 @@ class TestSuccessFile:
         assert run(keep) == (0, 1)
         assert (orders.base / TEN / "_SUCCESS").exists()
 
-    def test_that_of_somebody_else_is_never_touched(self, run, orders):
+    @pytest.mark.parametrize("content", [b"", b"{}", b"[" * 2_000, b"a manifest" * 10_000])
+    def test_that_of_somebody_else_is_never_touched(self, run, orders, content):
         marker = orders.base / TEN / "_SUCCESS"
-        marker.touch()
+        marker.write_bytes(content)
         assert run(self.DONE) == (1, 0)
         be_late(orders)
-        run(self.DONE)
-        assert marker.read_bytes() == b""
+        assert run(self.DONE) == (0, 1)
+        assert marker.read_bytes() == content
 
     def test_readers_of_metadata_pass_over_it(self, run, orders, tmp_path):
         def read():
@@ -335,7 +336,6 @@ class TestCommand:
             run(f"{{command: {command}, timeout: 500ms}}")
         assert run("{command: [touch, sent], timeout: 500ms}") == (1, 0)
         assert (tmp_path / "sent").exists()
-
 
     def test_one_that_has_started_something_and_returned_has_taken_it(self, run, tmp_path):
         """What it has started may write to its standard error as long as it likes."""
