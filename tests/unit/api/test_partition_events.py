@@ -145,6 +145,44 @@ class TestSince:
         assert table.partitions.unsent == {"success_file": 0}
 
 
+class TestOlderCompletions:
+    """A write may show itself after a later one: writers' clocks differ, a store is slow, an hour comes twice in autumn."""
+
+    DONE = "{success_file: _SUCCESS}"
+
+    def test_one_that_shows_itself_later_reopens_once(self, run, orders):
+        orders.commit(at("11:50:00"), at("11:50:05"), base("f12", partition=hour(12)))
+        assert run(self.DONE) == (1, 0)
+        orders.commit(at("11:01:00"), at("11:01:05"), base("late", partition=TEN))
+        assert run(self.DONE) == (1, 1)
+        assert run(self.DONE) == (0, 0)
+        orders.commit(at("12:20:00"), at("12:20:05"), base("g12", partition=hour(12)))
+        assert run(self.DONE) == (0, 0)
+
+    def test_one_that_took_long_and_was_archived_at_once_reopens(self, run, orders):
+        """Commits that began after it and completed before the last reading are still there."""
+        began = at("10:50:00")
+        orders.file(began, ".deltacommit.requested")
+        orders.commit(at("11:20:00"), at("11:20:05"), base("f12", partition=hour(12)))
+        assert run(self.DONE) == (1, 0)
+        orders.commit(began, at("11:52:00"), base("late", partition=TEN))
+        orders.commit(at("11:55:00"), at("11:55:05"), base("g12", partition=hour(12)))
+        for path in [*orders.timeline.glob(f"{began}*"), *orders.timeline.glob("202601011100*")]:
+            path.unlink()
+        assert run(self.DONE) == (1, 1)
+        assert run(self.DONE) == (0, 0)
+
+    def test_what_was_seen_and_archived_since_does_not(self, run, orders):
+        orders.commit(at("11:50:00"), at("11:50:05"), base("f12", partition=hour(12)))
+        run(self.DONE)
+        orders.commit(at("11:51:00"), at("11:51:05"), base("late", partition=TEN))
+        assert run(self.DONE) == (1, 1)
+        for path in orders.timeline.glob("20260101115[01]*"):
+            path.unlink()
+        orders.commit(at("11:55:00"), at("11:55:05"), base("g12", partition=hour(12)))
+        assert run(self.DONE) == (0, 0)
+
+
 class TestDropped:
     """Its rows have left the table, mostly because they are old: nobody is to compute anything again, before rows come anew."""
 
