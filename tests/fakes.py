@@ -82,7 +82,7 @@ class MemoryReader:
 
     table: MemoryTable
 
-    def read(self, base_path: str, event_time: EventTime) -> TableState:
+    def read(self, base_path: str, event_time: EventTime, heartbeat_expiry_ms: int) -> TableState:
         self.table.calls.append("read")
         if self.table.cut_off is not None:
             raise TableError("ETC208", "timeline file is empty")
@@ -126,7 +126,7 @@ class MemoryFiles:
     def discard_split(self, job: Job) -> None:
         self.table.calls.append("discard")
 
-    def writes_in_flight(self, base_path: str) -> frozenset[str]:
+    def writes_in_flight(self, base_path: str, heartbeat_expiry_ms: int) -> frozenset[str]:
         return frozenset(write.requested for write in self.table.state.writes_in_flight if write.may_live)
 
     def seconds_since_files(self, base_path: str, writes: Iterable[str]) -> tuple[float | None, ...]:
@@ -240,7 +240,7 @@ class MemoryLease:
     def note_inflight(self, instant: str) -> None:
         self.table.calls.append("begun")
 
-    def wait_for_dead_run(self, instant: str) -> None:
+    def wait_for_dead_run(self, instant: str, heartbeat_expiry_ms: int) -> None:
         self.table.calls.append("wait")
         if self.alive:
             raise RetryableError("ETC404", "alive")

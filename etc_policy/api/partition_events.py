@@ -30,14 +30,13 @@ def send_partition_events(environment: Environment, policy: Policy, now_ms: int)
     """
     if policy.done is None:
         return None
-    store = DoneStore(policy.table)
+    store, read_at_ms = DoneStore(policy.table), clock_ms()
     state, history = environment.read_table(policy)
-    if not reaches_back(store.read(), history):
+    if not reaches_back(store.read(), state, history):
         state, history = environment.read_table(policy, archived=True)
     found = proven_partitions(policy, state, history, now_ms)
     if found is None:
         return None
-    read_at_ms = clock_ms()
     record = store.update(lambda kept: after_reading(kept, policy, state, history, found, read_at_ms))
 
     def put(table: str, partition: str, properties: Mapping[str, str]) -> None:

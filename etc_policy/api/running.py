@@ -38,6 +38,7 @@ class Rounds:
     _clock_ms: int = 0
     _due_ms: dict[_Key, int] = field(default_factory=dict)
     _failures: dict[_Key, int] = field(default_factory=dict)
+    _unsynced: set[_Key] = field(default_factory=set)
     _run_ms: dict[str, int] = field(default_factory=dict)
     _idle: dict[_Key, tuple[TablePlan, Mark, int]] = field(default_factory=dict)
     _used: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -70,8 +71,8 @@ class Rounds:
     def chosen(self, plan: Plan, policies: Sequence[Policy], now_ms: int, marks: Mapping[str, Mark]) -> tuple[str, ...]:
         """The policies whose tables are worked on in this round, those first that break their target first.
 
-        These are all that would be compacted, as far as the budget reaches, that are refused, that send events of partitions, and
-        that this process has not seen: what a killed run has left there is finished. `waiting` is what the budget leaves out.
+        These are all that would be compacted, as far as the budget reaches, that are refused, and where something else is to be
+        done (`_is_owed`). `waiting` is what the budget leaves out.
         `marks` were read before the plan was made, by the policies' names.
         """
         by_name = {one.name: one for one in policies}
@@ -85,8 +86,7 @@ class Rounds:
             chosen.append(table.policy)
         for table in plan.tables:
             policy = by_name[table.policy]
-            is_new = _key(policy) not in self._due_ms
-            if table.action == "refused" or (table.action != "compact" and (is_new or policy.done is not None)):
+            if table.action == "refused" or (table.action != "compact" and self._is_owed(policy)):
                 chosen.append(table.policy)
             elif table.action != "compact":
                 self._due_ms[_key(policy)] = table.next_due_ms or now_ms + self.every_ms
@@ -95,6 +95,17 @@ class Rounds:
         self.waiting = tuple(waiting)
         return tuple(chosen)
 
+    def _is_owed(self, policy: Policy) -> bool:
+        """Whether something is to be done where nothing is to be compacted.
+
+        That is what a killed run has left of a table that this process has not seen, a verification or a record in the catalog
+        that failed, and events of partitions.
+        """
+        key = _key(policy)
+        return (
+            key not in self._due_ms or bool(self._failures.get(key)) or key in self._unsynced or policy.done is not None
+        )
+
     def note(self, policies: Iterable[Policy], results: Iterable[TableResult], began_ms: int, now_ms: int) -> None:
         """Take what came of a round for the tables that were chosen: what it used, and when they are due again."""
         self._read_clock(now_ms)
@@ -102,6 +113,9 @@ class Rounds:
         for policy in policies:
             result, key = found.get(policy.name), _key(policy)
             self._settle(policy.name, result, now_ms)
+            self._unsynced.discard(key)
+            if result is not None and result.sync is not None and result.sync.status == "failed":
+                self._unsynced.add(key)
             self._failures[key] = self._failures.get(key, 0) + 1 if result is None or _has_failed(result) else 0
             self._due_ms[key] = began_ms + self.every_ms
             if failures := self._failures[key]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
@@ -162,9 +163,14 @@ class Workspace:
             self.environment.close()
 
     def read_anew(self) -> None:
-        """Have the next verb read the project's files again, and look its tables up."""
+        """Have the next verb read the project's files again, and look its tables up, by another target where it was changed."""
         self._last = self._looked_up = None
         self._shapes.clear()
+        opened = self.__dict__.get("environment")
+        with suppress(EtcError):  # the next verb says so
+            if opened is not None and (opened.target, opened.folders) != self._target_and_folders():
+                self.close()
+                del self.environment
 
     def manifest(self) -> Manifest:
         """Every policy with its defaults filled in; nothing is written.

@@ -32,7 +32,7 @@ from etc_policy.cli.options import (
 from etc_policy.cli.printing import say
 from etc_policy.cli.terminal import print_json
 from etc_policy.cli.value_types import FILE, Size, Span, address_option
-from etc_policy.errors import EtcError, ExitCode, UsageError
+from etc_policy.errors import EngineError, EtcError, ExitCode, SeveralErrors, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.fleet import Allowance
 from etc_policy.policy.manifest import Policy
@@ -110,7 +110,7 @@ def command(
 
     For systemd or Kubernetes. A round plans the tables that are due, and does what `etc apply --yes` does where something is to
     be compacted, refused or sent. The next one begins when a table is due again, and after `--every` at the latest, when the
-    project's files are read anew. Spark starts when it is first needed, and stays until a round fails in it. SIGTERM ends the
+    project's files are read anew. Spark starts when it is first needed, and stays until it fails. SIGTERM ends the
     process after the tables that it works on, with 0. It keeps nothing in memory that matters: kill it, start it elsewhere, run
     `etc apply` beside it.
 
@@ -146,11 +146,11 @@ def _play(flags: Flags, plans: Rounds, stop: threading.Event, life: _Life, round
     while goes_on():
         with open_project(flags, beat=life.beat) as project:
             while goes_on():
-                code, next_ms = _round(project, flags, plans, stop, is_first=not done)
+                code, next_ms, engine_failed = _round(project, flags, plans, stop, is_first=not done)
                 done, failed = done + 1, code or failed
                 if goes_on():
                     _wait(next_ms, stop, life)
-                if code == ExitCode.ENGINE:  # Spark may have died: the next round has another
+                if engine_failed:  # Spark may have died: the next round has another
                     break
     return done, code or (failed if plans.is_failing else ExitCode.DONE)
 
@@ -182,6 +182,7 @@ def _listening(flags: Flags, listen: tuple[str, int] | None, life: _Life) -> Ite
         def observe() -> Iterable[TableObservation]:
             """By the files as they are at each look; while these have an error, which the rounds show, as they were."""
             nonlocal last
+            project.read_anew()
             try:
                 last = project.metrics(*flags.terms)
             except EtcError:
@@ -200,8 +201,10 @@ def _listening(flags: Flags, listen: tuple[str, int] | None, life: _Life) -> Ite
 
 def _round(
     project: Project, flags: Flags, plans: Rounds, stop: threading.Event, *, is_first: bool
-) -> tuple[ExitCode, int]:
-    """One round, and a line about it; when the next one begins. What fails in it is shown, and ends nothing.
+) -> tuple[ExitCode, int, bool]:
+    """One round, and a line about it; when the next one begins, and whether the engine failed in this one.
+
+    What fails in it is shown, and ends nothing.
 
     Raises:
         EtcError: the first round cannot even begin: an error in the files or in what is selected.
@@ -214,7 +217,7 @@ def _round(
     try:
         due = plans.due(project.policies(*flags.terms), began_ms)
         if not due:
-            return ExitCode.DONE, plans.next_ms(began_ms)
+            return ExitCode.DONE, plans.next_ms(began_ms), False
         marks = marks_of(project.environment, due)
         changed = plans.to_plan(due, marks, began_ms)
         plan = project.plan([one.name for one in changed], every=every) if changed else None
@@ -229,12 +232,24 @@ def _round(
             raise
         plans.note(chosen, (), began_ms, clock_ms())
         show_error(failure)
-        return failure.exit_code, began_ms + plans.every_ms
+        return failure.exit_code, began_ms + plans.every_ms, _is_of_engine(failure)
     plans.note(chosen, results.tables if results else (), began_ms, clock_ms())
     _show(results, flags, began_ms, idle=len(due) - len(chosen) - len(plans.waiting), waiting=len(plans.waiting))
     if error is not None:
         show_error(error)
-    return results.exit_code if results else ExitCode.DONE, plans.next_ms(clock_ms())
+    code, next_ms = results.exit_code if results else ExitCode.DONE, plans.next_ms(clock_ms())
+    return code, next_ms, (error is not None and _is_of_engine(error)) or _is_unverified(results)
+
+
+def _is_of_engine(error: EtcError) -> bool:
+    """Whether the engine failed, and not only what etc reads of a table itself."""
+    errors = error.errors if isinstance(error, SeveralErrors) else (error,)
+    return any(isinstance(one, EngineError) for one in errors)
+
+
+def _is_unverified(results: RunResults | None) -> bool:
+    """Whether something kept a verification from its verdict."""
+    return results is not None and any(verdict.exit_code == ExitCode.ENGINE for _, verdict in results.verdicts)
 
 
 def _show(results: RunResults | None, flags: Flags, began_ms: int, *, idle: int, waiting: int) -> None:

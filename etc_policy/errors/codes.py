@@ -497,7 +497,7 @@ class Code(StrEnum):
         "after a write, which etc has waited for once. A write that has failed can stay in flight for as long as its "
         "process lives: Hudi keeps the heartbeat of a failed delete fresh, and its own cleaning waits for it too. If writes "
         "that began later complete and the one in the message does not, look at that writer's log, and end or restart its "
-        "process: `etc apply` goes on within three minutes, and the next write rolls the failed one back. A pending "
+        "process: `etc apply` goes on after `writer.heartbeat_expiry`, and the next write rolls the failed one back. A pending "
         "compaction, log compaction or clustering passes when somebody carries it out: its own engine, or `etc finish "
         "--select NAME`. A table version, a damaged file, a wrong clock or a write "
         "that hides the schema does not pass.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.commit_writes import NO_TRUST
@@ -39,7 +40,7 @@ from etc_policy.hudi.timeline import (
     require_times,
 )
 from etc_policy.hudi.values import text_of
-from etc_policy.hudi.writers import living_writers, writes_in_flight
+from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS, living_writers, writes_in_flight
 from etc_policy.hudi.zones import read_zone
 from etc_policy.policy.manifest import EventTime, digest
 from etc_policy.policy.writers import MERGE_MODE, TableShape
@@ -63,7 +64,7 @@ class FileTableReader:
     def __init__(self, cache: Cache | None = None, seen: Callable[[TableState], None] = lambda _: None) -> None:
         self._cache, self._seen = cache, seen
 
-    def read(self, base_path: str, event_time: EventTime) -> TableState:
+    def read(self, base_path: str, event_time: EventTime, heartbeat_expiry_ms: int = HEARTBEAT_EXPIRY_MS) -> TableState:
         """The table's state now.
 
         Raises:
@@ -71,12 +72,17 @@ class FileTableReader:
             RetryableError: the timeline kept changing while it was read.
 
         """
-        state = _read(base_path, event_time, _state, self._cache)
+        state = _read(base_path, event_time, partial(_state, heartbeat_expiry_ms=heartbeat_expiry_ms), self._cache)
         self._seen(state)
         return state
 
     def read_with_history(
-        self, base_path: str, event_time: EventTime, *, archived: int | None = 0
+        self,
+        base_path: str,
+        event_time: EventTime,
+        heartbeat_expiry_ms: int = HEARTBEAT_EXPIRY_MS,
+        *,
+        archived: int | None = 0,
     ) -> tuple[TableState, TableHistory]:
         """The table's state now and its past, from one reading, with so many archived commits, the newest; None for all.
 
@@ -87,13 +93,15 @@ class FileTableReader:
         """
 
         def both(commits: TableCommits) -> tuple[TableState, TableHistory]:
-            return _state(commits), _history(commits, archived)
+            return _state(commits, heartbeat_expiry_ms), _history(commits, archived)
 
         state, history = _read(base_path, event_time, both, self._cache)
         self._seen(state)
         return state, history
 
-    def read_whole(self, base_path: str, event_time: EventTime) -> WholeTable:
+    def read_whole(
+        self, base_path: str, event_time: EventTime, heartbeat_expiry_ms: int = HEARTBEAT_EXPIRY_MS
+    ) -> WholeTable:
         """The table's state now and its past, with the newest archived commits, from one reading.
 
         Raises:
@@ -103,7 +111,7 @@ class FileTableReader:
         """
 
         def all_of_it(commits: TableCommits) -> WholeTable:
-            return WholeTable(_state(commits), _history(commits, MAX_ARCHIVED), commits.properties)
+            return WholeTable(_state(commits, heartbeat_expiry_ms), _history(commits, MAX_ARCHIVED), commits.properties)
 
         whole = _read(base_path, event_time, all_of_it, self._cache)
         self._seen(whole.state)
@@ -130,7 +138,7 @@ def _read(
     return result
 
 
-def _state(commits: TableCommits) -> TableState:
+def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
     storage, properties, timeline = commits.storage, commits.properties, commits.timeline
     slices, missing_files, orphans, unseen_files, unclear_files, stray_files = latest_slices(commits)
     timeline.expect(_read_besides_writes(timeline))
@@ -151,8 +159,8 @@ def _state(commits: TableCommits) -> TableState:
         earliest_commit_to_retain=_retained(timeline),
         last_compaction=own.last or commits.archive.last_compaction(),
         own_pending=own_pending(timeline),
-        living_writers=living_writers(storage, timeline),
-        writes_in_flight=tuple(writes_in_flight(storage, timeline)),
+        living_writers=living_writers(storage, timeline, heartbeat_expiry_ms),
+        writes_in_flight=tuple(writes_in_flight(storage, timeline, heartbeat_expiry_ms)),
         partition_fields=_partition_fields(properties),
         time_partition_fields=_time_partition_fields(properties),
         missing_files=missing_files,

@@ -10,30 +10,31 @@ from collections.abc import Iterator
 from etc_policy.errors import TableError
 from etc_policy.hudi.layout import HEARTBEATS, InstantFile
 from etc_policy.hudi.timeline import Timeline
+from etc_policy.policy.schema import Writer
 from etc_policy.storage.clocks import time_at
 from etc_policy.storage.port import TableReader
 from etc_policy.table.history import WRITES
 from etc_policy.table.state import GroupKey, WriteInFlight
 
-#: Hudi's default: a beat each minute, and a writer is dead after two that were missed.
-WRITER_HEARTBEAT_TOLERANCE_SECONDS = 180
+#: By Hudi's default a writer beats each minute, and is dead after two beats that were missed.
+HEARTBEAT_EXPIRY_MS = Writer().heartbeat_expiry_ms
 #: A marker is an empty file, or a line of a file of many where a timeline server keeps them.
 _MARKER, _LISTING = ".marker.", "MARKERS"
 
 
-def living_writers(storage: TableReader, timeline: Timeline) -> frozenset[str]:
-    """Pending writes with a heartbeat no older than Hudi's default tolerance."""
+def living_writers(storage: TableReader, timeline: Timeline, heartbeat_expiry_ms: int) -> frozenset[str]:
+    """Pending writes whose heartbeat has not expired."""
     pending = (
         f.requested for f in map(timeline.latest, timeline.files) if f.state != "completed" and f.action in WRITES
     )
-    return frozenset(requested for requested in pending if _beats(storage, requested))
+    return frozenset(requested for requested in pending if _beats(storage, requested, heartbeat_expiry_ms))
 
 
-def writes_in_flight(storage: TableReader, timeline: Timeline) -> Iterator[WriteInFlight]:
+def writes_in_flight(storage: TableReader, timeline: Timeline, heartbeat_expiry_ms: int) -> Iterator[WriteInFlight]:
     """Pending writes; one without a heartbeat file may be that of a writer alone on its table, who keeps none."""
     for file in map(timeline.latest, sorted(timeline.files)):
         if file.state != "completed" and file.action in WRITES:
-            expired = _beats(storage, file.requested) is False
+            expired = _beats(storage, file.requested, heartbeat_expiry_ms) is False
             yield WriteInFlight(file.requested, _groups_added_to(file, timeline), may_live=not expired)
 
 
@@ -48,12 +49,12 @@ def _groups_added_to(file: InstantFile, timeline: Timeline) -> frozenset[GroupKe
     return frozenset(group for group in groups if group[1]) if groups else None
 
 
-def _beats(storage: TableReader, instant: str) -> bool | None:
+def _beats(storage: TableReader, instant: str, expiry_ms: int) -> bool | None:
     """Whether a heartbeat is fresh; None if it is missing."""
     heartbeat = storage.info(f"{HEARTBEATS}/{instant}")
     if heartbeat is None:
         return None
-    return time_at(storage.location) - heartbeat.modified_ns / 1e9 <= WRITER_HEARTBEAT_TOLERANCE_SECONDS
+    return time_at(storage.location) - heartbeat.modified_ns / 1e9 <= expiry_ms / 1000
 
 
 def marker_files(storage: TableReader, instant: str) -> Iterator[str]:

@@ -75,6 +75,7 @@ NOT_IN_FINGERPRINT = frozenset(
         "done",
     }
 )
+_NOT_IN_FINGERPRINT_OF_WRITER = {"lock_wait_ms", "hold_ms", "heartbeat_expiry_ms"}
 
 
 class Frozen(BaseModel):
@@ -169,7 +170,7 @@ class Policy(PolicyDeclaration):
         A `data_latency` that is learned is no part of it.
         """
         values = self.model_dump(
-            mode="json", exclude={**dict.fromkeys(NOT_IN_FINGERPRINT, True), "writer": {"lock_wait_ms", "hold_ms"}}
+            mode="json", exclude={**dict.fromkeys(NOT_IN_FINGERPRINT, True), "writer": _NOT_IN_FINGERPRINT_OF_WRITER}
         )
         if self.learned_latency is not None:
             del values["data_latency_ms"]

@@ -416,6 +416,14 @@ class Writer(Declared):
         "commit. `0s`: not at all.",
         examples=["2m"],
     )
+    heartbeat_expiry_ms: IntervalMs = Field(
+        "3m",
+        alias="heartbeat_expiry",
+        validate_default=True,
+        description="How old the heartbeat of a write in flight may be before its writer counts as dead: longer than the longest "
+        "`hoodie.client.heartbeat.interval_in_ms` of the writers times their `hoodie.client.heartbeat.tolerable.misses`.",
+        examples=["10m"],
+    )
     compaction: Literal["none", "inline", "async"] = Field(
         "none", description="Compaction that the writers do on their own.", examples=["none"]
     )

@@ -8,7 +8,8 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from tempfile import TemporaryFile
+from typing import IO, Any, Protocol
 from urllib.parse import quote
 
 from etc_policy.errors import EtcError, RetryableError
@@ -20,7 +21,9 @@ from etc_policy.table.done import DoneEvent
 from etc_policy.table.formats import iso_time
 from etc_policy.table.state import path_below
 
-_SHOWN = 200
+#: Of what a program says, the end is read, and so much of its last line shown.
+_READ, _SHOWN = 8192, 200
+_LARGEST_OF_OURS = 1 << 16
 
 
 class Action(Protocol):
@@ -105,8 +108,11 @@ class SuccessFile:
             return
 
     def _is_ours(self, path: str) -> bool:
+        info = self.files.info(path)
+        if info is None or info.size_bytes > _LARGEST_OF_OURS:
+            return False
         try:
-            found = json.loads(self.files.read(path, 1 << 16))
+            found = json.loads(self.files.read(path, _LARGEST_OF_OURS))
         except (FileNotFoundError, ValueError, RecursionError):
             return False
         return isinstance(found, dict) and set(found) == {"etc"}
@@ -141,26 +147,35 @@ class Command:
 
     def send(self, event: DoneEvent) -> None:
         """Run it."""
-        document = cloud_event(self.policy, event)
+        code, said = self._run(cloud_event(self.policy, event))
+        if code:
+            raise NotSentError(f"`{self.arguments[0]}` ended with exit code {code}{f': {said}' if said else ''}")
+
+    def _run(self, document: Mapping[str, Any]) -> tuple[int, str]:
+        """Its exit code, and what it said last: to a file, as a program that it has started would hold a pipe open."""
         try:
-            done = subprocess.run(
-                self.arguments,
-                cwd=self.folder,
-                env={**os.environ, **_variables(document)},
-                input=json.dumps(document).encode(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                timeout=self.timeout_seconds,
-                check=False,
-            )
+            with TemporaryFile() as output:
+                done = subprocess.run(
+                    self.arguments,
+                    cwd=self.folder,
+                    env={**os.environ, **_variables(document)},
+                    input=json.dumps(document).encode(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=output,
+                    timeout=self.timeout_seconds,
+                    check=False,
+                )
+                return done.returncode, _last_line(output)
         except subprocess.TimeoutExpired as error:
             raise NotSentError(f"`{self.arguments[0]}` took longer than {self.timeout_seconds:g} s") from error
         except (OSError, ValueError) as error:
             raise NotSentError(f"`{self.arguments[0]}` cannot be run: {error}", is_out=True) from error
-        if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            last = f": {said[-1][:_SHOWN]}" if said else ""
-            raise NotSentError(f"`{self.arguments[0]}` ended with exit code {done.returncode}{last}")
+
+
+def _last_line(output: IO[bytes]) -> str:
+    output.seek(max(0, output.seek(0, os.SEEK_END) - _READ))
+    lines = output.read().decode(errors="replace").strip().splitlines()
+    return lines[-1][:_SHOWN] if lines else ""
 
 
 def _variables(document: Mapping[str, Any]) -> dict[str, str]:

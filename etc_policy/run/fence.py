@@ -140,4 +140,5 @@ class Fence:
             raise OvertakenError(Code.OVERTAKEN, message, frozenset(one.group for one in found), hint=hint)
 
     def _read(self) -> TableState:
-        return self.reader.read(self.job.base_path, self.job.policy.event_time)
+        policy = self.job.policy
+        return self.reader.read(self.job.base_path, policy.event_time, policy.writer.heartbeat_expiry_ms)

@@ -10,7 +10,7 @@ from etc_policy.errors import EngineError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import ETC_FOLDER
 from etc_policy.hudi.stable_reading import permission_hint
-from etc_policy.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.file_lock import is_left, remove
 from etc_policy.run.lease_document import LeaseDocument, read_document
@@ -120,12 +120,12 @@ class FileLease:
         if self._document is not None:
             self._write(self._document.renewed(made=self._signs.inflight_made(instant)))
 
-    def wait_for_dead_run(self, instant: str) -> None:
+    def wait_for_dead_run(self, instant: str, heartbeat_expiry_ms: int = HEARTBEAT_EXPIRY_MS) -> None:
         """Return once a run of `instant` has shown no sign of life for long enough; one that advances is alive.
 
         Signs are the heartbeat and, because a stock writer alone on its table keeps none, the files that a run makes.
         A run of etc beats often, and its lease is free, so it is dead: a short wait will do, and none if it ran on
-        this machine. A stock writer that has taken the plan, perhaps over from a dead run of etc, beats once a minute.
+        this machine. A stock writer that has taken the plan, perhaps over from a dead run of etc, beats less often.
 
         Raises:
             RetryableError: the run is alive.
@@ -136,7 +136,7 @@ class FileLease:
             self._signs.remove_beat(instant)
             return
         is_ours = self._was_ours(instant)
-        tolerance = HEARTBEAT_TOLERANCE_SECONDS if is_ours else WRITER_HEARTBEAT_TOLERANCE_SECONDS
+        tolerance = HEARTBEAT_TOLERANCE_SECONDS if is_ours else heartbeat_expiry_ms / 1000
         self._signs.wait_until_silent(instant, tolerance)
 
     def require_alive(self, instant: str) -> None:

@@ -44,7 +44,7 @@ class Finisher:
                 done.append(pending[0])
 
     def _pending(self, policy: Policy, base_path: str) -> tuple[TableState, tuple[Instant, ...]]:
-        state = self.runner.reader.read(base_path, policy.event_time)
+        state = self.runner.state_of(policy, base_path)
         found = (i for i in state.pending if i.action in FINISHED_SERVICES and i.requested != state.own_pending)
         return state, tuple(sorted(found, key=lambda instant: instant.requested))
 
@@ -67,7 +67,7 @@ class Finisher:
         """The engine starts first: the job that has begun it shows itself meanwhile."""
         self.runner.progress(f"{policy.name}: running the {pending.action} at {pending.requested}")
         services = self.services()
-        lease.wait_for_dead_run(pending.requested)
+        lease.wait_for_dead_run(pending.requested, policy.writer.heartbeat_expiry_ms)
         job = Job(
             policy,
             state.base_path,

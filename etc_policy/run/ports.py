@@ -163,7 +163,7 @@ class TableFiles(Protocol):
     def before_commit(self, job: Job) -> AtCommit:
         """What the table's files say of the compaction at that moment."""
 
-    def writes_in_flight(self, base_path: str) -> frozenset[str]:
+    def writes_in_flight(self, base_path: str, heartbeat_expiry_ms: int) -> frozenset[str]:
         """The instants of writes that have begun, and neither completed nor died, and of rollbacks of others."""
 
     def seconds_since_files(self, base_path: str, writes: Iterable[str]) -> tuple[float | None, ...]:
@@ -197,8 +197,11 @@ class Lease(Protocol):
     def note_inflight(self, instant: str) -> None:
         """Note that the run of `instant` which is inflight now is this process's own, and not one that has taken it over."""
 
-    def wait_for_dead_run(self, instant: str) -> None:
-        """Return once no run of `instant` shows a sign of life; raises RetryableError when one does."""
+    def wait_for_dead_run(self, instant: str, heartbeat_expiry_ms: int) -> None:
+        """Return once no run of `instant` shows a sign of life; raises RetryableError when one does.
+
+        A writer's is dead once it has shown none for `heartbeat_expiry_ms`.
+        """
 
     def require_alive(self, instant: str) -> None:
         """Return while our own run of `instant` may commit; raises EngineError when another may have taken over."""

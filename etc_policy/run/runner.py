@@ -78,12 +78,21 @@ class Runner:
             if lease.remove_left_lock(policy):
                 self.progress(f"{policy.name}: removed the table's lock, which a killed run had left")
 
+    def state_of(self, policy: Policy, base_path: str) -> TableState:
+        """The state of a policy's table now.
+
+        Raises:
+            TableError: it cannot be read.
+
+        """
+        return self.reader.read(base_path, policy.event_time, policy.writer.heartbeat_expiry_ms)
+
     def _discard_left(self, policy: Policy, base_path: str) -> None:
         """Remove the extracts of log files that a run has left which was killed right after its commit."""
         if not is_exact(policy) or not self.files.has_left_split(base_path):
             return
         with suppress(RetryableError), self.lease(base_path):  # the run that needs them may be alive
-            if self.reader.read(base_path, policy.event_time).own_pending is None:
+            if self.state_of(policy, base_path).own_pending is None:
                 self.files.discard_left(base_path)
 
     def undo(self, policy: Policy, base_path: str) -> str | None:
@@ -109,7 +118,7 @@ class Runner:
         See facts: carried-after-plan.
         """
         with self.lease(base_path):
-            state = self.reader.read(base_path, policy.event_time)
+            state = self.state_of(policy, base_path)
             files = f"{count_of(len(state.orphans), 'log file')} that etc carried or split off"
             self.progress(f"{policy.name}: removing {files} without a compaction")
             self.files.remove_orphans(state)
@@ -127,22 +136,22 @@ class Runner:
             yield None
             return
         with self.lease(base_path) as lease:
-            state = self.reader.read(base_path, policy.event_time)
+            state = self.state_of(policy, base_path)
             if state.own_pending is None:
                 yield None
                 return
             self.progress(f"{policy.name}: found a pending plan of an earlier run at {state.own_pending}")
-            lease.wait_for_dead_run(state.own_pending)
+            lease.wait_for_dead_run(state.own_pending, policy.writer.heartbeat_expiry_ms)
             yield lease, state, self.files.pending_job(policy, state)
 
     def _first_look(self, policy: Policy, base_path: str) -> TableState:
         """The table's state, once a compaction of etc whose commit was cut off is pending again."""
         try:
-            return self.reader.read(base_path, policy.event_time)
+            return self.state_of(policy, base_path)
         except TableError as error:
             if error.code != Code.DAMAGED_TIMELINE or not self._reopen_cut_off(policy, base_path):
                 raise
-        return self.reader.read(base_path, policy.event_time)
+        return self.state_of(policy, base_path)
 
     def _reopen_cut_off(self, policy: Policy, base_path: str) -> bool:
         """Make a compaction pending again whose run was killed while Hudi wrote its commit; whether there was one.
@@ -181,7 +190,7 @@ class Runner:
             require_derived()
             return self._not_run(table, started_ms)
         with self.lease(table.base_path) as lease:
-            state = self.reader.read(table.base_path, policy.event_time)
+            state = self.state_of(policy, table.base_path)
             done = self.files.completed_commit(table.base_path, table.instant)
             if done is not None and done.plan_id == plan_id:
                 return self._not_run(table, started_ms, done)
@@ -208,9 +217,10 @@ class Runner:
             return None
         with self.lease(base_path) as lease:
             self.compactor()  # nobody waits while Spark starts,
-            self.reader.read(base_path, policy.event_time)  # or while old commits are decoded
+            self.state_of(policy, base_path)  # or while old commits are decoded
             self.progress(f"{policy.name}: writers leave no moment; waiting for one between two writes")
-            wait_ms, in_flight = policy.writer.lock_wait_ms, partial(self.files.writes_in_flight, base_path)
+            wait_ms, expiry_ms = policy.writer.lock_wait_ms, policy.writer.heartbeat_expiry_ms
+            in_flight = partial(self.files.writes_in_flight, base_path, expiry_ms)
             take = partial(FileLock, place, base_path, wait_ms, lambda _: None, POLL_SECONDS)
             ages, hold_seconds = partial(self.files.seconds_since_files, base_path), policy.writer.hold_ms / 1000
             drain_seconds = min(LONGEST_DRAIN_SECONDS, hold_seconds)
@@ -225,7 +235,7 @@ class Runner:
                 table, plan_id = planned
                 if table.action != "compact":
                     return self._not_run(table, started_ms), table
-                state = self.reader.read(base_path, policy.event_time)
+                state = self.state_of(policy, base_path)
                 job = _job_of(policy, table, state, extra_metadata(table, plan_id, git_sha))
                 fence = Fence(self.reader, self.files, replace(job, hold=hold), lease, state)
                 return self._publish_and_run(table, fence, started_ms), table
@@ -266,7 +276,7 @@ class Runner:
             raise
 
     def _require_unchanged(self, policy: Policy, table: TablePlan, *, published: bool) -> None:
-        now = self.reader.read(table.base_path, policy.event_time)
+        now = self.state_of(policy, table.base_path)
         raise_unfit(policy, table, now, self.clock_ms(), published=published)
 
     def _run(self, job: Job, fence: Fence, status: TableStatus, started_ms: int) -> TableResult:
@@ -358,7 +368,7 @@ class Runner:
         A run of etc would roll back what that writer has done, and one that keeps no heartbeat would not notice.
         """
         compactor = self.compactor()
-        lease.wait_for_dead_run(job.instant)
+        lease.wait_for_dead_run(job.instant, job.policy.writer.heartbeat_expiry_ms)
         return compactor
 
     def _not_run(self, table: TablePlan, started_ms: int, done: Commit | None = None) -> TableResult:

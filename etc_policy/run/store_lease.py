@@ -14,7 +14,7 @@ from uuid import uuid4
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import ETC_FOLDER
-from etc_policy.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.lease_document import MAX_VALID_SECONDS, LeaseDocument, read_document
 from etc_policy.run.lock_holder import Owner
@@ -151,7 +151,7 @@ class StoreLease:
         """Write into the lease when our inflight file was made: whoever takes the plan over makes another."""
         self._require_put(made=self._signs.inflight_made(instant))
 
-    def wait_for_dead_run(self, instant: str) -> None:
+    def wait_for_dead_run(self, instant: str, heartbeat_expiry_ms: int = HEARTBEAT_EXPIRY_MS) -> None:
         """Return once a run of `instant` has shown no sign of life for long enough; one that advances is alive.
 
         Raises:
@@ -163,7 +163,7 @@ class StoreLease:
         if was_ours and last is not None and last.ended:
             self._signs.remove_beat(instant)
             return
-        tolerance = HEARTBEAT_TOLERANCE_SECONDS if was_ours else WRITER_HEARTBEAT_TOLERANCE_SECONDS
+        tolerance = HEARTBEAT_TOLERANCE_SECONDS if was_ours else heartbeat_expiry_ms / 1000
         self._signs.wait_until_silent(instant, tolerance)
 
     def require_alive(self, instant: str) -> None:

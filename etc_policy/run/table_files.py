@@ -127,7 +127,7 @@ class HudiFiles:
 
         return read_until_stable(job.base_path, look)
 
-    def writes_in_flight(self, base_path: str) -> frozenset[str]:
+    def writes_in_flight(self, base_path: str, heartbeat_expiry_ms: int) -> frozenset[str]:
         """The instants of writes that have begun, and neither completed nor died, and of rollbacks of others."""
         storage = open_reader(base_path)
 
@@ -135,8 +135,8 @@ class HudiFiles:
             timeline = timeline_of(base_path)
             latest = map(timeline.latest, timeline.files)
             rollbacks = (one.requested for one in latest if one.state != "completed" and one.action == "rollback")
-            writes = (write.requested for write in writes_in_flight(storage, timeline) if write.may_live)
-            return frozenset((*writes, *rollbacks))
+            writes = writes_in_flight(storage, timeline, heartbeat_expiry_ms)
+            return frozenset((*(write.requested for write in writes if write.may_live), *rollbacks))
 
         return read_until_stable(base_path, look)
 

@@ -167,7 +167,8 @@ def require_unwritten(job: Job) -> None:
         message = f"the log file {written.rpartition('/')[2]} was written since the plan at {job.instant} was published"
         hint = "run `etc apply`: it finishes the plan"
         raise EngineError(Code.LOG_FILES_ADDED, f"{message}: it cannot be withdrawn", hint=hint)
-    writes = writes_in_flight(open_reader(job.base_path), timeline_of(job.base_path))
+    expiry_ms = job.policy.writer.heartbeat_expiry_ms
+    writes = writes_in_flight(open_reader(job.base_path), timeline_of(job.base_path), expiry_ms)
     began = next((one.requested for one in writes if one.may_live and one.requested > job.instant), None)
     if began is not None:
         message = f"the writer that began at {began} may add to the slices that the plan at {job.instant} begins"

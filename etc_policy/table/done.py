@@ -11,13 +11,16 @@ from zoneinfo import ZoneInfo
 from pydantic import Field
 
 from etc_policy.policy.manifest import Frozen, Policy, VerifyLevel, digest
-from etc_policy.table.history import GroupWrite, TableHistory, with_times_of
-from etc_policy.table.instants import instant_to_ms
+from etc_policy.table.history import WRITES, Commit, GroupWrite, TableHistory, with_times_of
+from etc_policy.table.instants import add_ms, instant_to_ms
 from etc_policy.table.partitions import PartitionFreshness, PartitionsFreshness
 from etc_policy.table.state import TableState
 
 #: Operations that move rows about and bring none.
 _SERVICES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT"})
+#: So much later than another one may a write show itself that completed before it: clocks of writers differ, a store may
+#: be slow, and where the timeline is in local time an hour comes twice.
+_SHOWN_WITHIN_MS = 3_600_000
 
 
 class DoneEvent(Frozen):
@@ -46,13 +49,14 @@ class PartitionRecord(Frozen):
     """The events of a partition that may still have to be sent, the last one in any case.
 
     `sent` has by action the number of the last event that was sent, and `begun` that of the last one that a run began to send,
-    and may have sent before it died. `reopened` counts how often late data came.
+    and may have sent before it died. `reopened` counts how often late data came. `gone` says that the table has no rows there.
     """
 
     events: tuple[DoneEvent, ...]
     sent: dict[str, int] = Field(default_factory=dict)
     begun: dict[str, int] = Field(default_factory=dict)
     reopened: int = 0
+    gone: bool = False
 
     @property
     def last(self) -> DoneEvent:
@@ -68,7 +72,10 @@ class PartitionRecord(Frozen):
         """What is still to be sent to the action, in order.
 
         A `done` that was reopened before it was sent is not sent. `reopened` is sent only where its `done` was, or may have been.
+        Of a partition that is gone nothing is sent: the catalog may not have it any more, and nobody is to compute it again.
         """
+        if self.gone:
+            return ()
         pending: list[DoneEvent] = []
         maybe_sent = {self.sent.get(action), self.begun.get(action)}
         for event in self.events:
@@ -84,9 +91,17 @@ class PartitionRecord(Frozen):
 
 
 class DoneRecord(Frozen):
-    """What is kept of the partitions of one table; `instant` is the last completion of the table as it was last read."""
+    """What is kept of the partitions of one table; `instant` is the last completion of the table as it was last read.
+
+    `seen` has the completion, by the request, of each write that was read and completed not long before (`_SHOWN_WITHIN_MS`).
+    All that was requested before `open_since` had completed then. `read_at_ms` is when the reading began that was the last
+    to change the record.
+    """
 
     instant: str = ""
+    open_since: str = ""
+    read_at_ms: int = 0
+    seen: dict[str, str] | None = None
     partitions: dict[str, PartitionRecord] = Field(default_factory=dict)
 
     @property
@@ -147,9 +162,9 @@ def after_reading(
     seen more.
     """
     instant = state.last_completed or ""
-    if instant < record.instant:
+    if instant < record.instant or (instant == record.instant and now_ms < record.read_at_ms):
         return record
-    late = _Late(state, history, record.instant, is_whole=reaches_back(record, history))
+    late = _Late(state, history, record, is_whole=reaches_back(record, state, history))
     partitions = dict(record.partitions)
     for one in found.partitions:
         events = list(_new_events(partitions.get(one.partition), one, late, now_ms, instant, state.base_path, policy))
@@ -158,12 +173,42 @@ def after_reading(
             before = kept.events if one.partition in partitions else ()
             reopened = kept.reopened + sum(event.kind == "reopened" for event in events)
             partitions[one.partition] = kept.model_copy(update={"events": (*before, *events), "reopened": reopened})
-    return DoneRecord(instant=instant, partitions=partitions)
+    there = {one.partition for one in found.partitions}
+    for name, kept in partitions.items():
+        if kept.gone == (name in there):
+            partitions[name] = kept.model_copy(update={"gone": name not in there})
+    seen = _seen(record, history, instant)
+    values = {"instant": instant, "open_since": _open_since(state), "seen": seen, "partitions": partitions}
+    changed = record.model_copy(update=values)
+    return changed if changed == record else changed.model_copy(update={"read_at_ms": now_ms})
 
 
-def reaches_back(record: DoneRecord, history: TableHistory) -> bool:
-    """Whether the history has all that was written since the last reading: else the rest of it is in the table's archive."""
-    return not record.instant or any(commit.completed <= record.instant for commit in history.commits)
+def _seen(record: DoneRecord, history: TableHistory, instant: str) -> dict[str, str]:
+    """Those of before too: they may be archived by now."""
+    since = _shown_since(instant)
+    found = {**(record.seen or {}), **{commit.requested: commit.completed for commit in history.commits}}
+    return {requested: completed for requested, completed in found.items() if completed > since}
+
+
+def _shown_since(instant: str) -> str:
+    return add_ms(instant, -_SHOWN_WITHIN_MS) if instant else ""
+
+
+def reaches_back(record: DoneRecord, state: TableState, history: TableHistory) -> bool:
+    """Whether the history has all that was written since the last reading: else the rest of it is in the table's archive.
+
+    What is archived was requested before all else, so it had completed by then if something is there that began before all
+    that had not. A write that takes long may be archived as soon as it has completed, before others that are older.
+    """
+    known_until = record.open_since or record.instant
+    left_behind = {one.requested for one in state.instants if one.has_savepoint}
+    oldest = min((one.requested for one in history.commits if one.requested not in left_behind), default=None)
+    return not known_until or (oldest is not None and oldest <= known_until)
+
+
+def _open_since(state: TableState) -> str:
+    pending = (one.requested for one in state.pending if one.action in WRITES)
+    return min(pending, default=add_ms(state.last_completed, 1) if state.last_completed else "")
 
 
 def _new_events(
@@ -197,17 +242,23 @@ def _new_events(
 class _Late:
     """What reached partitions since the last reading; unless it `is_whole` the history lacks some of that."""
 
-    def __init__(self, state: TableState, history: TableHistory, since: str, *, is_whole: bool) -> None:
-        self._state, self._history, self._since, self._is_whole = state, history, since, is_whole
+    def __init__(self, state: TableState, history: TableHistory, record: DoneRecord, *, is_whole: bool) -> None:
+        self._state, self._history, self._is_whole = state, history, is_whole
+        self._since, self._seen, self._open_since = record.instant, record.seen, record.open_since or record.instant
 
     @cached_property
     def _writes(self) -> dict[str, list[GroupWrite]]:
         found: dict[str, list[GroupWrite]] = {}
         for commit in with_times_of(self._history, self._state).commits:
-            if commit.completed > self._since and not commit.is_compaction and commit.operation not in _SERVICES:
+            if self._is_new(commit) and not commit.is_compaction and commit.operation not in _SERVICES:
                 for group in commit.groups:
                     found.setdefault(group.partition, []).append(group)
         return found
+
+    def _is_new(self, commit: Commit) -> bool:
+        if commit.completed > self._since or self._seen is None:
+            return commit.completed > self._since
+        return commit.completed > _shown_since(self._since) and commit.requested not in self._seen
 
     def writes_to(self, one: PartitionFreshness) -> LateWrites | None:
         """What reached a partition that was done; None where it is as it was.
@@ -223,7 +274,7 @@ class _Late:
     def _may_have_missed(self, one: PartitionFreshness) -> bool:
         if self._is_whole or one.last_write_ms is None:
             return False
-        return one.last_write_ms > instant_to_ms(self._since, ZoneInfo(self._state.timezone))
+        return one.last_write_ms >= instant_to_ms(self._open_since, ZoneInfo(self._state.timezone))
 
 
 def _may_be_before(write: GroupWrite, ends_ms: int | None) -> bool:

@@ -344,8 +344,11 @@ class TableState:
 class TableStateReader(Protocol):
     """Reads a table's state. Raises TableError for a table that is missing or of a kind that is not handled."""
 
-    def read(self, base_path: str, event_time: EventTime) -> TableState:
-        """The table's state now; the event-time column must be a column of the table."""
+    def read(self, base_path: str, event_time: EventTime, heartbeat_expiry_ms: int) -> TableState:
+        """The table's state now; the event-time column must be a column of the table.
+
+        A write in flight whose heartbeat is older than `heartbeat_expiry_ms` is that of a dead writer.
+        """
 
 
 class UnlikeRecorded(NamedTuple):

@@ -92,7 +92,7 @@ class Readings(SparkSessions):
         from etc_policy.hudi.table import FileTableReader
 
         reader = FileTableReader(_tables_cache(), self.note_state)
-        state = reader.read(self.locate(policy), policy.event_time)
+        state = reader.read(self.locate(policy), policy.event_time, policy.writer.heartbeat_expiry_ms)
         state = self._with_times_and_notes(policy, state, read_logs=read_logs)
         return self.with_statistics(policy, state) if read_stats else state
 
@@ -108,7 +108,10 @@ class Readings(SparkSessions):
 
         reader = FileTableReader(_tables_cache() if kept else None, self.note_state)
         state, history = reader.read_with_history(
-            self.locate(policy), policy.event_time, archived=None if archived else 0
+            self.locate(policy),
+            policy.event_time,
+            policy.writer.heartbeat_expiry_ms,
+            archived=None if archived else 0,
         )
         state = self._with_times_and_notes(policy, state, all_logs=all_logs)
         return state, self._with_read_times(policy, state, history)
@@ -118,7 +121,7 @@ class Readings(SparkSessions):
         from etc_policy.hudi.table import FileTableReader
 
         reader = FileTableReader(_tables_cache(), self.note_state)
-        whole = reader.read_whole(self.locate(policy), policy.event_time)
+        whole = reader.read_whole(self.locate(policy), policy.event_time, policy.writer.heartbeat_expiry_ms)
         state = self._with_times_and_notes(policy, whole.state, read_logs=read_logs)
         return whole._replace(state=state, history=self._with_read_times(policy, state, whole.history))
 

@@ -23,7 +23,7 @@ from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.policy.schema import Done, PartitionTime
 from etc_policy.table import done as rules
 from etc_policy.table import partitions as judging
-from etc_policy.table.done import DoneEvent, DoneRecord, after_reading, reaches_back
+from etc_policy.table.done import DoneEvent, DoneRecord, PartitionRecord, after_reading, reaches_back
 from etc_policy.table.history import Commit, GroupWrite, TableHistory
 from etc_policy.table.instants import instant_from_ms
 from etc_policy.table.partitions import partitions_freshness
@@ -55,6 +55,8 @@ class Write:
     to_log: bool
     completed: int | None = None
     in_ro: bool = False
+    #: When its commit was there to be read.
+    shown: int = 0
 
     @property
     def may_be_before_end(self) -> bool:
@@ -87,8 +89,11 @@ class World:
     sent: dict[str, list[DoneEvent]] = field(default_factory=lambda: {name: [] for name in ACTIONS})
     lost: list[DoneEvent] = field(default_factory=list)
     killed: list[DoneEvent] = field(default_factory=list)
-    archived: int = 0
+    #: What was requested before is archived.
+    archived: str = ""
     noted: int = 0
+    #: The partitions that the table had as it was last read.
+    there: set[str] = field(default_factory=set)
     #: By partition, what came late since it was last said to be done.
     late: dict[str, int] = field(default_factory=dict)
     old_reading: Any = None
@@ -106,7 +111,7 @@ class World:
         elif kind < 11:
             self.compact()
         elif kind == 11 and len(self.commits) > 6:
-            self.archived = max(self.archived, len(self.commits) - self.source.randint(2, 6))
+            self.archive(self.source.randint(2, 6))
         elif kind == 12:
             self.old_reading = self.seen()  # a run that is slow: it reads now and records later
         elif kind == 13 and self.old_reading is not None:
@@ -117,6 +122,13 @@ class World:
         else:
             self.read()
             self.send()
+
+    def archive(self, kept: int) -> None:
+        """All but so many commits, the oldest by request; nothing from one on that is open, or was the last to end."""
+        bound = sorted(one.requested for one in self.commits)[-kept]
+        last = max(self.commits, key=lambda one: one.completed).requested
+        bounds = (bound, last, *(text(one.requested) for one in self.writes if one.completed is None))
+        self.archived = max(self.archived, min(bounds))
 
     def begin(self) -> None:
         """A write begins, in time or late, into its own hour or, as some writers do, into another one."""
@@ -136,7 +148,9 @@ class World:
         if self.source.random() < 0.15:
             self.writes.remove(one)
             return
-        one.completed = self.tick(6)
+        one.completed = one.shown = self.tick(6)
+        if self.source.random() < 0.15:  # others may have completed after it, and have been seen
+            one.completed = self.source.randint(max(one.requested, one.shown - 50 * MINUTE), one.shown)
         one.in_ro = not one.to_log
         key = one.hour, one.group
         if not one.to_log or key not in self.bases:
@@ -158,7 +172,8 @@ class World:
             return
         known, event = self.source.random() < 0.8, START + hour * HOUR + self.source.randrange(2 * HOUR)
         one = Write(hour, 2 * self.replaced[hour], self.tick(), event, known, to_log=False, in_ro=True)
-        one.completed, self.bases[hour, one.group] = self.tick(), one.requested
+        one.completed = one.shown = self.tick()
+        self.bases[hour, one.group] = one.requested
         self.writes.append(one)
         self.note_late(one)
         self.commit(one.requested, one.completed, "replacecommit", "INSERT_OVERWRITE", (one.recorded,))
@@ -201,6 +216,8 @@ class World:
                 for one in sorted(logs, key=lambda one: one.completed or 0)
             )
             slices.append(FileSlice(name(hour), f"f{group}", text(base), "base", 1, files))
+        active = [one for one in self.instants if one.requested >= self.archived]
+        pending = [Instant(text(o.requested), "deltacommit", "inflight") for o in self.writes if o.completed is None]
         state = TableState(
             base_path="/hours",
             table_version=9,
@@ -208,20 +225,23 @@ class World:
             metadata_partitions=(),
             properties_fingerprint="",
             event_time_type="long",
-            instants=tuple(sorted(self.instants[self.archived :], key=lambda one: one.requested)),
+            instants=tuple(sorted((*active, *pending), key=lambda one: one.requested)),
             metadata_instants=frozenset(),
             slices=tuple(slices),
         )
-        active = TableHistory("/hours", 9, "UTC", tuple(self.commits[self.archived :]))
-        read = active.commits if reaches_back(self.record, active) else self.commits
-        commits = sorted(read, key=lambda one: one.completed)
-        return state, TableHistory("/hours", 9, "UTC", tuple(commits)), self.now, self.really_done()
+        commits = sorted(self.commits, key=lambda one: one.completed)
+        whole = TableHistory("/hours", 9, "UTC", tuple(commits), complete=True)
+        recent = replace(whole, commits=tuple(one for one in commits if one.requested >= self.archived), complete=False)
+        read = recent if reaches_back(self.record, state, recent) else whole
+        return state, read, self.now, self.really_done()
 
     def read(self) -> None:
         self.note(*self.seen())
 
     def note(self, state: TableState, history: TableHistory, now: int, really_done: frozenset[str]) -> None:
         before = self.record
+        if now >= self.noted:
+            self.there = {one.partition for one in state.slices}
         found = partitions_freshness(POLICY, state, now)
         self.record = after_reading(before, POLICY, state, history, found, now)
         for partition, one in self.record.partitions.items():
@@ -244,7 +264,7 @@ class World:
         assert event.partition in really_done, f"FALSE DONE: {event}"
         self.late[event.partition] = 0
         for one in self.writes:  # that came after a slow run had read
-            if (one.completed or 0) > now and name(one.hour) == event.partition:
+            if one.shown > now and name(one.hour) == event.partition:
                 self.note_late(one)
 
     def really_done(self) -> frozenset[str]:
@@ -257,6 +277,7 @@ class World:
         """Each action gets what there is, until it fails or the run is killed: before it was sent, or before that is recorded."""
         for action in ACTIONS:
             for event in self.record.to_send(action):
+                assert event.partition in self.there, f"{event.partition} was dropped, and {event.kind} is sent"
                 chance = self.source.random()
                 if chance < 0.05:
                     return
@@ -286,6 +307,8 @@ class World:
                 assert ("done", "done") not in pairs, f"{partition}: it is not said that it was reopened: {kinds}"
                 died = any(event.partition == partition for event in self.killed)
                 assert died or ("reopened", "reopened") not in pairs, f"{partition}: {kinds}"
+                if partition not in self.there:
+                    continue  # what was not sent when it was dropped is not sent
                 last_is_done = one.last.kind == "done"
                 assert bool(kinds and kinds[-1] == "done") == last_is_done, "the last thing that was said is not so"
 
@@ -342,11 +365,12 @@ def test_nothing_false_is_sent_and_nothing_is_passed_over() -> None:
         assert seen["reopened"] > HISTORIES // 5, seen
 
 
-real_lacks, real_reading = judging.lacks_before, rules.after_reading
+real_lacks, real_reading, real_to_send = judging.lacks_before, rules.after_reading, PartitionRecord.to_send
 
 
 def _without_order(record: DoneRecord, *rest: Any) -> DoneRecord:
-    return real_reading(record.model_copy(update={"instant": min(record.instant, rest[1].last_completed or "")}), *rest)
+    instant = min(record.instant, rest[1].last_completed or "")
+    return real_reading(record.model_copy(update={"instant": instant, "read_at_ms": 0}), *rest)
 
 
 BREAKS: dict[str, tuple[object, str, Any]] = {
@@ -362,6 +386,23 @@ BREAKS: dict[str, tuple[object, str, Any]] = {
     "closed without the latency": (judging, "is_closed", lambda ends, now, latency: ends <= now),
     "late data that was compacted is forgotten": (rules, "_may_be_before", lambda write, ends: False),
     "what a run may have said before it died is forgotten": (DoneRecord, "begun", lambda record, action, event: record),
+    "a write that shows itself after a later one is passed over": (
+        rules._Late,
+        "_is_new",
+        lambda late, commit: commit.completed > late._since,
+    ),
+    "what is archived completed first": (
+        rules,
+        "reaches_back",
+        lambda record, state, history: (
+            not record.instant or any(one.completed <= record.instant for one in history.commits)
+        ),
+    ),
+    "what was not sent of a dropped partition is sent": (
+        PartitionRecord,
+        "to_send",
+        lambda one, action: real_to_send(one.model_copy(update={"gone": False}), action),
+    ),
     "an overwritten partition is as it was": (rules, "_SERVICES", rules._SERVICES | {"INSERT_OVERWRITE"}),
     "a slow run overwrites a newer one": (rules, "after_reading", _without_order),
 }
@@ -371,7 +412,8 @@ BREAKS: dict[str, tuple[object, str, Any]] = {
 def test_a_broken_rule_is_noticed(rule: str) -> None:
     place, attribute, broken = BREAKS[rule]
     with patch.object(place, attribute, broken), pytest.raises(AssertionError):
-        patched = patch(f"{__name__}.after_reading", broken) if attribute == "after_reading" else patch.dict({}, {})
+        is_here = attribute in ("after_reading", "reaches_back")
+        patched = patch(f"{__name__}.{attribute}", broken) if is_here else patch.dict({}, {})
         with patched:
             for seed in range(400):
                 live(seed)

@@ -145,6 +145,81 @@ class TestSince:
         assert table.partitions.unsent == {"success_file": 0}
 
 
+class TestOlderCompletions:
+    """A write may show itself after a later one: writers' clocks differ, a store is slow, an hour comes twice in autumn."""
+
+    DONE = "{success_file: _SUCCESS}"
+
+    def test_one_that_shows_itself_later_reopens_once(self, run, orders):
+        orders.commit(at("11:50:00"), at("11:50:05"), base("f12", partition=hour(12)))
+        assert run(self.DONE) == (1, 0)
+        orders.commit(at("11:01:00"), at("11:01:05"), base("late", partition=TEN))
+        assert run(self.DONE) == (1, 1)
+        assert run(self.DONE) == (0, 0)
+        orders.commit(at("12:20:00"), at("12:20:05"), base("g12", partition=hour(12)))
+        assert run(self.DONE) == (0, 0)
+
+    def test_one_that_took_long_and_was_archived_at_once_reopens(self, run, orders):
+        """Commits that began after it and completed before the last reading are still there."""
+        began = at("10:50:00")
+        orders.file(began, ".deltacommit.requested")
+        orders.commit(at("11:20:00"), at("11:20:05"), base("f12", partition=hour(12)))
+        assert run(self.DONE) == (1, 0)
+        orders.commit(began, at("11:52:00"), base("late", partition=TEN))
+        orders.commit(at("11:55:00"), at("11:55:05"), base("g12", partition=hour(12)))
+        for path in [*orders.timeline.glob(f"{began}*"), *orders.timeline.glob("202601011100*")]:
+            path.unlink()
+        assert run(self.DONE) == (1, 1)
+        assert run(self.DONE) == (0, 0)
+
+    def test_what_was_seen_and_archived_since_does_not(self, run, orders):
+        orders.commit(at("11:50:00"), at("11:50:05"), base("f12", partition=hour(12)))
+        run(self.DONE)
+        orders.commit(at("11:51:00"), at("11:51:05"), base("late", partition=TEN))
+        assert run(self.DONE) == (1, 1)
+        for path in orders.timeline.glob("20260101115[01]*"):
+            path.unlink()
+        orders.commit(at("11:55:00"), at("11:55:05"), base("g12", partition=hour(12)))
+        assert run(self.DONE) == (0, 0)
+
+
+class TestDropped:
+    """Its rows have left the table, mostly because they are old: nobody is to compute anything again, before rows come anew."""
+
+    DONE = "{success_file: _SUCCESS}"
+
+    @staticmethod
+    def drop(table):
+        table.replace(at("11:30:00"), at("11:30:05"), replaced={TEN: ["f10"]}, kind="DELETE_PARTITION")
+
+    def test_it_sends_nothing(self, run, orders):
+        assert run(self.DONE) == (1, 0)
+        self.drop(orders)
+        assert run(self.DONE) == (0, 0)
+
+    @pytest.mark.parametrize("runs_between", [True, False])
+    def test_what_is_written_to_it_again_reopens_it(self, run, orders, runs_between):
+        run(self.DONE)
+        self.drop(orders)
+        if runs_between:
+            assert run(self.DONE) == (0, 0)
+        orders.commit(at("11:40:00"), at("11:40:05"), base("anew", partition=TEN))
+        assert run(self.DONE) == (1, 1)
+
+    def test_what_was_not_sent_of_it_never_is(self, run, orders, tmp_path):
+        """An action may never take it: the catalog has no such partition any more."""
+        fails = "{command: ['false']}"
+        with pytest.raises(RetryableError):
+            run(fails)
+        self.drop(orders)
+        assert run(fails) == (0, 0)
+        with Project(tmp_path) as project:
+            (table,) = project.freshness(at=epoch_ms("12:00:00"), partitions=["*"]).tables
+        assert table.partitions.unsent == {"command": 0}
+        orders.commit(at("11:40:00"), at("11:40:05"), base("anew", partition=TEN))
+        assert run("{command: [touch, sent]}") == (1, 1)  # it may have taken the first `done`
+
+
 class TestSuccessFile:
     DONE = "{success_file: _SUCCESS}"
 
@@ -173,13 +248,14 @@ class TestSuccessFile:
         assert run(keep) == (0, 1)
         assert (orders.base / TEN / "_SUCCESS").exists()
 
-    def test_that_of_somebody_else_is_never_touched(self, run, orders):
+    @pytest.mark.parametrize("content", [b"", b"{}", b"[" * 2_000, b"a manifest" * 10_000])
+    def test_that_of_somebody_else_is_never_touched(self, run, orders, content):
         marker = orders.base / TEN / "_SUCCESS"
-        marker.touch()
+        marker.write_bytes(content)
         assert run(self.DONE) == (1, 0)
         be_late(orders)
-        run(self.DONE)
-        assert marker.read_bytes() == b""
+        assert run(self.DONE) == (0, 1)
+        assert marker.read_bytes() == content
 
     def test_readers_of_metadata_pass_over_it(self, run, orders, tmp_path):
         def read():
@@ -298,6 +374,13 @@ class TestCommand:
             run(f"{{command: {command}, timeout: 500ms}}")
         assert run("{command: [touch, sent], timeout: 500ms}") == (1, 0)
         assert (tmp_path / "sent").exists()
+
+    def test_one_that_has_started_something_and_returned_has_taken_it(self, run, tmp_path):
+        """What it has started may write to its standard error as long as it likes."""
+        started = "[sh, -c, 'echo $ETC_EVENT_PARTITION >> sent; sleep 3 & exit 0']"
+        assert run(f"{{command: {started}, timeout: 500ms}}") == (1, 0)
+        assert run(f"{{command: {started}, timeout: 500ms}}") == (0, 0)
+        assert (tmp_path / "sent").read_text() == f"{TEN}\n"
 
 
 #: The process kills itself right before it changes the record for the so-manieth time, from 0.

@@ -105,6 +105,31 @@ def test_reading_verbs(folder):
             project.wait("orders_ro", until=MS, timeout=timedelta(0))
 
 
+def test_files_that_are_read_anew_may_have_another_target(folder):
+    """A process that goes on would take new policies to the old store."""
+    settings = """name: lake
+profiles:
+  p:
+    target: t
+    targets:
+      t: {{jobs: {}, lock: {{hoodie.write.lock.url: "{{{{ env_var('ZK') }}}}"}}, spark: {{confs: {{spark.ui.port: 1}}}}}}
+"""
+    file = folder / "etc_project.yml"
+    file.write_text(settings.format(2))
+    with Project(folder, read_once=True) as project:
+        project.policies()  # by which it is opened
+        before, closed = project.environment, []
+        before.close = lambda: closed.append(1)
+        project.read_anew()
+        assert project.environment is before
+        file.write_text("name: [")
+        project.read_anew()
+        assert project.environment is before
+        file.write_text(settings.format(3))
+        project.read_anew()
+        assert (before.jobs, project.environment.jobs, closed) == (2, 3, [1])
+
+
 def test_looking_at_a_table_and_its_past(folder):
     table = folder / "lake" / "orders"
     project = Project(folder)

@@ -7,7 +7,7 @@ from etc_policy.plan.fleet import Allowance
 from etc_policy.plan.model import make_plan
 from etc_policy.policy.manifest import Strategy
 from etc_policy.policy.schema import Done, Freshness, LearnedLatency, Sync
-from etc_policy.run.results import TableResult
+from etc_policy.run.results import SyncResult, TableResult
 from etc_policy.table.apply_state import ApplyState
 from tests.unit.plan.states import PLAN, POLICY
 
@@ -96,6 +96,17 @@ def test_a_table_that_fails_waits_longer_each_time():
     assert names(rounds.due([one], EVERY_MS)) == ["a"]
     rounds.note([one], [], 0, 1_000)  # it was begun and nothing is known of it
     assert rounds.due([one], 600_999) == ()
+
+
+def test_what_the_catalog_did_not_take_is_recorded_though_nothing_is_due():
+    """A catalog that does not answer makes no table wait longer for its next compaction."""
+    rounds, one = Rounds(EVERY_MS), policy(sync=Sync(ro_table="db.t"))
+    idle = planned({"policy": "a", "action": "nothing_due"})
+    for status, names_chosen in (("failed", ("a",)), ("failed", ("a",)), ("synced", ())):
+        rounds.note([one], [result(sync=SyncResult(policy="a", ro_table="db.t", status=status))], 0, 1_000)
+        assert names(rounds.due([one], EVERY_MS)) == ["a"]
+        assert rounds.chosen(idle, [one], EVERY_MS, {}) == names_chosen
+        assert not rounds.is_failing
 
 
 def test_who_breaks_its_target_first_goes_first_and_the_others_wait_for_the_budget():

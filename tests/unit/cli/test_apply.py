@@ -89,7 +89,7 @@ class Outside:
         return self.tables[policy.name]
 
     def read_state(self, policy, *, read_stats=False, read_logs=True):
-        state = self.table(policy).runner().reader.read(policy.table, policy.event_time)
+        state = self.table(policy).runner().state_of(policy, policy.table)
         return replace(state, apply_state=self.apply_states.read(policy.table))
 
     def read_mark(self, policy):

@@ -12,6 +12,7 @@ import pytest
 
 from etc_policy.api.project import Project
 from etc_policy.cli import run as run_command
+from etc_policy.errors import EngineError, EtcError, RetryableError, SeveralErrors, TableError
 from etc_policy.policy.targets import Target
 from etc_policy.table.instants import instant_from_ms
 from etc_policy.wiring import Environment
@@ -54,6 +55,74 @@ def test_what_fails_is_shown_and_tried_again(rounds, outside):  # noqa: F811
     _, said, err = rounds(6)
     assert err.count("ETC211") > 1
     assert "1 nothing due" in {line.partition("UTC  ")[2] for line in said}
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """An entry for each time that the project was opened: each has a Java of its own."""
+    found, open_project = [], run_command.open_project
+
+    def opens(*given, **named):
+        found.append(given)
+        return open_project(*given, **named)
+
+    monkeypatch.setattr(run_command, "open_project", opens)
+    monkeypatch.setattr("etc_policy.api.running.LONGEST_WAIT_MS", 1)  # what fails is tried in each round
+    return found
+
+
+@pytest.mark.parametrize(
+    ("error", "javas"),
+    [
+        (EngineError("ETC304", "Hudi failed"), 3),
+        (TableError("ETC208", "its metadata cannot be read"), 1),
+        (EtcError("ETC405", "it cannot be compacted"), 1),
+        (RetryableError("ETC403", "another run is at work"), 1),
+    ],
+)
+def test_java_stays_until_the_engine_fails(rounds, outside, opened, monkeypatch, error, javas):  # noqa: F811
+    """A new one costs half a minute, and mends nothing else."""
+
+    def fails(*_, **__):
+        raise error
+
+    monkeypatch.setattr(outside, "apply", fails)
+    code, _, err = rounds(3)
+    assert (code, len(opened)) == (error.exit_code, javas), err
+
+
+@pytest.mark.parametrize(
+    ("error", "javas"), [(EngineError("ETC311", "no variable"), 3), (TableError("ETC208", "x"), 1)]
+)
+def test_java_stays_until_the_engine_fails_while_it_plans(rounds, opened, monkeypatch, error, javas):
+    plain_plan, planned = Project.plan, []
+
+    def fails(*given, **named):
+        planned.append(given)
+        if len(planned) > 1:
+            raise SeveralErrors([error], error.exit_code)
+        return plain_plan(*given, **named)
+
+    monkeypatch.setattr(Project, "plan", fails)
+    code, _, err = rounds(4)
+    assert (code, len(opened)) == (3, javas), err
+
+
+def test_rows_that_could_not_be_compared_are_compared_by_another_java(rounds, outside, opened, monkeypatch):  # noqa: F811
+    """Also where nothing is due any more, as by `etc apply` every time."""
+    file = outside.project_dir / "policies" / "a.yml"
+    file.write_text(file.read_text().replace("level: metadata}}", "level: data}}", 1))
+    plain_check, errors = outside.check, [EngineError("ETC330", "Spark did not read the view")]
+
+    def fails_once(request):
+        if errors:
+            raise errors.pop()
+        return plain_check(request)
+
+    monkeypatch.setattr(outside, "check", fails_once)
+    code, said, err = rounds(4)
+    assert (code, len(opened), outside.checks) == (0, 2, ["orders_ro"]), err
+    assert said[0].endswith("2 compacted, 1 not verified")
 
 
 def test_files_are_read_for_each_round(rounds, outside, monkeypatch):  # noqa: F811

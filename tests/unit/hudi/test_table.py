@@ -12,7 +12,7 @@ from etc_policy.hudi import stable_reading as attempts
 from etc_policy.hudi import table as hudi_table
 from etc_policy.hudi import table_commits
 from etc_policy.hudi.table import FileTableReader
-from etc_policy.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS
 from etc_policy.policy.manifest import EventTime
 from etc_policy.table.state import TableState
 from tests.unit.hudi.reading import OURS, TS, read, slices
@@ -288,7 +288,7 @@ class TestLivingWriters:
     def test_without_a_heartbeat_or_with_an_old_one(self, table, beats):
         table.start(at("10:00:00"))
         table.start(at("10:00:02"))
-        beats(at("10:00:02"), WRITER_HEARTBEAT_TOLERANCE_SECONDS + 5)
+        beats(at("10:00:02"), HEARTBEAT_EXPIRY_MS // 1000 + 5)
         assert read(table).living_writers == frozenset()
 
     def test_a_commit_that_completed_or_a_compaction_is_none(self, table, beats):

@@ -6,10 +6,12 @@ from math import inf
 
 import pytest
 
-from etc_policy.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS
+from etc_policy.policy.manifest import Policy, Writer
 from etc_policy.run.table_files import HudiFiles
 from etc_policy.table.state import WriteInFlight
-from tests.unit.hudi.reading import OURS, read
+from etc_policy.wiring import Environment
+from tests.unit.hudi.reading import OURS, TS, read
 from tests.unit.hudi.table_folder import COMMIT_SCHEMA, at, avro, base, commit_metadata, log
 
 BEGAN = at("10:00:05")
@@ -60,10 +62,25 @@ def test_one_that_says_nothing_may_add_to_any(begun, content):
     assert read(begun).writes_in_flight == (WriteInFlight(BEGAN, None),)
 
 
-@pytest.mark.parametrize(("age_seconds", "may_live"), [(0, True), (WRITER_HEARTBEAT_TOLERANCE_SECONDS + 60, False)])
+@pytest.mark.parametrize(("age_seconds", "may_live"), [(0, True), (HEARTBEAT_EXPIRY_MS // 1000 + 60, False)])
 def test_one_whose_heartbeat_has_expired_is_dead(begun, age_seconds, may_live):
     beat(begun, age_seconds)
     assert read(begun).writes_in_flight == (WriteInFlight(BEGAN, None, may_live),)
+
+
+def test_one_that_the_policy_lets_beat_less_often_lives(begun):
+    """Taken for dead, it could add to a slice of which deletes are being compacted."""
+    beat(begun, HEARTBEAT_EXPIRY_MS // 1000 + 60)
+    writer = Writer(heartbeat_expiry="10m")
+    policy = Policy(name="t", table=str(begun.base), event_time=TS, data_latency_ms=0, writer=writer)
+    environment = Environment(begun.base.parent, lambda _: None)
+    states = (
+        environment.read_state(policy),
+        environment.read_table(policy)[0],
+        environment.read_whole(policy).state,
+        environment.runner().state_of(policy, str(begun.base)),
+    )
+    assert [one.begun_writes for one in states] == [{BEGAN}] * 4
 
 
 def test_a_bulk_insert_may_add_to_any_and_a_compaction_is_no_write(begun):
@@ -94,9 +111,10 @@ def test_when_it_made_its_last_file(begun, name):
 def test_what_a_moment_between_two_writes_waits_for(begun):
     """Writes that live, and rollbacks: a plan beside one is refused."""
     files, base_path = HudiFiles(), str(begun.base)
-    assert files.writes_in_flight(base_path) == {BEGAN}
+    assert files.writes_in_flight(base_path, HEARTBEAT_EXPIRY_MS) == {BEGAN}
     begun.file(at("10:00:07"), ".rollback.inflight")
-    assert files.writes_in_flight(base_path) == {BEGAN, at("10:00:07")}
-    beat(begun, WRITER_HEARTBEAT_TOLERANCE_SECONDS + 60)
+    assert files.writes_in_flight(base_path, HEARTBEAT_EXPIRY_MS) == {BEGAN, at("10:00:07")}
+    beat(begun, HEARTBEAT_EXPIRY_MS // 1000 + 60)
     begun.rollback(at("10:00:07"), at("10:00:08"))
-    assert files.writes_in_flight(base_path) == set()
+    assert files.writes_in_flight(base_path, HEARTBEAT_EXPIRY_MS) == set()
+    assert files.writes_in_flight(base_path, HEARTBEAT_EXPIRY_MS + 600_000) == {BEGAN}

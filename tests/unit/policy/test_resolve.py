@@ -29,8 +29,8 @@ policies:
       on_close: true, carry: copy}
     freshness: {target: 2h, warn_after: 3h, error_after: 4h, proof: logs}
     verify: {suite: ro_complete, level: sample, sample: {share: 0.25, seed: 7}, window: 7d, where: "region = 'eu'"}
-    writer: {index: bucket, lock: {hoodie.write.lock.num_retries: 3}, lock_wait: 5m, hold: 2m, compaction: async, keys: repeated,
-      merges_tested_with: [1.2.0-x]}
+    writer: {index: bucket, lock: {hoodie.write.lock.num_retries: 3}, lock_wait: 5m, hold: 2m, heartbeat_expiry: 10m,
+      compaction: async, keys: repeated, merges_tested_with: [1.2.0-x]}
     hudi_options: {hoodie.memory.merge.max.size: 1073741824, hoodie.memory.spillable: true, hoodie.x: "1.50"}
     sync: {ro_table: lake.long_ro}
     tags: [a, b]
@@ -101,6 +101,7 @@ def test_defaults_are_filled_in(read):
             "lock": {},
             "lock_wait_ms": 60000,
             "hold_ms": 30000,
+            "heartbeat_expiry_ms": 180_000,
             "compaction": "none",
             "keys": "unique",
             "merges_tested_with": (),
@@ -174,6 +175,7 @@ def test_every_key_reaches_the_manifest(read):
             "lock": {"hoodie.write.lock.num_retries": "3"},
             "lock_wait_ms": 300_000,
             "hold_ms": 120_000,
+            "heartbeat_expiry_ms": 600_000,
             "compaction": "async",
             "keys": "repeated",
             "merges_tested_with": ("1.2.0-x",),

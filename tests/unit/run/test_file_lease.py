@@ -10,7 +10,7 @@ import pytest
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.hudi.apply_state import FileApplyStateStore
 from etc_policy.hudi.table import FileTableReader
-from etc_policy.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS
 from etc_policy.plan.refusals import FINISHED_SERVICES
 from etc_policy.policy.manifest import EventTime
 from etc_policy.run import file_lease, run_signs
@@ -141,7 +141,7 @@ class TestHeartbeat:
         lease.wait_for_dead_run(C)
 
     def test_an_old_one_is_dead(self, table, lease, naps):
-        heartbeat(table, WRITER_HEARTBEAT_TOLERANCE_SECONDS + 1)
+        heartbeat(table, HEARTBEAT_EXPIRY_MS // 1000 + 1)
         lease.wait_for_dead_run(C)
 
     def killed(self, table, *instants):
@@ -169,7 +169,13 @@ class TestHeartbeat:
         assert naps == []
 
     def test_how_long_each_may_be_silent(self):
-        assert (HEARTBEAT_TOLERANCE_SECONDS, WRITER_HEARTBEAT_TOLERANCE_SECONDS) == (30, 180)
+        assert (HEARTBEAT_TOLERANCE_SECONDS, HEARTBEAT_EXPIRY_MS) == (30, 180_000)
+
+    def test_a_stock_writers_as_long_as_the_policy_says(self, table, lease, naps):
+        path = heartbeat(table, HEARTBEAT_EXPIRY_MS // 1000 + 1)
+        naps.append(path.unlink)
+        lease.wait_for_dead_run(C, HEARTBEAT_EXPIRY_MS + 600_000)
+        assert naps == []
 
     def test_a_fresh_one_is_waited_for_until_it_expires(self, table, lease, naps, monkeypatch):
         path = heartbeat(table, 0)
@@ -230,7 +236,7 @@ class TestStockRun:
 
     def test_is_dead_once_all_are_old(self, table, begun):
         for path in begun.values():
-            beat(path, WRITER_HEARTBEAT_TOLERANCE_SECONDS + 1)
+            beat(path, HEARTBEAT_EXPIRY_MS // 1000 + 1)
         with FileLease(str(table.base)) as lease:
             lease.wait_for_dead_run(C)
 
@@ -441,7 +447,7 @@ class TestSharedFileSystem:
         path = heartbeat(table, -ahead)
         with FileLease(str(table.base)):
             assert FileTableReader().read(str(table.base), EVENT_TIME).living_writers == {C}
-            beat(path, -ahead + WRITER_HEARTBEAT_TOLERANCE_SECONDS + 5)
+            beat(path, -ahead + HEARTBEAT_EXPIRY_MS // 1000 + 5)
             assert FileTableReader().read(str(table.base), EVENT_TIME).living_writers == set()
 
     def test_a_clock_that_is_wrong_is_told(self, table, ahead):

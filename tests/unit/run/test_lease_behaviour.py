@@ -11,7 +11,7 @@ import pytest
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.timeline import read_timeline
-from etc_policy.hudi.writers import living_writers, writes_in_flight
+from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS, living_writers, writes_in_flight
 from etc_policy.policy.project_schema import StorageSettings
 from etc_policy.run import run_signs, store_lease
 from etc_policy.run.file_lease import FileLease
@@ -250,8 +250,9 @@ def test_under_a_lease_writers_live_by_the_storages_clock(place, monkeypatch, mi
     monkeypatch.setattr(time, "time", lambda: real() + minutes * 60)
     with place.lease():
         timeline = read_timeline(place.storage, read_properties(place.storage))
-        assert living_writers(place.storage, timeline) == {writer}
-        assert [(one.requested, one.may_live) for one in writes_in_flight(place.storage, timeline)] == [(writer, True)]
+        assert living_writers(place.storage, timeline, HEARTBEAT_EXPIRY_MS) == {writer}
+        found = writes_in_flight(place.storage, timeline, HEARTBEAT_EXPIRY_MS)
+        assert [(one.requested, one.may_live) for one in found] == [(writer, True)]
 
 
 def test_a_table_without_traces_is_not_waited_for(place, _no_naps):
