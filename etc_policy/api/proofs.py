@@ -12,8 +12,8 @@ from etc_policy.policy.manifest import Level, Policy, VerifyLevel, digest
 from etc_policy.run.results import TableResult
 from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Proof, Proofs, Unproven, with_proof
 from etc_policy.table.formats import count_of, format_time, iso_time
-from etc_policy.table.history import TableHistory, is_of_column, promise_of
-from etc_policy.table.log_witness import in_words, misrecorded_in, still_there
+from etc_policy.table.history import TableHistory, event_time_key, is_of_column, promise_of
+from etc_policy.table.log_witness import in_words, misrecorded_in, of_event_time, still_there
 from etc_policy.table.partitions import PartitionsFreshness, partitions_freshness
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.wiring import clock_ms
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from etc_policy.verify.evidence import Claim
     from etc_policy.verify.ports import Verification
 
+_GRAVEST = ("fail", "error", "running")
 _NOT_ENDED = "its verification was begun and has not ended"
 
 
 def is_proven(policy: Policy, record: CompactionRecord | None, kept: ApplyState) -> bool:
     """Whether nothing is left to prove: a run that was killed after its commit leaves a compaction nobody has verified."""
-    return kept.verified == _proof_of(record, policy) if record is not None else _doubt_of(None, kept) is None
+    return kept.verified == _proof_of(record, policy) if record is not None else _doubt_of(None, kept, policy) is None
 
 
 def level_to_prove(policy: Policy, state: TableState, *, is_idle: bool) -> VerifyLevel:
@@ -53,9 +54,10 @@ def begin_proof(policy: Policy, state: TableState, store: ApplyStateStore) -> No
     def begun(kept: ApplyState) -> ApplyState:
         if record is None or is_proven(policy, record, kept) or _is_of_later(kept, state):
             return kept
-        if (doubt := _doubt_of(record, kept)) is not None and doubt.verification == "fail":
+        own = _own(kept, policy)
+        if any(one.verification == "fail" and _is_about(one, record) for one in own):
             return kept
-        return replace(kept, verified=None, unproven=Unproven(_name_of(record), _NOT_ENDED, "running"))
+        return _with_doubt(kept, policy, record, Unproven(_name_of(record), _NOT_ENDED, "running"))
 
     if begun(state.apply_state) != state.apply_state:
         store.update(policy.table, begun)
@@ -83,7 +85,7 @@ def note_verdict(
         if _is_of_later(kept, state):
             return kept
         kept = replace(kept, proofs=_proofs_after(kept, policy, state, promise, claim, now_ms))
-        missing_at = kept.unproven.level if kept.unproven is not None else None
+        missing_at = next((one.level for one in _own(kept, policy) if one.level is not None), None)
         if promise.status in ("fail", "error"):
             found_at = _found_again_at(policy, level, missing_at) if lacks_rows(promise) else None
             if found_at is None and record is None:
@@ -91,14 +93,39 @@ def note_verdict(
             if found_at is None and missing_at is not None:
                 return replace(kept, verified=None)
             unproven = Unproven(_name_of(record), _why(promise), promise.status, found_at)
-            return replace(kept, verified=None, unproven=unproven)
-        if not covered or (missing_at is not None and not _takes_back(promise, level, missing_at)):
+            return _with_doubt(kept, policy, record, unproven)
+        if not covered:
             return kept
-        if level != policy.verify.level:
-            return replace(kept, unproven=None) if missing_at is not None else kept
-        return replace(kept, verified=_proof_of(record, policy) if record is not None else None, unproven=None)
+        kept = _with_pass(kept, policy, promise, level)
+        if level != policy.verify.level or any(one.level is not None for one in _doubts(kept, policy)):
+            return kept
+        return replace(kept, verified=_proof_of(record, policy) if record is not None else None)
 
     store.update(policy.table, judged)
+
+
+def _with_doubt(kept: ApplyState, policy: Policy, record: CompactionRecord | None, new: Unproven) -> ApplyState:
+    """Of each event time one doubt is kept, less what is about an earlier compaction alone."""
+    key = event_time_key(policy.event_time)
+    others = (one for one in kept.unproven if not one.is_of(key) and _is_about(one, record))
+    return replace(kept, verified=None, unproven=(*others, replace(new, event_time=key)))
+
+
+def _with_pass(kept: ApplyState, policy: Policy, verification: Verification, level: VerifyLevel) -> ApplyState:
+    """Without the doubts that a verification takes back; those of another event time stay, for that one."""
+    key = event_time_key(policy.event_time)
+
+    def is_settled(one: Unproven) -> bool:
+        if one.level is None:
+            return level == policy.verify.level
+        return _takes_back(verification, level, one.level)
+
+    def after(one: Unproven) -> Unproven | None:
+        if key in one.passed or not is_settled(one):
+            return one
+        return None if one.is_of(key) else replace(one, passed=(*one.passed, key))
+
+    return replace(kept, unproven=tuple(filter(None, map(after, kept.unproven))))
 
 
 def _takes_back(verification: Verification, level: VerifyLevel, missing_at: VerifyLevel) -> bool:
@@ -163,7 +190,7 @@ def verdict_beside(policy: Policy, state: TableState) -> Verdict | None:
     """
     from etc_policy.report.sync import Verdict
 
-    record, unproven = promise_of(policy, state), _unproven(state)
+    record, unproven = promise_of(policy, state), _unproven(policy, state)
     if record is None:
         has_failed = state.last_compaction is None and unproven is not None
         return Verdict("fail", policy.verify.level, None, None, "") if has_failed else None
@@ -184,8 +211,8 @@ def _subject_of(record: CompactionRecord | None, policy: Policy) -> str:
 
 def with_doubt(policy: Policy, table: TablePlan, state: TableState) -> TablePlan:
     """The plan; where the table's last compaction is known not to be proven it says so, and what that means."""
-    record, unproven = state.last_compaction, _unproven(state)
-    misrecorded = _misrecorded(state)
+    record, unproven = state.last_compaction, _unproven(policy, state)
+    misrecorded = _misrecorded(policy, state)
     if misrecorded is not None:
         return table.model_copy(update={"warnings": (f"{misrecorded}. The plan takes the true time", *table.warnings)})
     if unproven is None:
@@ -197,12 +224,12 @@ def with_doubt(policy: Policy, table: TablePlan, state: TableState) -> TablePlan
     return table.model_copy(update={"warnings": (doubt, *table.warnings), "hints": (*table.hints, hint)})
 
 
-def doubt_about(state: TableState) -> str | None:
+def doubt_about(policy: Policy, state: TableState) -> str | None:
     """Why nobody should rely on what metadata say: commits were wrong, or the last compaction did not pass its verification."""
-    misrecorded = _misrecorded(state)
+    misrecorded = _misrecorded(policy, state)
     if misrecorded is not None:
         return misrecorded
-    record, unproven = state.last_compaction, _unproven(state)
+    record, unproven = state.last_compaction, _unproven(policy, state)
     if unproven is None or unproven.verification == "running":
         return None  # while a verification runs, metadata shows what it did before
     return _doubt(record, unproven)
@@ -222,7 +249,7 @@ def freshness_of(
     """
     from etc_policy.report.freshness import table_freshness, unreadable
 
-    doubt = doubt_about(state)
+    doubt = doubt_about(policy, state)
     if doubt:
         return unreadable(policy, doubt)
     clock_at_ms = clock_ms() if clock_at_ms is None else clock_at_ms
@@ -230,41 +257,59 @@ def freshness_of(
     return table_freshness(policy, state, now_ms, clock_at_ms, history, proofs)
 
 
-def note_misrecorded(state: TableState, store: ApplyStateStore) -> None:
+def note_misrecorded(policy: Policy, state: TableState, store: ApplyStateStore) -> None:
     """Keep which log files hold earlier events than recorded, of those that could be read; the others stay as they were."""
     if state.witnesses is None:
         return
-    found, unread = misrecorded_in(state.witnesses), {one.path for one in state.witnesses if one.why is not None}
+    key = event_time_key(policy.event_time)
+    found = tuple(one._replace(event_time=key) for one in misrecorded_in(state.witnesses))
+    unread = {one.path for one in state.witnesses if one.why is not None}
 
     def corrected(kept: ApplyState) -> ApplyState:
-        known = (one for one in still_there(state, kept.misrecorded) if one.path in unread)
+        of_this = of_event_time(kept.misrecorded, policy.event_time)
+        known = (one for one in still_there(state, kept.misrecorded) if one not in of_this or one.path in unread)
         return replace(kept, misrecorded=(*found, *known))
 
     if corrected(state.apply_state) != state.apply_state:
         store.update(state.base_path, corrected)
 
 
-def _misrecorded(state: TableState) -> str | None:
-    found = still_there(state, state.apply_state.misrecorded)
+def _misrecorded(policy: Policy, state: TableState) -> str | None:
+    found = still_there(state, of_event_time(state.apply_state.misrecorded, policy.event_time))
     if not found:
         return None
     more = f", and {count_of(len(found) - 1, 'other log file')}" if len(found) > 1 else ""
     return f"what commits recorded of event times is wrong: {in_words(found[0])}{more}"
 
 
-def _unproven(state: TableState) -> Unproven | None:
-    return _doubt_of(state.last_compaction, state.apply_state)
+def _unproven(policy: Policy, state: TableState) -> Unproven | None:
+    return _doubt_of(state.last_compaction, state.apply_state, policy)
 
 
-def _doubt_of(record: CompactionRecord | None, kept: ApplyState) -> Unproven | None:
-    """What is in doubt where this is the last compaction: rows that were found missing are, whatever was compacted since.
+def _doubt_of(record: CompactionRecord | None, kept: ApplyState, policy: Policy) -> Unproven | None:
+    """What is in doubt where this is the last compaction: what failed first, and what was found by this event time."""
+    found = [one for one in _doubts(kept, policy) if _is_about(one, record)]
+    key = event_time_key(policy.event_time)
+    return min(found, key=lambda one: (_GRAVEST.index(one.verification), not one.is_of(key)), default=None)
+
+
+def _doubts(kept: ApplyState, policy: Policy) -> tuple[Unproven, ...]:
+    """Those of another event time count too, until a verification by this one passed."""
+    key = event_time_key(policy.event_time)
+    return tuple(one for one in kept.unproven if key not in one.passed)
+
+
+def _own(kept: ApplyState, policy: Policy) -> tuple[Unproven, ...]:
+    key = event_time_key(policy.event_time)
+    return tuple(one for one in kept.unproven if one.is_of(key))
+
+
+def _is_about(found: Unproven, record: CompactionRecord | None) -> bool:
+    """Whether it counts where this is the last compaction: rows that were found missing do, whatever was compacted since.
 
     A repair that set its completion right since proves nothing.
     """
-    found = kept.unproven
-    if found is None or found.level is not None:
-        return found
-    return found if record is not None and _instant_of(found) == record.instant else None
+    return found.level is not None or (record is not None and _instant_of(found) == record.instant)
 
 
 def _instant_of(unproven: Unproven) -> str:
@@ -300,7 +345,7 @@ def _is_of_later(kept: ApplyState, state: TableState) -> bool:
     done |= {state.last_compaction.instant} if state.last_compaction else set()
     names = (
         kept.verified,
-        kept.unproven.compaction if kept.unproven else None,
+        *(one.compaction for one in kept.unproven),
         kept.proofs.subject if kept.proofs else None,
     )
     for instant, completed, *_ in (name.split(" ") for name in names if name and name.count(" ") and name[0] != " "):

@@ -82,7 +82,7 @@ def _for_proof(
     environment: Environment, policy: Policy, reading: tuple[TableState, TableHistory]
 ) -> tuple[TableState, TableHistory]:
     state, history = environment.with_statistics(policy, reading[0]), reading[1]
-    note_misrecorded(state, environment.apply_states)
+    note_misrecorded(policy, state, environment.apply_states)
     return state, history
 
 

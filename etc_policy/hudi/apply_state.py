@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, get_args
 
 from pydantic import ValidationError
@@ -75,7 +75,7 @@ def _content_of(state: ApplyState) -> dict[str, Any]:
     return {
         "run_ms": None if state.run_ms is None else min(max(state.run_ms, 0), MAX_MS),
         "verified": state.verified,
-        "unproven": asdict(state.unproven) if state.unproven else None,
+        "unproven": [{**asdict(one), "passed": list(one.passed)} for one in state.unproven],
         "misrecorded": [one._asdict() for one in state.misrecorded],
         "proofs": {"subject": proofs.subject, "of": [one.model_dump() for one in proofs.of]} if proofs else None,
         "refusals": asdict(state.refusals) if state.refusals else None,
@@ -92,7 +92,7 @@ def _state_of(content: Mapping[str, Any]) -> ApplyState:
     return ApplyState(
         run_ms=_natural(content.get("run_ms")),
         verified=verified if isinstance(verified, str) else None,
-        unproven=_unproven(content.get("unproven")),
+        unproven=_all_unproven(content.get("unproven")),
         misrecorded=tuple(filter(None, map(_misrecorded, misrecorded if isinstance(misrecorded, list) else ()))),
         proofs=_proofs(content.get("proofs")),
         refusals=_refusals(content.get("refusals")),
@@ -126,7 +126,21 @@ def _natural(value: object, most: int = MAX_MS) -> int | None:
     return None
 
 
+def _all_unproven(found: object) -> tuple[Unproven, ...]:
+    """An older etc kept one alone, of whatever event time."""
+    kept = found if isinstance(found, list) else [found]
+    return tuple(filter(None, map(_unproven, kept)))
+
+
 def _unproven(pairs: object) -> Unproven | None:
+    found = _verdict(pairs)
+    match pairs:
+        case {"event_time": str(event_time), "passed": list(passed)} if found is not None:
+            return replace(found, event_time=event_time, passed=tuple(one for one in passed if isinstance(one, str)))
+    return found
+
+
+def _verdict(pairs: object) -> Unproven | None:
     match pairs:
         case {"compaction": str(compaction), "why": str(why), "verification": "running"}:
             return Unproven(compaction, why, "running")
@@ -140,8 +154,9 @@ def _unproven(pairs: object) -> Unproven | None:
 
 def _misrecorded(pairs: object) -> Misrecorded | None:
     match pairs:
-        case {"path": str(path), "size_bytes": int(size), "recorded_ms": int(recorded), "found_ms": int(found)}:
-            return Misrecorded(path, size, recorded, found)
+        case {"path": str(path), "size_bytes": int(size), "recorded_ms": int(recorded), "found_ms": int(found), **more}:
+            event_time = more.get("event_time")
+            return Misrecorded(path, size, recorded, found, event_time if isinstance(event_time, str) else "")
     return None
 
 

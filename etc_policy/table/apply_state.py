@@ -57,12 +57,16 @@ def proven_until(proofs: Iterable[Proof], level: VerifyLevel) -> int | None:
 
 
 class Misrecorded(NamedTuple):
-    """A log file that holds an earlier event (`found_ms`) than its commit recorded; `path` is below the table."""
+    """A log file that holds an earlier event (`found_ms`) than its commit recorded; `path` is below the table.
+
+    `event_time` is the key of the event time that was read (`event_time_key`); empty where an older etc kept it.
+    """
 
     path: str
     size_bytes: int
     recorded_ms: int
     found_ms: int
+    event_time: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +114,21 @@ class Unproven:
     """A compaction that was done and did not pass its verification: which one, why in words, and how that ended.
 
     `compaction` is empty where rows were found missing of a table that etc has not compacted yet. Where rows were found missing
-    `level` says from which level on a verification takes that back.
+    `level` says from which level on a verification takes that back. `event_time` is the key of the event time by which it was
+    verified (`event_time_key`), empty where an older etc kept it. `passed` are the keys of the other event times by which the
+    table passed since: what is missing by one may be beyond what RO promises by another.
     """
 
     compaction: str
     why: str
     verification: Literal["running", "fail", "error"] = "error"
     level: VerifyLevel | None = None
+    event_time: str = ""
+    passed: tuple[str, ...] = ()
+
+    def is_of(self, event_time: str) -> bool:
+        """Whether it was found by this event time, as far as that is known."""
+        return self.event_time in ("", event_time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +144,8 @@ class ApplyState:
     """What earlier runs keep beside a table. Losing it costs a verification or a count, never data.
 
     `run_ms` is how long the last run that compacted the table took, from its begin to the commit. `verified` says which
-    compaction was verified last, and how: any text that is equal for equal proofs. `unproven` is the compaction that did not
-    pass its verification; where there is one, nothing is verified. `misrecorded` are the log files that were found to hold
+    compaction was verified last, and how: any text that is equal for equal proofs. `unproven` has by event time the compaction
+    that did not pass its verification. `misrecorded` are the log files that were found to hold
     earlier events than their commits recorded. `refusals` are those in a row so far, `runs` all of the last day. `busy` are the
     file groups that the last run left out, as writers had added to them while it compacted their deletes. `hold_bytes` is how
     much the next run may compact while it keeps writers out (`plan/hold.py`). `compared` has by partition what its rows were
@@ -142,7 +154,7 @@ class ApplyState:
 
     run_ms: int | None = None
     verified: str | None = None
-    unproven: Unproven | None = None
+    unproven: tuple[Unproven, ...] = ()
     misrecorded: tuple[Misrecorded, ...] = ()
     proofs: Proofs | None = None
     refusals: Refusals | None = None

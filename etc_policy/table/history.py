@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
-from etc_policy.policy.manifest import EventTime, Policy, event_time_values
+from etc_policy.policy.manifest import EventTime, Policy, digest, event_time_values
 from etc_policy.table.state import CompactionRecord, GroupKey, LogFile, TableState
 
 THRESHOLD = "etc.event_time.threshold"
@@ -215,6 +215,11 @@ def is_of_column(event_time: EventTime, record: CompactionRecord, since: str = "
     """
     then = _column_in(record.policy_values)
     return record.instant >= since and (not then or then == _column_in(event_time_values(event_time)))
+
+
+def event_time_key(event_time: EventTime) -> str:
+    """The same for two policies whose rows have the same event times."""
+    return digest(_column_in(event_time_values(event_time)))
 
 
 def _column_in(values: Mapping[str, str]) -> dict[str, str]:

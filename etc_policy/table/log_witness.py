@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from etc_policy.policy.manifest import EventTime
 from etc_policy.table.apply_state import Misrecorded
 from etc_policy.table.formats import format_time
+from etc_policy.table.history import event_time_key
 from etc_policy.table.state import FileSlice, LogFile, LogWitness, TableState, path_below
 
 #: Why a log file was not read at all: the table may have moved on.
@@ -24,6 +26,12 @@ def misrecorded_in(witnesses: Iterable[LogWitness]) -> tuple[Misrecorded, ...]:
         for one in witnesses
         if one.recorded_ms is not None and one.found_ms is not None and one.found_ms < one.recorded_ms
     )
+
+
+def of_event_time(found: Iterable[Misrecorded], event_time: EventTime) -> tuple[Misrecorded, ...]:
+    """Those that hold earlier events by this event time, as far as that is known."""
+    key = event_time_key(event_time)
+    return tuple(one for one in found if one.event_time in ("", key))
 
 
 def still_there(state: TableState, found: Iterable[Misrecorded]) -> tuple[Misrecorded, ...]:

@@ -15,7 +15,7 @@ from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
 from etc_policy.policy.locations import S3_SCHEMES, is_catalog_name
 from etc_policy.policy.manifest import GitState, Policy
 from etc_policy.table.history import TableHistory
-from etc_policy.table.log_witness import with_true_times
+from etc_policy.table.log_witness import of_event_time, with_true_times
 from etc_policy.table.state import RowGroup, TableState, WriterOption, newest_base_file
 from etc_policy.wiring.sessions import SparkSessions as SparkSessions
 
@@ -178,7 +178,8 @@ class Readings(SparkSessions):
             read = read_all_logs if all_logs else fill_from_logs
             state = read(state, policy, self.cache_dir, self.progress)
         kept = self.apply_states.read(state.base_path)  # of both times of a log file the earlier one counts
-        return replace(with_true_times(state, kept.misrecorded), apply_state=kept, release=self.release_for(state))
+        state = with_true_times(state, of_event_time(kept.misrecorded, policy.event_time))
+        return replace(state, apply_state=kept, release=self.release_for(state))
 
     def _with_read_times(self, policy: Policy, state: TableState, history: TableHistory) -> TableHistory:
         """The history with what this project has read of log files, also of those that are compacted now."""

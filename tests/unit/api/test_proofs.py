@@ -11,12 +11,14 @@ from etc_policy.api.proofs import (
     doubt_about,
     is_proven,
     level_to_prove,
+    note_misrecorded,
     note_verdict,
     verdict_beside,
 )
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sample, Verify
 from etc_policy.run.results import TableResult, timed
-from etc_policy.table.state import CompactionRecord, Instant, TableState
+from etc_policy.table.log_witness import of_event_time, path_of
+from etc_policy.table.state import CompactionRecord, Instant, LogWitness, TableState
 from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.metadata_checks import COMPACTED, prove_compacted
@@ -43,7 +45,7 @@ def noted(*found: ExpectationResult, status: str):
     """What is kept after a verification with these results."""
     store = MemoryApplyStates()
     begin_proof(POLICY, replace(state_of("/t", {}), last_compaction=RECORD), store)
-    assert store["/t"].unproven.why == "its verification was begun and has not ended"
+    assert store["/t"].unproven[0].why == "its verification was begun and has not ended"
     verification = Verification(level="metadata", status=status, threshold_ms=1_000, expectations=found)
     note_verdict(POLICY, STATE, store, verification, POLICY.verify.level, CLAIM)
     return store["/t"]
@@ -76,7 +78,7 @@ def test_what_needs_rows_is_left_open_only_where_rows_are_to_be_read(level, prov
     )
     note_verdict(policy, STATE, store, passed, level, CLAIM)
     assert is_proven(policy, RECORD, store["/t"]) is proven
-    assert (store["/t"].unproven is None) is proven
+    assert (store["/t"].unproven == ()) is proven
 
 
 def test_a_verification_that_begins_hides_no_failure():
@@ -84,7 +86,7 @@ def test_a_verification_that_begins_hides_no_failure():
     store = MemoryApplyStates()
     store.update("/t", lambda _: noted(LACKS, status="fail"))
     begin_proof(POLICY, STATE, store)
-    assert "its verification failed" in (doubt_about(replace(STATE, apply_state=store["/t"])) or "")
+    assert "its verification failed" in (doubt_about(POLICY, replace(STATE, apply_state=store["/t"])) or "")
 
 
 def test_a_table_that_etc_has_never_compacted_is_in_doubt_too():
@@ -93,13 +95,13 @@ def test_a_table_that_etc_has_never_compacted_is_in_doubt_too():
     failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
     note_verdict(POLICY, state, store, failed, "data", CLAIM)
     after = replace(state, apply_state=store["/t"])
-    assert doubt_about(after) == f"the table is not proven: its verification failed ({failed.failures})"
+    assert doubt_about(POLICY, after) == f"the table is not proven: its verification failed ({failed.failures})"
     assert level_to_prove(POLICY, after, is_idle=True) == "data"
     assert verdict_beside(POLICY, after).status == "fail"
-    assert "the table is not proven" in doubt_about(replace(after, last_compaction=RECORD))
+    assert "the table is not proven" in doubt_about(POLICY, replace(after, last_compaction=RECORD))
     passed = failed.model_copy(update={"status": "pass", "expectations": (COMPARED,)})
     note_verdict(POLICY, after, store, passed, "data", CLAIM)
-    assert doubt_about(replace(state, apply_state=store["/t"])) is None
+    assert doubt_about(POLICY, replace(state, apply_state=store["/t"])) is None
 
 
 def test_a_lag_beyond_its_limit_disproves_nothing():
@@ -124,7 +126,7 @@ def test_a_clock_that_lets_nobody_know_now_disproves_nothing():
 def test_whatever_else_did_not_pass_leaves_it_unproven(found, status):
     kept = noted(*found, status=status)
     assert not is_proven(POLICY, RECORD, kept)
-    assert kept.unproven.why.startswith(("its verification failed", "its verification could"))
+    assert kept.unproven[0].why.startswith(("its verification failed", "its verification could"))
     assert kept.proofs is None or kept.proofs.of == ()
 
 
@@ -186,7 +188,7 @@ def test_a_verification_that_takes_long_does_not_outweigh_that_of_a_later_compac
     earlier = judge(store, RECORD, "pass")
     begin_proof(POLICY, earlier, store)
     assert store["/t"] == before
-    assert before.unproven.compaction.startswith(LATER.instant)
+    assert before.unproven[0].compaction.startswith(LATER.instant)
 
 
 def test_nor_where_the_later_one_was_pending_when_the_table_was_read():
@@ -196,7 +198,7 @@ def test_nor_where_the_later_one_was_pending_when_the_table_was_read():
     state = with_instant_at(STATE, "20260101123000000")
     pending = Instant(LATER.instant, "compaction", "inflight")
     begin_proof(POLICY, replace(state, instants=(*state.instants, pending)), store)
-    assert store["/t"].unproven.compaction.startswith(LATER.instant)
+    assert store["/t"].unproven[0].compaction.startswith(LATER.instant)
 
 
 def test_one_that_was_taken_back_since_says_nothing_of_the_one_before():
@@ -216,7 +218,7 @@ def test_nor_does_the_same_one_under_a_completion_that_was_set_right():
 def test_rows_that_ro_lacks_break_its_promise_though_something_else_could_not_be_checked():
     missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
     kept = noted(AGREES, missing, LAGS.model_copy(update={"status": "error"}), status="error")
-    assert (kept.unproven.verification, kept.proofs.of) == ("fail", ())
+    assert (kept.unproven[0].verification, kept.proofs.of) == ("fail", ())
 
 
 def test_nor_because_there_is_another_compaction():
@@ -231,11 +233,13 @@ def test_nor_because_there_is_another_compaction():
     claim = Claim(LATER.threshold_ms, "")
     note_verdict(policy, later, store, passed, "logs", claim)
     after = replace(later, apply_state=store["/t"])
-    assert f"the compaction at {RECORD.instant} is not proven: its verification failed" in (doubt_about(after) or "")
+    assert f"the compaction at {RECORD.instant} is not proven: its verification failed" in (
+        doubt_about(POLICY, after) or ""
+    )
     assert verdict_beside(policy, after).status == "fail"
     whole = passed.model_copy(update={"level": "data", "expectations": (COMPARED,)})
     note_verdict(policy, later, store, whole, "data", claim)
-    assert doubt_about(replace(later, apply_state=store["/t"])) is None
+    assert doubt_about(POLICY, replace(later, apply_state=store["/t"])) is None
 
 
 @pytest.mark.parametrize(("seed", "is_doubted"), [(None, True), (7, False)])
@@ -247,7 +251,7 @@ def test_nor_for_a_sample_of_other_file_groups(seed, is_doubted):
     note_verdict(policy, STATE, store, failed, "sample", CLAIM)
     passed = failed.model_copy(update={"status": "pass", "expectations": (COMPARED,)})
     note_verdict(policy, STATE, store, passed, "sample", CLAIM)
-    assert bool(doubt_about(replace(STATE, apply_state=store["/t"]))) == is_doubted
+    assert bool(doubt_about(POLICY, replace(STATE, apply_state=store["/t"]))) == is_doubted
 
 
 @pytest.mark.parametrize(("level", "is_doubted"), [("metadata", True), ("logs", True), ("data", False)])
@@ -261,10 +265,10 @@ def test_rows_that_were_found_missing_are_not_there_for_a_verification_that_read
     note_verdict(policy, STATE, store, passed.model_copy(update={"status": "error"}), "data", None)
     note_verdict(policy, STATE, store, passed, level, CLAIM)
     after = replace(STATE, apply_state=store["/t"])
-    assert bool(doubt_about(after)) == is_doubted == (not is_proven(policy, RECORD, store["/t"]))
+    assert bool(doubt_about(POLICY, after)) == is_doubted == (not is_proven(policy, RECORD, store["/t"]))
     whole = passed.model_copy(update={"level": "data", "expectations": (COMPARED,)})
     note_verdict(policy, after, store, whole, "data", CLAIM)
-    assert doubt_about(replace(STATE, apply_state=store["/t"])) is None
+    assert doubt_about(POLICY, replace(STATE, apply_state=store["/t"])) is None
 
 
 def test_nor_for_a_suite_that_does_not_ask():
@@ -274,7 +278,7 @@ def test_nor_for_a_suite_that_does_not_ask():
     note_verdict(POLICY, STATE, store, failed, "data", CLAIM)
     passed = failed.model_copy(update={"status": "pass", "expectations": (AGREES, asks_else)})
     note_verdict(POLICY, STATE, store, passed, "data", CLAIM)
-    assert doubt_about(replace(STATE, apply_state=store["/t"]))
+    assert doubt_about(POLICY, replace(STATE, apply_state=store["/t"]))
 
 
 @pytest.mark.parametrize(("up_to_ms", "is_doubted"), [(1_000, True), (999, True), (1_001, False)])
@@ -282,7 +286,7 @@ def test_rows_that_ro_lacks_break_its_promise_though_the_suite_only_warns(up_to_
     found = ExpectationResult(expectation=VIEWS_AGREE, status="warn", observed={"threshold_ms": up_to_ms})
     kept = noted(AGREES, found, status="warn")
     assert is_proven(POLICY, RECORD, kept) != is_doubted
-    assert not is_doubted or kept.unproven.why.startswith("its verification failed")
+    assert not is_doubted or kept.unproven[0].why.startswith("its verification failed")
     assert [one.level for one in kept.proofs.of] == ([] if is_doubted else ["metadata"])
 
 
@@ -312,7 +316,7 @@ def test_what_was_kept_of_a_wrong_completion_time_hides_no_later_failure():
     found = Verification(level="data", status="fail", threshold_ms=2_000, expectations=(one,))
     read = replace(state, instants=(*state.instants, right))
     note_verdict(POLICY, read, store, found, "data", Claim(LATER.threshold_ms, ""))
-    assert store["/t"].unproven.compaction.startswith(LATER.instant)
+    assert store["/t"].unproven[0].compaction.startswith(LATER.instant)
 
 
 def test_a_plan_of_another_column_that_is_finished_later_claims_nothing_in_the_new_one():
@@ -329,3 +333,76 @@ def test_a_plan_of_another_column_that_is_finished_later_claims_nothing_in_the_n
     )
     assert claim_for(POLICY, done, None, state, history_of(), 5_000) == claim_of(POLICY, state, 5_000)
     assert claim_for(POLICY, done, None, STATE, history_of(), 5_000) == Claim(RECORD.threshold_ms, RECORD.instant)
+
+
+OTHER = POLICY.model_copy(update={"event_time": EventTime(column="booked_at", unit="ms")})
+MISSING = Verification(
+    level="data",
+    status="fail",
+    threshold_ms=1_000,
+    expectations=(COMPARED.model_copy(update={"status": "fail", "observed": {"threshold_ms": 1_000}}),),
+)
+AGREEING = MISSING.model_copy(update={"status": "pass", "expectations": (COMPARED,)})
+
+
+def compare(store, verification, policy):
+    """Note what a comparison of the rows found by a policy."""
+    state = replace(STATE, apply_state=store.read("/t"))
+    begin_proof(policy, state, store)
+    note_verdict(policy, replace(STATE, apply_state=store.read("/t")), store, verification, "data", CLAIM)
+
+
+def doubts(store):
+    """Whether the table is in doubt by the one event-time column, and by the other."""
+    state = replace(STATE, apply_state=store.read("/t"))
+    return [doubt_about(policy, state) is not None for policy in (POLICY, OTHER)]
+
+
+def test_rows_that_are_missing_by_one_event_time_are_not_taken_back_by_another():
+    """Of two policies of one table, or of one whose event-time column was changed and changed back."""
+    store = MemoryApplyStates()
+    compare(store, MISSING, POLICY)
+    assert doubts(store) == [True, True]
+    compare(store, AGREEING, OTHER)
+    assert doubts(store) == [True, False]
+    state = replace(STATE, apply_state=store.read("/t"))
+    assert not is_proven(POLICY, RECORD, state.apply_state)
+    assert verdict_beside(POLICY, state).status == "fail"
+    compare(store, MISSING, OTHER)
+    assert doubts(store) == [True, True]
+    compare(store, AGREEING, POLICY)
+    assert doubts(store) == [False, True]
+    compare(store, AGREEING, OTHER)
+    assert doubts(store) == [False, False]
+    assert store.read("/t").unproven == ()
+
+
+def test_a_verification_of_another_event_time_that_could_not_be_done_hides_no_failure():
+    store = MemoryApplyStates()
+    compare(store, MISSING, POLICY)
+    compare(store, Verification(level="data", status="error", threshold_ms=None, expectations=()), OTHER)
+    assert verdict_beside(POLICY, replace(STATE, apply_state=store.read("/t"))).status == "fail"
+    assert doubts(store) == [True, True]
+
+
+def test_which_times_are_believed_changes_nothing_about_missing_rows():
+    store = MemoryApplyStates()
+    compare(store, MISSING, POLICY)
+    trusting = POLICY.event_time.model_copy(
+        update={"trust_commit_metadata": not POLICY.event_time.trust_commit_metadata}
+    )
+    compare(store, AGREEING, POLICY.model_copy(update={"event_time": trusting}))
+    assert doubts(store) == [False, False]
+
+
+def test_log_files_are_misrecorded_in_their_event_time_only():
+    case = Path(__file__).parents[2] / "golden" / "plans" / "a_slice_beyond_the_budget"
+    ((_, state, *_),) = inputs_of_case(case)
+    file_slice, log_file = next(iter(state.log_files))
+    witness = LogWitness(path_of(file_slice, log_file), log_file.size_bytes, recorded_ms=9_000, found_ms=1_000)
+    store = MemoryApplyStates()
+    note_misrecorded(POLICY, replace(state, witnesses=(witness,)), store)
+    kept = store.read(state.base_path).misrecorded
+    assert [len(of_event_time(kept, one.event_time)) for one in (POLICY, OTHER)] == [1, 0]
+    note_misrecorded(OTHER, replace(state, witnesses=(), apply_state=store.read(state.base_path)), store)
+    assert of_event_time(store.read(state.base_path).misrecorded, POLICY.event_time) == kept

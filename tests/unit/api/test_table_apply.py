@@ -61,7 +61,7 @@ def test_a_verification_that_the_table_does_not_allow_leaves_a_doubt(monkeypatch
     run = TableApply(SimpleNamespace(apply_states=states, progress=lambda _: None), POLICY, T)
     with pytest.raises(TableError):
         run._verified(done, None)
-    doubt = doubt_about(replace(state, apply_state=states[POLICY.table]))
+    doubt = doubt_about(POLICY, replace(state, apply_state=states[POLICY.table]))
     assert (
         "its verification could not be done (data_can_be_read: 7 values cannot be read as times (set `format`))"
         in doubt

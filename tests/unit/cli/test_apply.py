@@ -684,7 +684,7 @@ class TestKilledRuns:
         with monkeypatch.context() as patched:
             patched.setattr("etc_policy.api.verifying.verify", killed)
             etc("apply", "--yes", "--at", NOON, "--select", "orders_ro")
-        assert data.apply_states["/t"].unproven.compaction.startswith(C)
+        assert data.apply_states["/t"].unproven[0].compaction.startswith(C)
         assert "its verification was begun and has not ended" in plan_of_orders(data).tables[0].warnings[0]
         assert freshness_of_orders(data).status != "unknown"
 

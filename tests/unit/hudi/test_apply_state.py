@@ -21,8 +21,11 @@ from tests.fakes import MemoryApplyStates
 
 WHOLE = ApplyState(
     run_ms=60_000,
-    unproven=Unproven("c 1", "it failed", "fail", "data"),
-    misrecorded=(Misrecorded("p/.f.log.1", 9, 2, 1),),
+    unproven=(
+        Unproven("c 1", "it failed", "fail", "data", "k1", ("k2",)),
+        Unproven("c 1", "it failed", event_time="k2"),
+    ),
+    misrecorded=(Misrecorded("p/.f.log.1", 9, 2, 1, "k1"),),
     proofs=Proofs("c 1 digest", (Proof(level="logs", until_ms=1, proved_at_ms=2),)),
     refusals=Refusals(2, "then", "20260101120000000"),
     runs=Runs(in_a_row=2, since_ms=7_200_000, hours=((2, 5, 3),)),
@@ -45,10 +48,22 @@ def file(tmp_path, base):
 def test_what_was_kept_is_read(base, store):
     assert store.read(base) == ApplyState()
     assert store.update(base, lambda _: WHOLE) == store.read(base) == WHOLE
-    proven = store.update(base, lambda kept: replace(kept, verified="c 1", unproven=None, refusals=None))
+    proven = store.update(base, lambda kept: replace(kept, verified="c 1", unproven=(), refusals=None))
     assert (proven, proven.verified, proven.refusals) == (store.read(base), "c 1", None)
     assert proven.proofs_of("c 1 digest") == WHOLE.proofs.of
     assert proven.proofs_of("c 2 digest") == ()
+
+
+def test_what_an_older_etc_kept_is_of_any_event_time(base):
+    kept = {
+        "unproven": {"compaction": "c 1", "why": "it failed", "verification": "fail", "level": "data"},
+        "misrecorded": [{"path": "p/x", "size_bytes": 9, "recorded_ms": 2, "found_ms": 1}],
+    }
+    (Path(base) / ".hoodie/.etc/memory.json").write_text(json.dumps(kept))
+    found = FileApplyStateStore().read(base)
+    (doubt,), (file,) = found.unproven, found.misrecorded
+    assert (doubt, doubt.is_of("any")) == (Unproven("c 1", "it failed", "fail", "data"), True)
+    assert file == Misrecorded("p/x", 9, 2, 1)
 
 
 HOUR = 3_600_000
@@ -125,8 +140,10 @@ def test_of_many_that_write_at_once_nothing_is_lost(request, base, place):
     with subprocess.Popen(command, stdout=subprocess.PIPE) as busy:
         busy.stdout.readline()
         for number in range(each):
-            store.update(location, lambda kept, n=number: replace(kept, unproven=Unproven(str(n), "a row is missing")))
-            assert store.read(location).unproven.compaction == str(number)
+            store.update(
+                location, lambda kept, n=number: replace(kept, unproven=(Unproven(str(n), "a row is missing"),))
+            )
+            assert store.read(location).unproven[0].compaction == str(number)
     assert (busy.returncode, store.read(location).run_ms) == (0, each)
 
 
