@@ -11,14 +11,16 @@ folder is kept, the next cell is played all the same, and the command ends with 
 
 A line of JSON for each cell, also added to the file of `--figures`: how the runs ended, and how many `moved`, so compacted or had
 nothing due; how old the T is that the last compaction published; the share of the time in which writers wrote, and how long their
-batches took; for how long etc held their lock at a time (a writer waits as long, and until it tries again), with a plan and
-without, and at which of its steps.
+batches took; for how long etc held their lock at a time, with a plan and without, and at which of its steps; for how long writers
+waited for the lock, by what Hudi says when it is not free (one writer alone waits for etc only).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -51,6 +53,8 @@ DONE = ("exit 0", "compacted", "nothing")
 LOOK_SECONDS = 1.0
 #: What `Table.step` says before a run has published its plan.
 NO_PLAN, BEFORE = ("nothing", "locked", "committed"), "before the plan"
+#: What a writer's log says of a lock that is not free: the time in a row, and how long the writer waits.
+LOCK_IS_TAKEN = re.compile(r"Task \[acquire lock\] failed\. current retry number (\d+), will retry after (\d+) ms")
 #: What the words of a cell change.
 WORDS = {
     "no-lock": {"declares_lock": False},
@@ -99,6 +103,7 @@ class Liveness(Soak):
     ages: list[float] = field(default_factory=list)
     batch_seconds: list[float] = field(default_factory=list)
     holds: list[Counter[str]] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
     busy: float = 0.0
     seconds: float = 1.0
     hold: Counter[str] | None = None
@@ -139,6 +144,7 @@ class Liveness(Soak):
                 looked = now
             time.sleep(TICK_SECONDS)
         self.seconds = time.monotonic() - begun
+        self.waits = [wait for writer in self.writers for wait in lock_waits(writer.journal_path.with_suffix(".log"))]
         self.runs = Counter(self.outcomes)
         if self.following is not None:
             self.following.start_writers()
@@ -217,8 +223,20 @@ class Liveness(Soak):
             "lock_held": round(sum(hold.total() for hold in self.holds) / self.seconds, 3),
             "held_without_plan_seconds": _spread(without),
             "held_with_plan_seconds": _spread([hold.total() for hold in others]),
+            "waited_for_lock": round(sum(self.waits) / (self.seconds * len(self.writers)), 3),
+            "lock_wait_seconds": _spread(self.waits),
             "held_at_step_seconds": {step: round(held, 1) for step, held in steps.most_common()},
         }
+
+
+def lock_waits(log: Path) -> list[float]:
+    """How many seconds a writer waited each time that its lock was not free."""
+    waits: list[float] = []
+    for number, wait_ms in LOCK_IS_TAKEN.findall(log.read_text(errors="replace")):
+        if int(number) == 1 or not waits:
+            waits.append(0)
+        waits[-1] += int(wait_ms) / 1000
+    return waits
 
 
 def _spread(values: list[float]) -> dict[str, float]:
@@ -354,6 +372,7 @@ def main() -> int:
         "--retry", type=float, default=5, help="seconds until a writer tries a lock again (default: Hudi's)"
     )
     given = parser.parse_args()
+    os.environ["ETC_SPARK_LOG_LEVEL"] = "WARN"  # Hudi says so of a lock that is not free
     exit_when_told()
     cells = given.cells or [Cell.of(name) for name in MATRIX]
     plays = [liveness(cell, given) for cell in cells]
