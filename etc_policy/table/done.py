@@ -24,11 +24,11 @@ _SHOWN_WITHIN_MS = 3_600_000
 
 
 class DoneEvent(Frozen):
-    """A partition was found `done`, or `reopened` by late data; `number` counts them in the partition, from 1.
+    """A partition was found `done`, or `reopened` by late data or another `partition_time`.
 
-    `key` is the same whenever the event is sent again, and no other event has it. `instant` is the last completion on the
-    timeline that was seen. `late_writes` are the writes that reached a done partition, None where nobody can count them,
-    and `late_rows_at_most` all rows of these.
+    `number` counts the events of the partition, from 1. `key` is the same whenever the event is sent again, and no other
+    event has it. `instant` is the last completion on the timeline that was seen. `late_writes` are the writes that reached
+    a done partition, None where nobody can count them, and `late_rows_at_most` all rows of these.
     """
 
     key: str
@@ -230,6 +230,8 @@ def _new_events(
         )
 
     writes = late.writes_to(one) if was_done else None
+    if kept and was_done and writes is None and one.status != "done" and one.ends_ms != kept.last.ends_ms:
+        writes = LateWrites(None, None, None)  # by a `partition_time` that was changed since it lasts longer
     if writes is not None:
         number, was_done = number + 1, False
         counts = {"late_writes": writes.writes, "late_rows_at_most": writes.rows_at_most}

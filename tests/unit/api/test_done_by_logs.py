@@ -76,3 +76,12 @@ def test_it_is_once_it_was_read(tmp_path, orders):
     verify(tmp_path)
     assert status(tmp_path) == ("done", "logs")
     assert send(tmp_path) == (0, 0)
+
+
+def test_a_partition_that_ends_later_by_the_policy_of_today_is_reopened(tmp_path, orders):
+    verify(tmp_path)
+    assert send(tmp_path) == (1, 0)
+    (tmp_path / "policies" / "a.yml").write_text(POLICY.replace('%H"}', '%H", zone: America/New_York}'))
+    assert status(tmp_path)[0] == "open"
+    assert send(tmp_path) == (0, 1)
+    assert send(tmp_path) == (0, 0)
