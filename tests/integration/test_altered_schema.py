@@ -8,6 +8,8 @@ from __future__ import annotations
 import pytest
 
 from etc_policy.errors import EngineError, StalePlanError
+from etc_policy.hudi.table import FileTableReader
+from etc_policy.policy.manifest import EventTime
 from tests.integration.altered import HIDDEN_ROWS, LATER, ROWS, SECOND, WRITTEN_ROWS, make
 from tests.integration.session import run_under_bundle
 
@@ -29,6 +31,8 @@ def bench(spark, tmp_path):
 )
 def test_the_cut_lies_after_it(bench, statements, column):
     bench.alter(*statements)
+    since = FileTableReader().read(bench.location, EventTime(column=column)).column_since
+    assert bool(since) == ("DROP" in statements[0]), "whether the name was another column's"
     before = bench.both(column)
     assert before[0] == (ROWS if "DROP" not in statements[0] else [(key, None) for key, _ in ROWS])
     plan = bench.plan(SECOND)
