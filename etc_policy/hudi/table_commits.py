@@ -25,10 +25,9 @@ from etc_policy.hudi.commits import CommitFacts, CommitMetadata, decode_metadata
 from etc_policy.hudi.history import CompletedWrite, completed_write
 from etc_policy.hudi.layout import InstantFile
 from etc_policy.hudi.properties import updates_in_part
-from etc_policy.hudi.timeline import Timeline, read_once, read_timeline, require_one_end, require_times
+from etc_policy.hudi.timeline import Timeline, read_timeline, require_one_end, require_times
 from etc_policy.hudi.values import list_of, load_json, text_of
 from etc_policy.hudi.zones import table_zone
-from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.policy.manifest import EventTime
 from etc_policy.storage.port import TableReader, TreeLister
 from etc_policy.table.history import WRITES, is_of_column
@@ -124,7 +123,7 @@ def type_name(avro_type: Any) -> str:
 class TableCommits:
     """One reading of a table's timeline; `metadata` is that of every completed write, `writes` what they wrote.
 
-    `column_since` is as that of a state.
+    `completed` has each of these with what its plan says. `column_since` is as that of a state.
     """
 
     storage: TableReader
@@ -133,16 +132,12 @@ class TableCommits:
     timeline: Timeline
     archive: Archive
     metadata: Mapping[str, CommitMetadata]
+    completed: tuple[CompletedWrite, ...]
     column_type: str | None
     column_since: str
     trust: Trust
     writes: CommitWrites
     tree: TreeLister
-
-    @read_once
-    def completed(self) -> tuple[CompletedWrite, ...]:
-        """Every completed write of the active timeline, with what its plan says."""
-        return tuple(completed_write(self.timeline, requested) for requested in self.metadata)
 
 
 def read_commits(
@@ -166,26 +161,26 @@ def read_commits(
     timeline.expect(writes)
     metadata = {file.requested: timeline.commit(file.requested) for file in writes}
     column_type = column_type_of(event_time, metadata, storage.location)
+    completed = tuple(completed_write(timeline, requested) for requested in metadata)
     since = column_since(timeline, event_time.column)
-    recorded_since = max(since, _recorded_since(timeline, metadata, event_time))
+    recorded_since = max(since, _recorded_since(completed, event_time))
     trust = trust_of(timeline.layout, properties, event_time, column_type, recorded_since)
     logged = CommitWrites(metadata, timeline.completions, trust)
     archive = Archive(storage, properties)
     return TableCommits(
-        storage, properties, event_time, timeline, archive, metadata, column_type, since, trust, logged, tree
+        storage, properties, event_time, timeline, archive, metadata, completed, column_type, since, trust, logged, tree
     )
 
 
-def _recorded_since(timeline: Timeline, metadata: Mapping[str, CommitMetadata], event_time: EventTime) -> str:
+def _recorded_since(completed: Iterable[CompletedWrite], event_time: EventTime) -> str:
     """Since when commits record event times of this column, as far as the compactions by etc show; empty where nothing tells.
 
     Those that were requested before a plan for another column, or before the first for this one had been made, may be of that
     other: no commit names its column.
     """
-    commits = (one for one in metadata if timeline.latest(one).action == "commit")
-    found = (compaction_record(one, timeline.completions[one], metadata[one].extra) for one in commits)
+    found = (record for one in completed if (record := one.record) is not None)
     since = ""
-    for record in sorted((one for one in found if one is not None), key=attrgetter("completed", "instant")):
+    for record in sorted(found, key=attrgetter("completed", "instant")):
         if not is_of_column(event_time, record):
             since = AT_THE_END
         elif since == AT_THE_END:
@@ -279,7 +274,8 @@ def column_since(timeline: Timeline, column: str) -> str:
     return timeline.completions.get(since, since)
 
 
-def _versions_in(content: bytes) -> dict[int, dict[str, tuple[int, str]]] | None:
+@lru_cache(maxsize=16)
+def _versions_in(content: bytes) -> Mapping[int, Mapping[str, tuple[int, str]]] | None:
     """The columns of all versions of a schema as Hudi keeps them; None where these have another form."""
     try:
         return {int(one["version_id"]): _columns(one) for one in load_json(content)["schemas"]} or None

@@ -31,10 +31,11 @@ def write(table, instant, file_id):
     (table.base / "p" / file.name(instant)).write_bytes(data)
 
 
-def compact(table, instant, event_time, seen_until):
+def compact(table, instant, event_time, seen_until, *, by_stock=False):
+    """By etc, or by stock Hudi, which leaves what etc says in the plan alone."""
     values = "" if event_time is None else json.dumps(event_time_values(event_time))
     extra = {THRESHOLD: str(MS), POLICY_VALUES: values, SEEN_UNTIL: seen_until}
-    table.compaction(instant, instant, base("f"), extra=extra)
+    table.compaction(instant, instant, base("f"), extra=None if by_stock else extra, plan_extra=extra)
 
 
 def recorded(table, event_time=TS):
@@ -72,3 +73,12 @@ def test_then_it_counts_of_writes_that_began_after_that_plan(table):
     write(table, at("00:06:00"), "d")
     assert recorded(table) == {"c", "d"}
     assert recorded(table, OTHER) == set()
+
+
+def test_a_plan_that_stock_hudi_carried_out_says_its_column_too(table):
+    compact(table, at("00:01:00"), OTHER, at("00:00:59"), by_stock=True)
+    write(table, at("00:02:00"), "a")
+    assert recorded(table) == set()
+    compact(table, at("00:03:00"), TS, at("00:02:30"), by_stock=True)
+    write(table, at("00:04:00"), "b")
+    assert recorded(table) == {"b"}
