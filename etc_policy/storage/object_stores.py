@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -16,6 +15,7 @@ from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import digest
 from etc_policy.policy.project_schema import StorageSettings
+from etc_policy.policy.schema_values import require_server
 from etc_policy.storage.object_cache import cache_folder, cache_in
 from etc_policy.storage.object_storage import ObjectStorage, Stores
 from etc_policy.storage.store_keys import AwsKeys, aws_keys, require_other_keys
@@ -138,10 +138,14 @@ def _require_url(endpoint: str | None) -> None:
         TableError: it cannot.
 
     """
-    if endpoint and not re.match(r"https?://[^/]", endpoint):
+    if not endpoint:
+        return
+    try:
+        require_server(endpoint)
+    except ValueError as error:
         hint = f"write it as `https://{endpoint}`" if "://" not in endpoint else None
         message = f"`{endpoint[:60]}` is not the URL of a server: it is the value of {' or '.join(_ENDPOINTS)}"
-        raise TableError(Code.NOT_LOCAL, message, hint=hint)
+        raise TableError(Code.NOT_LOCAL, message, hint=hint) from error
 
 
 def _provide(keys: Callable[[], AwsKeys]) -> dict[str, object]:
