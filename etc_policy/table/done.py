@@ -147,6 +147,10 @@ class LateWrites(NamedTuple):
     event_ms: int | None
 
 
+#: Nobody knows how many, or there are none and the partition has another end.
+_UNCOUNTED = LateWrites(None, None, None)
+
+
 def after_reading(
     record: DoneRecord,
     policy: Policy,
@@ -231,7 +235,7 @@ def _new_events(
 
     writes = late.writes_to(one) if was_done else None
     if kept and was_done and writes is None and one.status != "done" and one.ends_ms != kept.last.ends_ms:
-        writes = LateWrites(None, None, None)  # by a `partition_time` that was changed since it lasts longer
+        writes = _UNCOUNTED  # by a `partition_time` that was changed since it lasts longer
     if writes is not None:
         number, was_done = number + 1, False
         counts = {"late_writes": writes.writes, "late_rows_at_most": writes.rows_at_most}
@@ -271,7 +275,7 @@ class _Late:
         if writes:
             times = [write.known_min_ms for write in writes if write.known_min_ms is not None]
             return LateWrites(len(writes), sum(write.rows for write in writes), min(times, default=None))
-        return LateWrites(None, None, None) if one.lacking or self._may_have_missed(one) else None
+        return _UNCOUNTED if one.lacking or self._may_have_missed(one) else None
 
     def _may_have_missed(self, one: PartitionFreshness) -> bool:
         if self._is_whole or one.last_write_ms is None:
