@@ -198,18 +198,18 @@ def _options(declared: Strategy, keys: tuple[str, ...]) -> Iterator[tuple[str, s
 
 
 PROVIDER = "hoodie.write.lock.provider"
+FILE_PROVIDER = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
+IN_PROCESS_PROVIDER = "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
 _PROVIDERS = (
-    *(
-        f"org.apache.hudi.client.transaction.lock.{name}BasedLockProvider"
-        for name in ("FileSystem", "Storage", "Zookeeper")
-    ),
-    "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    FILE_PROVIDER,
+    IN_PROCESS_PROVIDER,
+    "org.apache.hudi.client.transaction.lock.StorageBasedLockProvider",
+    "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider",
     "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",
     "org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider",
 )
 LOCK_FOLDER = "hoodie.write.lock.filesystem.path"
 EXPIRY = "hoodie.write.lock.filesystem.expire"
-FILE_PROVIDER = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
 
 
 def is_file_lock(lock: Mapping[str, object]) -> bool:

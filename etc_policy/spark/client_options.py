@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from etc_policy.policy.hudi_options import PROVIDER
+from etc_policy.policy.hudi_options import IN_PROCESS_PROVIDER, PROVIDER
 from etc_policy.policy.manifest import Writer
 from etc_policy.policy.secrets import with_values
 from etc_policy.run.ports import Job
@@ -24,7 +24,7 @@ _SERVED_INDEXES = ("secondary_index_", "expr_index_", "func_index_")
 #: How rows are made of a slice's files. Readers know other ways, which, set for a whole cluster, would be written to base files.
 MERGED_ROWS = {"hoodie.datasource.merge.type": "payload_combine"}
 #: The client's own lock: its caller holds the table's, which cannot be taken twice.
-_IN_PROCESS = {PROVIDER: "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}
+_IN_PROCESS = {PROVIDER: IN_PROCESS_PROVIDER}
 #: Providers that wait inside one try for the lock; the others are tried anew.
 _WAITING = ("Zookeeper", "StorageBased", "DynamoDB")
 _RETRY_MS = 1_000

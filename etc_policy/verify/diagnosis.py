@@ -17,7 +17,14 @@ from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.plan_warnings import impossible_warning
 from etc_policy.plan.refusals import writers_elsewhere
 from etc_policy.plan.rules import may_pass, why_refused
-from etc_policy.policy.hudi_options import COMMITS_BEFORE_COMPACTION, EXPIRY, PROVIDER, expiry_minutes, is_file_lock
+from etc_policy.policy.hudi_options import (
+    COMMITS_BEFORE_COMPACTION,
+    EXPIRY,
+    PROVIDER,
+    expiry_minutes,
+    is_file_lock,
+    is_in_process,
+)
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.policy.writers import TRACKED_SINCE
 from etc_policy.table.double_keys import Merged, Written, find_exposed, sees_log_files, written_by
@@ -251,7 +258,7 @@ def declared_lock(facts: TableFacts) -> Found:
     """Whether the lock that the policy declares fits what the timeline shows of concurrent writers."""
     provider = facts.policy.writer.lock.get(PROVIDER, "").rsplit(".", 1)[-1]
     overlap = next(_overlaps(facts.history), None)
-    if provider == "InProcessLockProvider":
+    if is_in_process(facts.policy.writer.lock):
         hint = "declare a lock that other processes see (ZooKeeper, DynamoDB, Hive metastore, file system)"
         return "warn", "the declared lock works inside one JVM only: `etc apply` runs in another", hint
     held = _held(facts)
