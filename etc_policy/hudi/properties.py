@@ -99,6 +99,8 @@ def _refuse_no_table(storage: TableReader) -> NoReturn:
         storage.names("")
     except (FileNotFoundError, NotADirectoryError) as error:
         hint = "check `table` in the policy, and `table_root` of the target where it has one"
+        if "*" in storage.location:
+            hint = "for a policy for each table that a glob finds write `tables` in the place of `table`"
         reason = "this is a file" if isinstance(error, NotADirectoryError) else "the folder does not exist"
         message = f"there is no table at `{storage.location}`: {reason}"
         raise TableError(Code.NO_TABLE, message, hint=hint) from None

@@ -87,10 +87,6 @@ def tables_are_locations(project: CheckedProject) -> Iterator[Issue]:
         if fault is not None:
             message = f"the table `{policy.shown('table')}` {fault[0]}"
             yield Issue(Code.BAD_TABLE, message, policy.where("table"), fault[1])
-    for policy in project.policies:
-        if policy.found_by is None and "*" in policy.declaration.table:
-            hint = "write `tables` in the place of `table`: a policy for each table that is found"
-            yield Issue(Code.BAD_TABLE, f"the table `{policy.shown('table')}` is a glob", policy.where("table"), hint)
     root, places = project.target.table_root, project.target_places
     fault = location_fault(f"{root}/x") if root else None  # a root need not name a folder
     if root and fault is not None:

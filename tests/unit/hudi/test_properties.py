@@ -27,6 +27,16 @@ def error_of(table):
     return error.value
 
 
+def test_a_glob_that_is_no_folder_is_told_the_key_for_globs(tmp_path):
+    """A folder may have such a name, so only a table that is not there is taken for a glob."""
+    folder = tmp_path / "lake" / "*"
+    with pytest.raises(TableError, match="the folder does not exist") as error:
+        read_properties(LocalStorage(folder))
+    assert "write `tables` in the place of `table`" in error.value.hint
+    table = TableFolder(folder)
+    assert read_properties(LocalStorage(table.base))["hoodie.table.type"] == "MERGE_ON_READ"
+
+
 class TestCutShort:
     def test_in_the_middle_of_a_line(self, table):
         path = properties_file(table)
