@@ -1,4 +1,8 @@
+import hashlib
+import os
 import subprocess
+
+import pytest
 
 from etc_policy.wiring.git import git_state
 
@@ -54,3 +58,41 @@ def test_what_lies_behind_a_link_counts_too(tmp_path):
     git(project, "add", ".")
     git(project, "commit", "-qm", "two")
     assert git_state(project, ("away",)).dirty  # of what is in another repository, or in none, nobody knows
+
+
+@pytest.mark.parametrize("place", ["warehouse", "warehouse/policies", "."])
+def test_files_that_look_like_a_repository_run_nothing(tmp_path, place):
+    """What a pull request adds may name a program (`core.fsmonitor`) which `git status` would run."""
+    origin, clone, ran = tmp_path / "origin", tmp_path / "clone", tmp_path / "ran"
+    (origin / "warehouse" / "policies").mkdir(parents=True)
+    (origin / "warehouse" / "policies" / "a.yml").write_text("version: 1\n")
+    bare = origin / place
+    for name, text in {
+        "HEAD": "ref: refs/heads/main\n",
+        "config": f'[core]\nrepositoryformatversion = 0\nbare = false\nworktree = .\nfsmonitor = "touch {ran}"\n',
+        "objects/.keep": "",
+        "refs/heads/.keep": "",
+    }.items():
+        (bare / name).parent.mkdir(parents=True, exist_ok=True)
+        (bare / name).write_text(text)
+    git(origin, "init", "-q")
+    git(origin, "add", "--force", ".")
+    git(origin, "commit", "-qm", "one")
+    git(tmp_path, "clone", "-q", str(origin), str(clone))
+    state = git_state(clone / "warehouse", FOLDERS)
+    assert (len(state.sha), state.dirty, ran.exists()) == (40, False, False)
+
+
+def test_asking_changes_nothing(tmp_path):
+    """`git status` writes the index anew where a file's time has changed, and whoever uses git then meets its lock."""
+    (tmp_path / "policies").mkdir()
+    policy = tmp_path / "policies" / "a.yml"
+    policy.write_text("version: 1\n")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "one")
+    os.utime(policy, (1, 1))
+    index = tmp_path / ".git" / "index"
+    before = hashlib.sha256(index.read_bytes()).hexdigest()
+    assert not git_state(tmp_path, FOLDERS).dirty
+    assert hashlib.sha256(index.read_bytes()).hexdigest() == before
