@@ -6,8 +6,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from etc_policy.errors import EtcError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.notify_schema import Notify
@@ -27,14 +25,16 @@ def send_news(
 ) -> tuple[EtcError, ...]:
     """Send what is new since the last message; what is not sent is an error, and the next run sends it."""
     location = notify.record or str(target_dir)
-    if not is_remote(location):
-        location = os.path.realpath(environment.project_dir / location)
-        Path(location).mkdir(parents=True, exist_ok=True)
-    change_shared(location, RECORD, lambda kept: _json(_parsed(kept).after_check(findings)))
     try:
+        if not is_remote(location):
+            location = os.path.realpath(environment.project_dir / location)
+            Path(location).mkdir(parents=True, exist_ok=True)
+        change_shared(location, RECORD, lambda kept: _json(_parsed(kept).after_check(findings)))
         faults = _send(tuple(channels_of(notify, os.environ)), location, project, notify.every_ms)
     except RetryableError as error:
         return (error,)
+    except OSError as error:
+        faults = [f"their record in `{location}` cannot be kept: {error.strerror or error}"]
     if not faults:
         return ()
     message = f"messages about problems were not sent: {'; '.join(faults)}"
@@ -69,10 +69,10 @@ def _read(location: str) -> ProblemRecord:
 def _parsed(kept: bytes | None) -> ProblemRecord:
     """What is kept; a record that cannot be read is begun anew: all that lasts is then sent once more."""
     try:
-        return ProblemRecord() if kept is None else ProblemRecord.model_validate_json(kept)
-    except ValidationError:
+        return ProblemRecord() if kept is None else ProblemRecord.of_json(kept)
+    except ValueError:
         return ProblemRecord()
 
 
 def _json(record: ProblemRecord) -> bytes:
-    return record.model_dump_json(exclude_defaults=True).encode()
+    return record.as_json(exclude_defaults=True).encode()

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
 from pydantic_core import PydanticSerializationError
@@ -83,12 +83,27 @@ class Frozen(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    def as_json(self, indent: int | None = None) -> str:
+    def as_json(self, indent: int | None = None, *, exclude_defaults: bool = False) -> str:
         """The model as JSON. A file's name that is not UTF-8 is in it as Python and JSON escape it."""
         try:
-            return self.model_dump_json(indent=indent)
+            return self.model_dump_json(indent=indent, exclude_defaults=exclude_defaults)
         except PydanticSerializationError:
-            return json.dumps(self.model_dump(), indent=indent)
+            return json.dumps(self.model_dump(exclude_defaults=exclude_defaults), indent=indent)
+
+    @classmethod
+    def of_json(cls, text: bytes) -> Self:
+        """The model that `as_json` wrote.
+
+        Raises:
+            ValueError: it is none.
+
+        """
+        if b"\\ud" not in text:
+            return cls.model_validate_json(text)
+        try:
+            return cls.model_validate(json.loads(text))
+        except RecursionError as error:
+            raise ValueError("it is nested too deeply") from error
 
 
 class LatencyEvidence(Frozen):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.manifest import Frozen, Policy, digest
@@ -22,6 +23,8 @@ ProblemKind = Literal["limit", "partition", "run", "verification"]
 NAMED_PARTITIONS, NAMED_PROBLEMS = 10, 20
 #: As long a line of a message may be: a reason may have what an engine says.
 MAX_LETTERS = 300
+#: A line of a message, a subject: whoever names a partition begins no line of their own there.
+Line = Annotated[str, AfterValidator(one_line)]
 
 
 class Problem(Frozen):
@@ -33,9 +36,9 @@ class Problem(Frozen):
     policy: str
     kind: ProblemKind
     partition: str | None = None
-    title: str
+    title: Line
     details: tuple[str, ...] = ()
-    command: str
+    command: Line
     since_ms: int
 
     @property
@@ -72,7 +75,7 @@ class SentProblems(Frozen):
     """What a channel was last sent, and when: the title of each problem of which it was not sent yet that it is over."""
 
     at_ms: int
-    problems: dict[str, str] = Field(default_factory=dict)
+    problems: dict[str, Line] = Field(default_factory=dict)
 
 
 class ProblemRecord(Frozen):
@@ -169,9 +172,14 @@ def problems_of_freshness(
             partition=one.partition,
             title=f"`{one.partition}` of `{name}` is beyond its limit: it ended at {format_time(one.ends_ms)}",
             details=(f"{count_of(one.log_files, 'log file')} not compacted, {behind}",),
-            command=f"{command} --by partition --partition '{one.partition}'",
+            command=f"{command} --by partition{_option_of(one.partition)}",
             since_ms=now_ms,
         )
+
+
+def _option_of(partition: str) -> str:
+    """The option that names it, to be pasted into a shell; nothing for a name that is not one line of plain text."""
+    return f" --partition {shlex.quote(partition)}" if one_line(partition) == partition else ""
 
 
 def _held_back_by(found: TableFreshness, state: TableState | None) -> Iterator[str]:

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from pydantic import ValidationError
-
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import ETC_FOLDER
@@ -60,15 +58,15 @@ class DoneStore:
         def changed(kept: bytes | None) -> bytes | None:
             before = self._parsed(kept)
             made.append(change(before))
-            return None if made[-1] == before else made[-1].model_dump_json(exclude_defaults=True).encode()
+            return None if made[-1] == before else made[-1].as_json(exclude_defaults=True).encode()
 
         change_shared(self.base_path, RECORD, changed)
         return made[-1]
 
     def _parsed(self, kept: bytes | None) -> DoneRecord:
         try:
-            return DoneRecord() if kept is None else DoneRecord.model_validate_json(kept)
-        except ValidationError as error:
+            return DoneRecord() if kept is None else DoneRecord.of_json(kept)
+        except ValueError as error:
             message = f"the record of partitions that are done cannot be read: `{self.base_path}/{RECORD}`"
             hint = "remove the file to begin anew: each partition that is done is then sent once more"
             raise TableError(Code.BAD_DONE_RECORD, message, hint=hint) from error

@@ -1,6 +1,8 @@
 """People hear of problems: from real tables of files, over real HTTP and SMTP servers, once, and again when it is over."""
 
 import json
+import os
+import shlex
 import socket
 import ssl
 from contextlib import contextmanager
@@ -14,7 +16,7 @@ from aiosmtpd.smtp import AuthResult
 from etc_policy.api import notifying
 from etc_policy.api.project import Project
 from etc_policy.errors import PolicyError, SeveralErrors
-from etc_policy.report.problems import MAX_LETTERS, NAMED_PROBLEMS, Findings, Message, Problem, ProblemRecord
+from etc_policy.report.problems import MAX_LETTERS, NAMED_PROBLEMS, Findings, Message, Problem, ProblemRecord, document_of
 from etc_policy.run import sending
 from tests.unit.api.hourly import HOURLY
 from tests.unit.api.test_partition_events import Endpoint, endpoint  # noqa: F401 - a fixture
@@ -72,6 +74,45 @@ def compact(table):
     table.compaction(at("11:45:00"), at("11:45:05"), base("f9", partition="h=2026-01-01-09", merged=1))
 
 
+#: What a writer may call a partition: lines of its own, a command, what a terminal obeys.
+NAMES = ["x\n*etc: all good*\n", "'; touch x #", "\x1b[2J\r", "\u202e", "::error::"]
+
+
+class TestNamesOfWriters:
+    """The name of a partition is data, in whatever is sent, kept and pasted, and of one table's alone."""
+
+    @pytest.fixture(params=NAMES)
+    def name(self, request, tmp_path, orders, monkeypatch):
+        (tmp_path / "policies" / "a.yml").write_text(POLICY.replace('"h=%Y', '"*/h=%Y'))
+        name = request.param + "/h=2026-01-01-09"
+        orders.commit(at("09:40:00"), at("09:40:05"), log("g", partition=name, min_event=epoch_ms("09:10:00")))
+        return name
+
+    def sent(self, posted):
+        ((_, said),) = posted
+        return said
+
+    def test_over_http(self, look, endpoint, name):  # noqa: F811
+        assert look(f"{{http: {{url: '{endpoint.url}'}}}}") == []
+        assert look(f"{{http: {{url: '{endpoint.url}'}}}}", timedelta(hours=1)) == []  # it was recorded that it was sent
+        said = self.sent(endpoint.posted)
+        (late,) = (one for one in said["problems"] if one["kind"] == "partition")
+        assert late["partition"] == name
+        assert all(text.isprintable() for text in (said["title"], late["title"], *said["text"].splitlines()))
+        assert len(said["text"].splitlines()) == len([*late["details"]]) + 6
+        words = shlex.split(late["command"])
+        assert words[:6] == ["etc", "freshness", "--select", "orders_ro", "--by", "partition"]
+        assert words[6:] in ([], ["--partition", name])
+
+    def test_over_slack_and_by_mail(self, look, endpoint, monkeypatch, mailbox, name):  # noqa: F811
+        monkeypatch.setenv("ETC_TEST_SLACK", endpoint.url)
+        mail = f"email: {{server: 127.0.0.1, port: {mailbox.port}, from: a@b.example, to: [a@b.example], tls: none}}"
+        assert look(f"{{slack: {{url_variable: ETC_TEST_SLACK}}, {mail}}}") == []
+        ((_, said),) = endpoint.posted
+        assert "\n*etc: all good*" not in said["text"]
+        assert len(mailbox.mails) == 1
+
+
 class TestHttp:
     @pytest.fixture
     def notify(self, endpoint):  # noqa: F811
@@ -89,7 +130,7 @@ class TestHttp:
         assert "RO is complete until 2026-01-01 09:09:59.999 UTC" in said["text"]
         assert "that is 2h50m" in said["text"]
         assert "held back by `.f9_" in said["text"]
-        assert "etc freshness --select orders_ro --by partition --partition 'h=2026-01-01-09'" in said["text"]
+        assert "etc freshness --select orders_ro --by partition --partition h=2026-01-01-09" in said["text"]
         assert endpoint.headers[0]["Authorization"] == "s3cret"
         assert "s3cret" not in (tmp_path / "target" / notifying.RECORD).read_text()
 
@@ -281,6 +322,18 @@ def test_what_cannot_be_is_an_error_at_its_place(tmp_path, orders, notify, says)
     with pytest.raises(PolicyError, match=says) as error, Project(tmp_path) as project:
         project.policies()
     assert "etc_project.yml:1:" in str(error.value)
+
+
+def test_a_name_that_is_not_utf_8_is_kept_and_said():
+    partition = os.fsdecode(b"p\xff\n")
+    late = Problem(
+        policy="p", kind="partition", partition=partition, title=f"`{partition}` is late", command="c", since_ms=0
+    )
+    record = ProblemRecord().after_check(Findings(0, {("p", "partition")}, [late]))
+    assert ProblemRecord.of_json(record.as_json(exclude_defaults=True).encode()) == record
+    message = record.message_to("email", 10**12, 1)
+    assert message.title == r"`p\udcff\n` is late"
+    json.dumps(document_of(message, None)).encode()
 
 
 def test_many_problems_are_one_message_and_the_rest_is_counted():
