@@ -53,6 +53,7 @@ from etc_policy.policy.schema_values import (
     WriterIndex,
     ZoneName,
     duration_ms,
+    is_encrypted,
 )
 
 
@@ -231,6 +232,12 @@ class HttpEndpoint(Declared):
         description="Headers whose values are secrets, each by the environment variable that holds it when it is sent.",
         examples=[{"Authorization": "SCHEDULER_TOKEN"}],
     )
+
+    @model_validator(mode="after")
+    def _secrets_are_safe(self) -> Self:
+        if self.secret_headers and not is_encrypted(self.url):
+            raise ValueError("`secret_headers` are not sent in clear: use a URL with `https://`")
+        return self
 
 
 class Done(Declared):

@@ -324,6 +324,13 @@ def _require_http(url: str) -> str:
     return url
 
 
+def is_encrypted(url: str) -> bool:
+    """Whether nobody between reads what is sent there: over TLS, or to this machine."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return parts.scheme == "https" or host in ("localhost", "::1") or host.startswith("127.")
+
+
 def _in_order(term: str) -> str:
     """A glob, or a range that has something in it."""
     first, dots, last = term.partition("..")

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from etc_policy.policy.notify_schema import Email, Notify
 from etc_policy.policy.schema import HttpEndpoint
-from etc_policy.run.sending import NotSentError, post, secret_of, tried
+from etc_policy.run.sending import NotSentError, in_time, post, secret_of, tried
 
 #: What Slack's text means something by.
 _SLACK = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -96,7 +96,7 @@ class EmailChannel:
         message.set_content(f"{document['text']}\n")
         variable = declared.password_variable
         password = secret_of(variable, self.variables) if variable else None
-        tried(lambda: self._send(message, password))
+        tried(lambda: in_time(declared.server, lambda: self._send(message, password), self.timeout_seconds))
 
     def _send(self, message: EmailMessage, password: str | None) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -154,22 +155,28 @@ class Command:
     def _run(self, document: Mapping[str, Any]) -> tuple[int, str]:
         """Its exit code, and what it said last: to a file, as a program that it has started would hold a pipe open."""
         try:
-            with TemporaryFile() as output:
-                done = subprocess.run(
-                    self.arguments,
-                    cwd=self.folder,
-                    env={**os.environ, **_variables(document)},
-                    input=json.dumps(document).encode(),
-                    stdout=subprocess.DEVNULL,
-                    stderr=output,
-                    timeout=self.timeout_seconds,
-                    check=False,
-                )
-                return done.returncode, _last_line(output)
+            with TemporaryFile() as output, self._started(document, output) as process:
+                try:
+                    process.communicate(json.dumps(document).encode(), self.timeout_seconds)
+                except BaseException:
+                    os.killpg(process.pid, signal.SIGKILL)  # with all that it has started
+                    raise
+                return process.returncode, _last_line(output)
         except subprocess.TimeoutExpired as error:
             raise NotSentError(f"`{self.arguments[0]}` took longer than {self.timeout_seconds:g} s") from error
         except (OSError, ValueError) as error:
             raise NotSentError(f"`{self.arguments[0]}` cannot be run: {error}", is_out=True) from error
+
+    def _started(self, document: Mapping[str, Any], output: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.arguments,
+            cwd=self.folder,
+            env={**os.environ, **_variables(document)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=output,
+            start_new_session=True,
+        )
 
 
 def _last_line(output: IO[bytes]) -> str:

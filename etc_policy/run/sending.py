@@ -6,15 +6,19 @@ import json
 import time
 import urllib.error
 import urllib.request
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from http.client import HTTPException
 from typing import Any
 
 from etc_policy.policy.schema import HttpEndpoint
+from etc_policy.storage.port import Requests, T
 
 #: Seconds before the second try and those after it, where nobody answered or the answer may be another one soon.
 PAUSES_SECONDS = (1.0, 3.0)
 _MAY_PASS = frozenset({408, 425, 429})
+#: A server may send a byte now and then, for ever.
+_REQUESTS = defaultdict[str, Requests](Requests)
 
 
 class NotSentError(Exception):
@@ -48,6 +52,19 @@ def tried(send: Callable[[], None]) -> None:
                 raise
         time.sleep(pause)
     return send()
+
+
+def in_time(host: str, request: Callable[[], T], seconds: float) -> T:
+    """What a request to a server returns or raises.
+
+    Raises:
+        NotSentError: it took longer.
+
+    """
+    try:
+        return _REQUESTS[host].in_time(request, seconds)
+    except TimeoutError:
+        raise NotSentError(f"`{host}` gave no whole answer within {seconds:g} s", is_out=True) from None
 
 
 def secret_of(variable: str, variables: Mapping[str, str]) -> str:
@@ -85,7 +102,7 @@ def post(
         {"User-Agent": "etc", **headers, **secrets},
         method="POST",
     )
-    tried(lambda: _post(request, timeout_seconds))
+    tried(lambda: in_time(request.host, lambda: _post(request, timeout_seconds), timeout_seconds))
 
 
 def _post(request: urllib.request.Request, timeout_seconds: float) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import islice
@@ -19,7 +17,7 @@ from hdfs_native import Client, FileStatus
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.project_schema import StorageSettings
-from etc_policy.storage.port import REQUEST_THREAD, StoreRefusedError, StoreUnreachableError
+from etc_policy.storage.port import Requests, StoreRefusedError, StoreUnreachableError
 from etc_policy.storage.remote_files import open_ranges
 
 T = TypeVar("T")
@@ -71,8 +69,8 @@ def parse_hdfs(location: str) -> HdfsPlace:
 class HdfsClient:
     """A cluster as one table sees it; `location` is for messages."""
 
-    def __init__(self, client: Client, location: str, seconds: float) -> None:
-        self._client, self._seconds = client, seconds
+    def __init__(self, client: Client, requests: Requests, location: str, seconds: float) -> None:
+        self._client, self._requests, self._seconds = client, requests, seconds
         self.location = location
 
     def ask(self, request: Callable[[Client], T], path: str = "") -> T:
@@ -115,21 +113,19 @@ class HdfsClient:
             yield from page
 
     def _in_time(self, request: Callable[[], T]) -> T:
-        answer: Future[T] = Future()
-
-        def run() -> None:
-            try:
-                answer.set_result(request())
-            except Exception as error:
-                answer.set_exception(error)
-            except BaseException as error:  # a panic of the client's Rust code
-                answer.set_exception(OSError(f"hdfs-native broke off: {error}"))
-
-        threading.Thread(target=run, daemon=True, name=REQUEST_THREAD).start()
         try:
-            return answer.result(self._seconds)
+            return self._requests.in_time(lambda: _without_panic(request), self._seconds)
         except TimeoutError as error:
             raise unanswered(self.location, f"no answer within {self._seconds:g} s") from error
+
+
+def _without_panic(request: Callable[[], T]) -> T:
+    try:
+        return request()
+    except Exception:
+        raise
+    except BaseException as error:  # a panic of the client's Rust code
+        raise OSError(f"hdfs-native broke off: {error}") from error
 
 
 def open_hdfs(location: str, settings: StorageSettings) -> HdfsClient:
@@ -142,19 +138,22 @@ def open_hdfs(location: str, settings: StorageSettings) -> HdfsClient:
     variables = tuple((name, value) for name, value in sorted(os.environ.items()) if name.startswith("HADOOP_"))
     seconds = settings.timeout / 1000
     try:
-        client = _connect(parse_hdfs(location).authority, seconds, variables)
+        client, requests = _connect(parse_hdfs(location).authority, seconds, variables)
     except (RuntimeError, OSError, ValueError) as error:
         message = f"no NameNode is known for `{location}`"
         hint = (
             "set HADOOP_CONF_DIR to the folder of core-site.xml and hdfs-site.xml, or write `hdfs://HOST:PORT/FOLDER`"
         )
         raise TableError(Code.NO_NAMENODE, message, hint=hint, cause=str(error)[:400]) from error
-    return HdfsClient(client, location, seconds)
+    return HdfsClient(client, requests, location, seconds)
 
 
 @lru_cache(maxsize=32)
-def _connect(authority: str, seconds: float, variables: tuple[tuple[str, str], ...]) -> Client:
-    """A client, whose connections tables share; it reads Hadoop's configuration, and the name of the user, from `variables`."""
+def _connect(authority: str, seconds: float, variables: tuple[tuple[str, str], ...]) -> tuple[Client, Requests]:
+    """A client, whose connections tables share, and the requests made by it.
+
+    It reads Hadoop's configuration, and the name of the user, from `variables`.
+    """
     pause_ms = max(1, int(seconds * 1000 / _TRIES))
     settings = {
         "dfs.client.failover.max.attempts": str(_TRIES),
@@ -162,11 +161,11 @@ def _connect(authority: str, seconds: float, variables: tuple[tuple[str, str], .
         "dfs.client.failover.sleep.max.millis": str(pause_ms),
     }
     try:
-        return Client(f"hdfs://{authority}", settings)
+        return Client(f"hdfs://{authority}", settings), Requests()
     except RuntimeError as error:
         if ":" in authority or "No NameNode hosts found" not in str(error):
             raise
-    return Client(f"hdfs://{authority}:{_DEFAULT_PORT}", settings)
+    return Client(f"hdfs://{authority}:{_DEFAULT_PORT}", settings), Requests()
 
 
 def open_hdfs_file(client: HdfsClient, whole_path: str, path: str, size: int) -> BinaryIO:

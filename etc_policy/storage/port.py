@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol, TypeVar
 
 from etc_policy.errors import EngineError, EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
@@ -16,11 +19,48 @@ Tree = Mapping[str, dict[str, int]]
 #: Hudi's own folder, the only one in which it looks for no partitions: the value of a partition may begin with a dot.
 OWN_FOLDER = ".hoodie"
 
-#: The name of threads that ask a store and may never return: see `etc_policy/cli/main.py`.
+T = TypeVar("T")
+
+#: The name of threads that ask a server and may never return: see `etc_policy/cli/main.py`.
 REQUEST_THREAD = "store request"
+#: So many requests of one server may have no answer at a time. More of them wait for their turn, and time out in it.
+MOST_REQUESTS = 32
 
 #: No file that is read whole is larger: a commit of a million files.
 MAX_READ_BYTES = 256 << 20
+
+
+class Requests:
+    """Requests to one server, each of which ends in time, though what it calls may never return.
+
+    A request that has run out of time goes on in its thread until the server answers or closes the connection.
+    """
+
+    def __init__(self) -> None:
+        self._free = threading.BoundedSemaphore(MOST_REQUESTS)
+
+    def in_time(self, request: Callable[[], T], seconds: float) -> T:
+        """What the request returns or raises.
+
+        Raises:
+            TimeoutError: it took longer.
+
+        """
+        answer: Future[T] = Future()
+        end = time.monotonic() + seconds
+        if not self._free.acquire(timeout=seconds):
+            raise TimeoutError
+
+        def run() -> None:
+            try:
+                answer.set_result(request())
+            except BaseException as error:
+                answer.set_exception(error)
+            finally:
+                self._free.release()
+
+        threading.Thread(target=run, daemon=True, name=REQUEST_THREAD).start()
+        return answer.result(max(0.0, end - time.monotonic()))
 
 
 class FileInfo(NamedTuple):

@@ -5,6 +5,7 @@ import os
 import shlex
 import socket
 import ssl
+import threading
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes
@@ -16,10 +17,18 @@ from aiosmtpd.smtp import AuthResult
 from etc_policy.api import notifying
 from etc_policy.api.project import Project
 from etc_policy.errors import PolicyError, SeveralErrors
-from etc_policy.report.problems import MAX_LETTERS, NAMED_PROBLEMS, Findings, Message, Problem, ProblemRecord, document_of
+from etc_policy.report.problems import (
+    MAX_LETTERS,
+    NAMED_PROBLEMS,
+    Findings,
+    Message,
+    Problem,
+    ProblemRecord,
+    document_of,
+)
 from etc_policy.run import sending
 from tests.unit.api.hourly import HOURLY
-from tests.unit.api.test_partition_events import Endpoint, endpoint  # noqa: F401 - a fixture
+from tests.unit.api.test_partition_events import Endpoint, drip, endpoint  # noqa: F401 - a fixture
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 
@@ -94,7 +103,9 @@ class TestNamesOfWriters:
 
     def test_over_http(self, look, endpoint, name):  # noqa: F811
         assert look(f"{{http: {{url: '{endpoint.url}'}}}}") == []
-        assert look(f"{{http: {{url: '{endpoint.url}'}}}}", timedelta(hours=1)) == []  # it was recorded that it was sent
+        assert (
+            look(f"{{http: {{url: '{endpoint.url}'}}}}", timedelta(hours=1)) == []
+        )  # it was recorded that it was sent
         said = self.sent(endpoint.posted)
         (late,) = (one for one in said["problems"] if one["kind"] == "partition")
         assert late["partition"] == name
@@ -255,6 +266,12 @@ class TestEmail:
         assert look(self.notify(mailbox.port), timedelta(minutes=1)) == []
         assert len(mailbox.mails) == 1
 
+    def test_a_server_that_drips(self, look):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            threading.Thread(target=drip, args=(server,), daemon=True).start()
+            (error,) = look(self.notify(server.getsockname()[1])[:-1] + ", timeout: 500ms}")
+        assert "email: `127.0.0.1` gave no whole answer within 0.5 s" in error
+
     def test_a_server_that_is_away(self, look):
         (error,) = look(self.notify(1))
         assert "email: `127.0.0.1` does not answer: ConnectionRefusedError" in error
@@ -311,6 +328,10 @@ def own_certificate(folder):
     [
         ("{every: 1h}", "`notify` needs `slack`, `http` or `email`"),
         ("{http: {url: 'ftp://x'}}", "the URL must be one such as"),
+        (
+            "{http: {url: 'http://alerts.example.com', secret_headers: {A: B}}}",
+            "not sent in clear: use a URL with `https://`",
+        ),
         ("{email: {server: x, from: 'a b@c', to: [a@b]}}", "is not an address"),
         ("{email: {server: x, from: a@b, to: [a@b], user: u}}", "need each other"),
         ("{email: {server: x, from: a@b, to: [a@b], user: u, password_variable: P, tls: none}}", "in clear"),

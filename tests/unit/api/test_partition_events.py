@@ -1,14 +1,18 @@
 """Events of partitions are sent: on the folder of a table, by a real HTTP server, by programs, by runs that are killed."""
 
+import itertools
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +55,20 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+
+def drip(server):
+    """Answers each request with a byte each 100 ms, without an end."""
+
+    def answer(connection):
+        with connection, suppress(OSError):
+            for byte in itertools.cycle(b"HTTP/1.1 100 Continue\r\n\r\n"):
+                connection.sendall(bytes([byte]))
+                time.sleep(0.1)
+
+    with suppress(OSError):
+        while True:
+            threading.Thread(target=answer, args=(server.accept()[0],), daemon=True).start()
 
 
 @pytest.fixture
@@ -342,6 +360,16 @@ class TestHttp:
             assert len(back.posted) == 1
             back.shutdown()
 
+    def test_an_answer_that_drips_takes_no_longer_than_its_time(self, run):
+        """A byte now and then kept a run for ever, with its lock of who sends."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            threading.Thread(target=drip, args=(server,), daemon=True).start()
+            done = f"{{http: {{url: 'http://127.0.0.1:{server.getsockname()[1]}'}}, timeout: 500ms}}"
+            began = time.monotonic()
+            with pytest.raises(RetryableError, match=r"gave no whole answer within 0\.5 s"):
+                run(done)
+            assert time.monotonic() - began < 5
+
     def test_without_its_secret_nothing_is_posted(self, run, done, endpoint, monkeypatch):
         monkeypatch.delenv("ETC_TEST_TOKEN")
         with pytest.raises(RetryableError, match="`ETC_TEST_TOKEN` is not set"):
@@ -374,6 +402,15 @@ class TestCommand:
             run(f"{{command: {command}, timeout: 500ms}}")
         assert run("{command: [touch, sent], timeout: 500ms}") == (1, 0)
         assert (tmp_path / "sent").exists()
+
+    def test_one_that_takes_too_long_ends_with_all_that_it_has_started(self, run, tmp_path):
+        with pytest.raises(RetryableError, match="took longer"):
+            run("{command: [sh, -c, 'sleep 300 & echo $! > started; wait'], timeout: 500ms}")
+        started = int((tmp_path / "started").read_text())
+        deadline = time.monotonic() + 10
+        while Path(f"/proc/{started}").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not Path(f"/proc/{started}").exists() or "Z" in Path(f"/proc/{started}/stat").read_text().split()[2]
 
     def test_one_that_has_started_something_and_returned_has_taken_it(self, run, tmp_path):
         """What it has started may write to its standard error as long as it likes."""

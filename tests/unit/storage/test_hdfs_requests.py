@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,7 @@ from etc_policy.errors import ExitCode
 from etc_policy.storage import hdfs_client, hdfs_storage, object_tree
 from etc_policy.storage.hdfs_client import HdfsClient, hdfs_errors
 from etc_policy.storage.hdfs_storage import HdfsStorage, replace_version
-from etc_policy.storage.port import StoreUnreachableError
+from etc_policy.storage.port import MOST_REQUESTS, Requests, StoreUnreachableError
 
 
 def status(path, length=None):
@@ -69,7 +70,7 @@ class NameNode:
 
 
 def storage_on(namenode):
-    return HdfsStorage(HdfsClient(namenode, "hdfs://n:1/t", 5.0), "/t")
+    return HdfsStorage(HdfsClient(namenode, Requests(), "hdfs://n:1/t", 5.0), "/t")
 
 
 def test_a_file_that_is_read_ahead_takes_few_requests():
@@ -150,6 +151,17 @@ def test_a_version_that_is_gone_before_its_answer_comes_was_replaced():
         raise FileNotFoundError(path)
 
     assert replace_version(SimpleNamespace(create=gone), "d", b"x", "3") is None
+
+
+def test_requests_without_an_answer_leave_a_bounded_number_of_threads():
+    requests, answer = Requests(), threading.Event()
+    before = threading.active_count()
+    for _ in range(3 * MOST_REQUESTS):
+        with pytest.raises(TimeoutError):
+            requests.in_time(answer.wait, 0.001)
+    assert threading.active_count() - before == MOST_REQUESTS
+    answer.set()
+    assert requests.in_time(lambda: 7, 10) == 7
 
 
 PROCESS = """
