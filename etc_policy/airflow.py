@@ -136,7 +136,8 @@ class EtcApplyOperator(BaseOperator):
         options = {"--project-dir": self.project_dir, "--target": self.target}
         options |= {"--select": self.select, "--exclude": self.exclude}
         given = [word for name, value in options.items() if value is not None for word in (name, value)]
-        return [self.etc, "apply", *([self.plan] if self.plan else []), "--yes", "--output", "json", *given]
+        plan = ["--", self.plan] if self.plan else []  # whoever may trigger a run may give it: never an option
+        return [self.etc, "apply", "--yes", "--output", "json", *given, *plan]
 
 
 class EtcCompletenessSensor(BaseSensorOperator):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -11,7 +12,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from etc_policy.api.artifacts import read_text, write_text
+from etc_policy.api.artifacts import read_text, remove_file, write_text
 from etc_policy.api.one_table import errors_of
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, Where
 from etc_policy.errors.codes import Code
@@ -36,6 +37,8 @@ RUNS_FOLDER = "runs"
 
 #: Run files that are read at most, the newest.
 MAX_RUNS = 200
+#: Of the run files so many bytes are kept, in so many files: those of the newest runs.
+MAX_KEPT_BYTES, MAX_KEPT_RUNS = 256 << 20, 2_000
 
 
 def record_apply(target_dir: Path, results: RunResults, plan: Plan | None, git_sha: str | None) -> tuple[EtcError, ...]:
@@ -54,6 +57,17 @@ def record_verification(target_dir: Path, report: VerificationReport, git_sha: s
 def _record(target_dir: Path, run: RunFile) -> None:
     name = f"{RUNS_FOLDER}/{run_file_name(run, os.getpid())}"
     write_text(target_dir, name, run.as_json() + "\n")
+    _remove_oldest(target_dir)
+
+
+def _remove_oldest(target_dir: Path) -> None:
+    """Keep the folder of run files to its size; other processes may do the same."""
+    left_bytes = MAX_KEPT_BYTES
+    for number, path in enumerate(sorted((target_dir / RUNS_FOLDER).glob("*-*-*.json"), reverse=True)):
+        with suppress(OSError):
+            left_bytes -= path.lstat().st_size
+            if number >= MAX_KEPT_RUNS or left_bytes < 0:
+                remove_file(target_dir, f"{RUNS_FOLDER}/{path.name}", "--target-dir")
 
 
 def load_runs(target_dir: Path, warn: Callable[[Issue], None]) -> RunFiles:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
+from threading import BoundedSemaphore, Lock
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest, start_http_server
@@ -20,6 +20,8 @@ from etc_policy.errors.plain_text import escaped
 from etc_policy.report.metrics import GAUGES, TableObservation, table_samples
 from etc_policy.storage.files import write_named
 
+#: So many scrapes are answered at a time, and a client that is silent for so long is let go.
+_MOST_CLIENTS, _SILENT_SECONDS = 32, 30
 Observe = Callable[[], Iterable[TableObservation]]
 
 
@@ -73,9 +75,31 @@ def serve(
         raise EngineError(
             Code.CANNOT_LISTEN, message, hint="choose another port, or an address of this machine", cause=str(error)
         ) from error
+    _bound_clients(server)
     if health is not None:
         server.set_app(_with_health(server.get_app(), health))
     return server, thread
+
+
+def _bound_clients(server: Any) -> None:
+    """Let clients that ask nothing, or half of it, keep no threads: those beyond the bound are turned away."""
+    free, begin, answer = BoundedSemaphore(_MOST_CLIENTS), server.process_request, server.process_request_thread
+    server.RequestHandlerClass = type("Handler", (server.RequestHandlerClass,), {"timeout": _SILENT_SECONDS})
+
+    def process_request(request: Any, address: Any) -> None:
+        if free.acquire(blocking=False):
+            begin(request, address)
+        else:
+            server.shutdown_request(request)
+
+    def process_request_thread(request: Any, address: Any) -> None:
+        try:
+            answer(request, address)
+        finally:
+            free.release()
+
+    server.process_request, server.process_request_thread = process_request, process_request_thread
+    server.handle_error = lambda *_: None  # of the connection; what is wrong with an answer is in the answer
 
 
 def _with_health(metrics: Any, health: Callable[[], str | None]) -> Callable[[Any, Any], Any]:

@@ -40,6 +40,7 @@ GIVEN = {**PROJECT, "retries": 1, "retry_delay": timedelta(0)}
 with DAG("cases", schedule=None):
     for name in ("whole", "damaged", "lost"):
         EtcApplyOperator(task_id=name, select=name, etc="PROGRAM", **GIVEN)
+    EtcApplyOperator(task_id="no_option", plan="--version", etc="PROGRAM", **GIVEN)
     EtcApplyOperator(task_id="no_program", etc="/nowhere/etc", **GIVEN)
     skips = EtcApplyOperator(task_id="skips", select="whole", etc="PROGRAM", skip_if_nothing_due=True, **GIVEN)
     skips >> EmptyOperator(task_id="after")
@@ -58,6 +59,7 @@ ENDS = {
     "whole": ("success", 1, "whole: verifying (metadata)"),
     "damaged": ("failed", 2, "`etc apply` ended with exit code 3"),
     "lost": ("failed", 1, "`etc apply` ended with exit code 1"),
+    "no_option": ("failed", 1, "`etc apply` ended with exit code 64"),
     "no_program": ("failed", 1, "cannot run `/nowhere/etc`"),
     "skips": ("skipped", 1, "nothing is due"),
     "after": ("skipped", 0, ""),

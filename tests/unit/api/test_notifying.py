@@ -174,6 +174,12 @@ class TestHttp:
         assert len({said["id"] for _, said in endpoint.posted}) == 1
         assert [status for status, _ in endpoint.posted] == [400, 204]
 
+    def test_a_record_that_cannot_be_written_is_an_error_that_ends_nothing(self, look, notify, endpoint, tmp_path):  # noqa: F811
+        (tmp_path / "record").write_text("a file in the place of the folder")
+        (error,) = look(notify[:-1] + ", record: record}")
+        assert "their record in `" in error
+        assert endpoint.posted == []
+
     def test_a_table_that_cannot_be_read_is_a_problem(self, look, notify, endpoint, tmp_path):  # noqa: F811
         (tmp_path / "lake" / "orders").rename(tmp_path / "lake" / "gone")
         look(notify)

@@ -1,10 +1,16 @@
 """`etc metrics` over tables of files: the textfile, what stands in it when something cannot be read, and the templates."""
 
 import json
+import socket
+import threading
+import urllib.request
+from contextlib import ExitStack
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from etc_policy.api import run_records
+from etc_policy.report import prometheus
 from etc_policy.report.results import RunResults
 from etc_policy.report.run_files import RunFile, run_file_name
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
@@ -140,3 +146,37 @@ def test_a_run_of_the_same_policy_on_another_table_is_not_this_ones(etc, project
     put_results(project, RunResults(plan_id="x", tables=(RUN,)).model_dump_json())
     etc("metrics", "write", "etc.prom")
     assert values(project / "etc.prom", "etc_last_run_read_bytes") == {}
+
+
+def test_half_requests_keep_no_more_than_so_many_threads(monkeypatch):
+    """A client that opens connections and asks nothing took a thread for each, for ever."""
+    monkeypatch.setattr(prometheus, "_MOST_CLIENTS", 3)
+    monkeypatch.setattr(prometheus, "_SILENT_SECONDS", 3)
+    server, _ = prometheus.serve(lambda: (), "127.0.0.1", 0, 60, lambda: None)
+    before, address = threading.active_count(), ("127.0.0.1", server.server_port)
+    with ExitStack() as stack:
+        stack.callback(server.server_close)
+        stack.callback(server.shutdown)
+        halves = [stack.enter_context(socket.create_connection(address)) for _ in range(20)]
+        assert [half.recv(1) for half in halves[3:]] == [b""] * 17  # turned away
+        assert threading.active_count() - before <= 3
+        assert [half.recv(1) for half in halves[:3]] == [b""] * 3  # let go, as they are silent
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/healthz") as answer:
+            assert answer.read() == b"ok\n"
+
+
+def test_run_files_are_kept_to_a_number_and_a_size(tmp_path, monkeypatch):
+    folder = tmp_path / run_records.RUNS_FOLDER
+    folder.mkdir()
+    for day in range(10, 20):
+        (folder / f"202601{day}T000000000Z-apply-1.json").write_text("x" * 1000)
+    (folder / "notes.json").write_text("not a run")
+    monkeypatch.setattr(run_records, "MAX_KEPT_RUNS", 5)
+    assert run_records.record_apply(tmp_path, RunResults(tables=(RUN,)), None, None) == ()
+    assert len(list(folder.glob("*-apply-*.json"))) == 5
+    newest = max(folder.glob("*-apply-*.json"))
+    monkeypatch.setattr(run_records, "MAX_KEPT_BYTES", newest.stat().st_size + 2500)
+    assert run_records.record_apply(tmp_path, RunResults(tables=(RUN,)), None, None) == ()
+    assert max(folder.glob("*-apply-*.json")).name > newest.name
+    assert len(list(folder.glob("*-apply-*.json"))) < 4
+    assert (folder / "notes.json").exists()
