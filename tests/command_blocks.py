@@ -27,7 +27,7 @@ RUN_BY: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "test_a_table_is_replayed_by_the_page": {"docs/how-to/simulate.md": (0,)},
     "test_the_exporter_answers": {"docs/how-to/monitor.md": (0,)},
     "test_metrics_rules_and_dashboard_are_written": {"docs/how-to/monitor.md": (1,)},
-    "test_a_repair_is_shown_and_then_proved": {"docs/how-to/repair.md": (0, 1)},
+    "test_a_wrong_time_is_shown_renamed_and_proved": {"docs/how-to/repair.md": (0, 1, 2)},
     "test_late_data_are_shown": {"docs/how-to/verify.md": (0,)},
     "test_the_tutorial_up_to_its_first_run": {"docs/tutorial.md": (1, 2)},
     "test_the_whole_tutorial": {"docs/tutorial.md": (1, 2, 3, 4, 5, 6)},

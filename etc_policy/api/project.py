@@ -47,7 +47,6 @@ from etc_policy.table.formats import iso_time
 from etc_policy.wiring import resolve_table
 
 if TYPE_CHECKING:
-    from etc_policy.api.repairing import PlannedRepair
     from etc_policy.api.site import WrittenSite
     from etc_policy.report.cuts import CutsReport
     from etc_policy.report.debug import DebugReport
@@ -440,12 +439,6 @@ class Project(Workspace):
         policies = self._learned(policies, moment_ms(None))
         changed = changed_policies(reading, policies, settings, every_ms) if settings else {}
         return simulate_tables(self.environment, policies, changed, every_ms, last_ms, known_price).or_raise()
-
-    def repair(self, name: str) -> PlannedRepair:
-        """The steps that set wrong completion times of one policy's table right; its `carry_out()` does them."""
-        from etc_policy.api.repairing import plan_table_repair
-
-        return plan_table_repair(self._one(name, "repair"), self.environment)
 
     def kept_beside(self, name: str) -> Mapping[str, int]:
         """The size in bytes of each file that etc keeps in one policy's table, by its path there."""

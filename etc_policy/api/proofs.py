@@ -307,7 +307,7 @@ def _own(kept: ApplyState, policy: Policy) -> tuple[Unproven, ...]:
 def _is_about(found: Unproven, record: CompactionRecord | None) -> bool:
     """Whether it counts where this is the last compaction: rows that were found missing do, whatever was compacted since.
 
-    A repair that set its completion right since proves nothing.
+    That its completion time was set right since proves nothing.
     """
     return found.level is not None or (record is not None and _instant_of(found) == record.instant)
 

@@ -66,7 +66,6 @@ COMMANDS = {
     "sync": ("etc_policy.cli.sync:command", "Record in the catalog how far each RO table is complete"),
     "undo": ("etc_policy.cli.undo:command", "Withdraw a published plan that has not completed"),
     "finish": ("etc_policy.cli.finish:command", "Run what others have scheduled and not carried out"),
-    "repair": ("etc_policy.cli.repair:command", "Correct a table's wrong completion times"),
     "forget": ("etc_policy.cli.forget:command", "Remove etc's own files from a table"),
     "demo": ("etc_policy.cli.demo:command", "Build a real table from flight data and run the whole way"),
 }

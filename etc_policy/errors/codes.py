@@ -49,7 +49,6 @@ _REPLAN = Ends(
 _RETRY_IF_PASSING = Ends(None, "Exit code 4 where it passes by itself, else 3.", "as the reason says")
 _FAILED_OR_ENGINE = Ends(None, "Exit code 1, or 3 where a check could not be carried out.", "table's owner")
 _FAILED = Ends(1, "Exit code 1.", "table's owner")
-_RETRY_IF_HELPING = Ends(None, "Exit code 4 where a retry may help, else 3.")
 _WARNING = Ends(None, "A warning: the exit code is that of what else was found.")
 _WARNING_OF_FILES = _WARNING._replace(mended_by=_AUTHOR)
 
@@ -277,7 +276,7 @@ class Code(StrEnum):
         "Timeline layouts 1 and 2 are known. Use a newer etc.")
     NOT_LOCAL = ("ETC207", _WRONG_POLICY, "A location that cannot be read",
         "Tables on local disk, on a mounted folder, on HDFS and on object stores (`s3://`, `s3a://`, `gs://`, `abfs://`) "
-        "can be read. `etc repair` works on local disk and mounted folders alone.")
+        "can be read.")
     DAMAGED_TIMELINE = ("ETC208", _UNCHANGED, "A file of the timeline cannot be read",
         "It is missing, empty or damaged. Restore it from a copy, or let Hudi's own tools repair the table. An empty file "
         "of a commit is what Hudi 0.x leaves when it is killed while it writes it, and it reads the file as a commit that "
@@ -430,14 +429,6 @@ class Code(StrEnum):
         "`bundle` of the target. A pending plan waits until then. If none is known to be right, compact a copy of the table, and "
         "compare its snapshot view before and after, read as your readers read it; then declare the release in "
         "`writer.merges_tested_with`.")
-    CANNOT_RENAME = ("ETC315", _NOTHING_LOST, "A file on the timeline cannot be renamed",
-        "The timeline has changed, or its folder cannot be written. Run `etc repair` again: it shows what is left. A file "
-        "that is already renamed is right.")
-    METADATA_NOT_BUILT = ("ETC316", _NOTHING_LOST, "Hudi could not build the metadata table again",
-        "Hudi's own message is shown below the error. The table is readable without its metadata table; run `etc repair` "
-        "again, it does that step once more.")
-    NOT_REPAIRED = ("ETC317", _NOTHING_LOST, "A repair left something to be done",
-        "Its steps are done, and another one is needed now. Run `etc repair` again.")
     OTHER_ENGINE_TIME = ("ETC313", _NOTHING_LOST, "Hudi would write another time than the clock shows in the table's zone",
         "Java's clock or zone is not the one in which etc reads the table's instants; what it would write could hide rows. "
         "Nothing was written. Run etc, and its Spark, with `TZ` set to the zone of the table's writers.")
@@ -537,11 +528,6 @@ class Code(StrEnum):
         "that others wrote in the meantime: a key can exist twice after its next upsert. Run `etc apply` again before "
         "that.\n"
         "Let the writers use a lock, and name it in `writer.lock`.")
-    STALE_REPAIR = ("ETC420", _RETRY, "The table has changed since its repair was shown",
-        "Exactly what was shown is done, or nothing. Run `etc repair` again.")
-    CANNOT_REPAIR = ("ETC421", _RETRY_IF_HELPING, "The table cannot be repaired now, or not safely",
-        "A writer may be alive, the true time of a commit cannot be known, or it is archived: the message says which, and "
-        "the hint what can be done. See docs/how-to/repair.md.")
     LOCK_NOT_GIVEN_BACK = ("ETC422", _RETRY, "The table's lock file was not released in time",
         "Somebody held the lock file for longer than `writer.lock_wait`. What a run of etc\n"
         "left behind is removed by the next run. A writer's lock is not, as that writer\n"

@@ -315,7 +315,7 @@ def require_one_end(timeline: Timeline, actions: Container[str]) -> Timeline:
             if first != file.name:
                 place = f"{timeline.storage.location}/{timeline.folder}"
                 message = f"the {file.action} at {file.requested} has two completed files in `{place}`: {first} and {file.name}"
-                hint = "if `etc repair` was killed, run it again; else move the one away that its writer did not write last"
+                hint = "move the one away that its writer did not write last, or that has the wrong time"
                 raise TableError(Code.DAMAGED_TIMELINE, message, hint=hint)
     return timeline
 

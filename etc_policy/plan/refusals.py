@@ -371,18 +371,16 @@ def clock_behind(facts: Facts) -> Refusal | None:
     return Refusal("clock_behind", reason, hint)
 
 
+#: What helps against a wrong completion time.
+MEND_WRONG_TIME = "docs/how-to/repair.md says when its file may be renamed, and what to do where it may not"
+
+
 def wrong_time(facts: Facts) -> Refusal | None:
     """A completion time that cannot be true: before its request, so that RO may not see it, or still to come."""
     wrong = next((one for one in facts.state.wrong_times if not one.late or one.is_future(facts.now)), None)
     if wrong is None:
         return None
-    reason = f"{wrong.what}; its writer was in another time zone"
-    if wrong.right is None:
-        hint = f"`etc repair {facts.policy.name}` says what can be done"
-        return Refusal("wrong_time", f"{reason}, and its true time cannot be known: {wrong.unknown}", hint)
-    return Refusal(
-        "wrong_time", reason, f"`etc repair {facts.policy.name}` shows the right time, and asks before it sets it"
-    )
+    return Refusal("wrong_time", f"{wrong.what}; its writer was in another time zone, {wrong.truth}", MEND_WRONG_TIME)
 
 
 def writers_elsewhere(state: TableState) -> Refusal | None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from etc_policy.plan.model import Operation
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.lock_hold import LockHold
 from etc_policy.table.history import Commit
 from etc_policy.table.state import TableState, newest_base_file, path_below
-
-if TYPE_CHECKING:
-    from etc_policy.plan.repair import RepairFacts, SetCompletion
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,26 +105,6 @@ class Services(Protocol):
 
         `note_inflight` and `gate` are as in `Compactor.run`, for a compaction.
         """
-
-
-class RepairFiles(Protocol):
-    """What `etc repair` reads from a table's timelines, and changes on them."""
-
-    def facts(self, base_path: str) -> RepairFacts:
-        """What is on the timelines now."""
-
-    def set_completion(self, base_path: str, step: SetCompletion) -> None:
-        """Rename a completed instant's file to another completion time."""
-
-
-class RepairEngine(Protocol):
-    """What of a repair only the engine can do; both raise EngineError with its own words."""
-
-    def locked(self, job: Job) -> AbstractContextManager[None]:
-        """The table's lock, held."""
-
-    def rebuild_metadata(self, job: Job) -> None:
-        """Drop the metadata table and build it again with the job's partitions."""
 
 
 class TableFiles(Protocol):

@@ -194,23 +194,6 @@ class HudiCompactor:
         with self._client(job) as client, self._lock(job, client):
             yield
 
-    def rebuild_metadata(self, job: Job) -> None:
-        """Drop the metadata table and build it again with the job's partitions; one that was killed is done anew.
-
-        Raises:
-            EngineError: Hudi failed.
-
-        """
-        message = f"Hudi could not build the metadata table of `{job.base_path}` again"
-        failure = EngineError(
-            Code.METADATA_NOT_BUILT, message, hint="run the same command again: it begins this step anew"
-        )
-        with hudi_client(self._spark, job, failure) as client:
-            metadata_renewal.drop(self._jvm, client, hudi_table(self._spark, client), job)
-        with hudi_client(self._spark, job, failure) as client:
-            metadata_renewal.build(self._jvm, client, hudi_table(self._spark, client))
-        metadata_renewal.settle(job)
-
     def _roll_back(self, job: Job) -> None:
         """Hudi's own rollback of an inflight compaction; it is `requested` afterwards."""
         with self._client(job) as client:

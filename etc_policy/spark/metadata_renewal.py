@@ -30,12 +30,6 @@ def drop(jvm: Any, client: Any, table: Any, job: Job) -> None:
     utility.deleteMetadataTable(table.getMetaClient(), client.getEngineContext(), False)
 
 
-def build(jvm: Any, client: Any, table: Any) -> None:
-    """Build the metadata table that the client's options name from the files of the table, as a writer's first use does."""
-    writer = jvm.org.apache.hudi.metadata.SparkHoodieBackedTableMetadataWriter
-    writer.create(table.getStorageConf(), client.getConfig(), client.getEngineContext()).close()
-
-
 def owed(base_path: str, partitions: Collection[str]) -> tuple[str, ...]:
     """Partitions of the metadata table that were dropped by a run which then died, less the `partitions` that it has."""
     try:

@@ -152,7 +152,9 @@ class HdfsStorage:
         if self._status(path) is not None:
             raise FileExistsError(errno.EEXIST, "the file exists", self._shown(path))
         with self._drafted(path, content, draft):
-            self.move(draft, path)
+            folder = self._place(path).rpartition("/")[0]
+            self._client.ask(lambda client: client.mkdirs(folder, create_parent=True), path)
+            self._rename(draft, path)
 
     def replace(self, path: str, content: bytes) -> None:
         """A hidden draft, and a rename over what is there."""
@@ -171,14 +173,6 @@ class HdfsStorage:
     def link_or_copy(self, source: str, target: str) -> None:
         """A copy."""
         self.copy(source, target)
-
-    def move(self, source: str, target: str) -> None:
-        """A rename that overwrites nothing."""
-        if self._status(source) is None:
-            raise FileNotFoundError(errno.ENOENT, "there is no such file", self._shown(source))
-        folder = self._place(target).rpartition("/")[0]
-        self._client.ask(lambda client: client.mkdirs(folder, create_parent=True), target)
-        self._rename(source, target)
 
     def remove(self, path: str) -> None:
         """Remove a file."""

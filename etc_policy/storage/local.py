@@ -125,11 +125,12 @@ class LocalStorage:
             os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
 
     def create_from(self, path: str, content: BinaryIO, draft: str) -> None:
-        """The draft gets its name when it is whole and on disk."""
+        """The draft gets a second name when it is whole and on disk, then the first goes: killed between, both are there."""
         self.remove(draft)
         with folder_of(self._base, draft, make=True) as (folder, name):
             copy_in(folder, name, content)
-        self.move(draft, path)
+        self.link_or_copy(draft, path)
+        self.remove(draft)
 
     def replace(self, path: str, content: bytes) -> None:
         """Write a draft beside it, and give it the name."""
@@ -154,11 +155,6 @@ class LocalStorage:
             raise
         except OSError:
             self.copy(source, target)
-
-    def move(self, source: str, target: str) -> None:
-        """A second name first, then the old one goes: killed between the two, both are there."""
-        self.link_or_copy(source, target)
-        self.remove(source)
 
     def remove(self, path: str) -> None:
         """Remove a file or a link."""

@@ -308,11 +308,6 @@ class ObjectStorage:
         """A copy by way of this machine: few stores copy only where nothing is."""
         self.create(target, self.read(source))
 
-    def move(self, source: str, target: str) -> None:
-        """A copy first, then the old one goes: killed between the two, both are there."""
-        self.link_or_copy(source, target)
-        self.remove(source)
-
     def remove(self, path: str) -> None:
         """Remove an object."""
         try:

@@ -173,9 +173,6 @@ class TableStorage(TableReader, Protocol):
     def link_or_copy(self, source: str, target: str) -> None:
         """Give a file a second name, or where the storage has no links a copy; FileExistsError where the target exists."""
 
-    def move(self, source: str, target: str) -> None:
-        """Rename a file within the table; FileExistsError where the target exists."""
-
     def remove(self, path: str) -> None:
         """Remove a file, or a link and not what it leads to; one that is missing is no error."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
@@ -58,6 +57,14 @@ class WrongTime:
         return f"{named} is completed before it was requested: at {self.completed}"
 
     @property
+    def truth(self) -> str:
+        """Its true time and how far that is off, or why it cannot be known; as a clause."""
+        if self.right is None:
+            return f"and its true time cannot be known: {self.unknown}"
+        apart = abs(parse_instant(self.right) - parse_instant(self.completed))
+        return f"and its true time is {self.right} ({format_duration(round(apart.total_seconds() * 1000))} off)"
+
+    @property
     def _written(self) -> str:
         return f"at {format_time(self.written_ms - self.written_ms % 1000)}"
 
@@ -79,11 +86,6 @@ def find_wrong_times(
     late = [file for file in files if evidence.is_late(file)]
     found = [(file, False) for file in early] + [(file, True) for file in late if evidence.agreeing]
     return tuple(evidence.judge(timeline, file, late=is_late) for file, is_late in sorted(found))
-
-
-def is_shifted(file: CompletedFile, timezone: str) -> bool:
-    """Whether a completion time differs from that of its file as the times of two zones do."""
-    return _shift_ms(file, ZoneInfo(timezone)) not in (0, None)
 
 
 @dataclass(frozen=True)
@@ -152,12 +154,3 @@ def _kind(wrong: WrongTime) -> str:
     return {"commit": "compaction" if wrong.timeline == "table" else "commit", "deltacommit": "delta commit"}.get(
         wrong.action, wrong.action
     )
-
-
-def apart(wrong: WrongTime) -> str:
-    """How far the true time is from the wrong one, such as `8h`; empty where it is not known."""
-    if wrong.right is None:
-        return ""
-    span: datetime = parse_instant(wrong.right)
-    seconds = abs((span - parse_instant(wrong.completed)).total_seconds())
-    return format_duration(round(seconds * 1000))

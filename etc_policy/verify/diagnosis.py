@@ -15,7 +15,7 @@ from etc_policy.plan.between_writes import can_hold, ends_refusals
 from etc_policy.plan.bundles import right_releases
 from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.plan_warnings import impossible_warning
-from etc_policy.plan.refusals import writers_elsewhere
+from etc_policy.plan.refusals import MEND_WRONG_TIME, writers_elsewhere
 from etc_policy.plan.rules import may_pass, why_refused
 from etc_policy.policy.hudi_options import (
     COMMITS_BEFORE_COMPACTION,
@@ -136,12 +136,9 @@ def completion_times(facts: TableFacts) -> Found:
     wrong = facts.state.wrong_times
     if not wrong:
         return "ok", "every completion time comes after its request and agrees with its file", None
-    others = f", and {count_of(len(wrong) - 1, 'other')}" if len(wrong) > 1 else ""
-    message = f"{wrong[0].what}{others}: a writer was in another time zone"
-    if wrong[0].right is None:
-        hint = f"`etc repair {facts.policy.name}` says what can be done"
-        return "error", f"{message}; its true time cannot be known: {wrong[0].unknown}", hint
-    return "error", message, f"`etc repair {facts.policy.name}` shows the right time, and asks before it sets it"
+    others = f"; so are {count_of(len(wrong) - 1, 'other')}" if len(wrong) > 1 else ""
+    message = f"{wrong[0].what}: its writer was in another time zone, {wrong[0].truth}{others}"
+    return "error", message, MEND_WRONG_TIME
 
 
 def time_zone(facts: TableFacts) -> Found:

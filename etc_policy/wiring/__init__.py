@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from etc_policy.report.sync import PropertyStore
     from etc_policy.run.finisher import Finisher
     from etc_policy.run.forgetting import Forgetter
-    from etc_policy.run.repairer import Repairer
     from etc_policy.run.runner import Runner
     from etc_policy.spark.submission import Submission as Submission
     from etc_policy.spark.submission import SubmissionResult as SubmissionResult
@@ -294,15 +293,6 @@ class Environment(Readings):
         from etc_policy.run.forgetting import Forgetter
 
         return Forgetter(lambda base_path: lease_of(base_path, local=False, progress=self.progress))
-
-    def repairer(self) -> Repairer:
-        """The repairer of `etc repair` over the table's files and, where it must, over stock Hudi."""
-        from etc_policy.run.file_lease import FileLease
-        from etc_policy.run.repairer import Repairer
-        from etc_policy.spark.compactor import HudiCompactor
-        from etc_policy.spark.completion_repair import HudiRepairFiles
-
-        return Repairer(HudiRepairFiles(), lambda: HudiCompactor(self.spark), FileLease, self.progress)
 
     def finisher(self) -> Finisher:
         """The finisher of `etc finish` over stock Hudi."""

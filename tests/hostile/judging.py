@@ -101,7 +101,7 @@ def result_of_good(root: Path, command: str, out: str, err: str) -> Any:
         case ["metrics", *_]:
             text = (project / "target" / "m.prom").read_text() if (project / "target" / "m.prom").exists() else ""
             return re.findall(r'^etc_table_readable{policy="good".*} (.*)', text, re.MULTILINE)
-        case ["history" | "repair" | "undo" | "sync", *_]:
+        case ["history" | "undo" | "sync", *_]:
             return None
         case ["docs", *_]:
             return (project / "target" / "site" / "tables" / "good.html").exists()

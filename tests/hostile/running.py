@@ -38,8 +38,6 @@ COMMANDS = (
     "history bad --output json",
     "history good --output json",
     "ls --output json",
-    "repair bad",
-    "repair bad --yes",
     "apply --yes --output json",
     "apply --yes",
     "sync",

@@ -14,9 +14,9 @@ from etc_policy.cli.main import main
 from etc_policy.hudi.properties import read_properties
 from etc_policy.storage.open_storage import open_storage
 from etc_policy.wiring import SparkSessions
+from tests.command_blocks import REPOSITORY
 from tests.integration.bench import ORACLE, Bench
 from tests.integration.history import HISTORY, QUICK, Views, Write, write_history
-from tests.unit.plan.test_repair import GOOD, refusal, timeline
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended]
 INDEXED = {
@@ -133,12 +133,11 @@ def test_a_plan_of_etc_is_left_to_apply(bench):
     assert bench.state().own_pending == plan.tables[0].instant
 
 
-def test_the_metadata_table_of_a_hint_is_built_again(bench):
+def test_the_metadata_table_is_built_again_as_the_page_says(bench):
     """With the indexes that the writer's options name: without them they would be gone."""
     before, name = indexes(bench), "dropped"
-    (statement,) = re.findall(
-        r"`(CALL [^`]*)`", refusal(table=timeline("table", *GOOD), metadata=None, archived=("1",)).hint
-    )
+    page = (REPOSITORY / "docs" / "how-to" / "repair.md").read_text("utf-8")
+    (statement,) = re.findall(r"`(CALL [^`]*)`", page)
     bench.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{bench.base}'")
     try:
         bench.spark.sql(statement.replace("db.table", name)).collect()

@@ -63,7 +63,6 @@ CHANGE_TABLES = {
     "run/forgetting.py": "etc's own files beside a table",
     "run/table_files.py": "carried log files without a plan, the empty file of a commit that was cut off",
     "run/file_lease.py": "etc's own lease, and the lock of table version 6",
-    "spark/completion_repair.py": "wrong completion times",
     "spark/metadata_renewal.py": "the note of what is to be built anew",
     "spark/plan_files.py": "etc's own plan, and what was written for it",
     "storage/shared_file.py": "etc's own state beside a table",

@@ -20,6 +20,7 @@ import yaml
 
 from etc_policy.api.partition_events import send_partition_events
 from etc_policy.api.project import Project
+from etc_policy.table.instants import add_ms
 from tests.command_blocks import (
     NOT_RUN,
     REPOSITORY,
@@ -29,7 +30,7 @@ from tests.command_blocks import (
     command_blocks_of,
     pages_with_commands,
 )
-from tests.unit.cli.test_repair import hurt, written
+from tests.unit.cli.test_wrong_times import DONE, REQUESTED, WEST_MS, hurt, written
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 
 #: 2026-01-01 08:30 UTC, when the small tables' events were.
@@ -321,14 +322,24 @@ def test_metrics_rules_and_dashboard_are_written(project, blocks):
 
 
 @pytest.mark.extended
-def test_a_repair_is_shown_and_then_proved(project, blocks):
-    hurt(make_table(project / "lake" / "orders"))
-    show, prove = blocks
+def test_a_wrong_time_is_shown_renamed_and_proved(project, blocks):
+    table = make_table(project / "lake" / "orders")
+    metadata = TableFolder(table.base / ".hoodie" / "metadata")
+    wrong = written(metadata.commit(REQUESTED, add_ms(DONE, WEST_MS)), DONE), hurt(table)
+    right = [path.with_name(f"{REQUESTED}_{DONE}{path.suffix}") for path in wrong]
+    for path in wrong:
+        path.with_name(f".{path.name}.crc").touch()
+    show, rename, prove = blocks
     shell = Shell(project)
-    done = shell.run(show)
-    assert (done.returncode, "1. rename" in done.stderr) == (2, True)
-    shell.succeeds(show.replace("etc repair", "etc repair --yes"))
-    assert "there is nothing to repair" in shell.succeeds(show)
+    assert f"its true time is {DONE} (8h off)" in " ".join(shell.run(show).stdout.split())
+    rename = rename.replace("/mnt/lake/orders", str(table.base))
+    names = re.findall(r"\d{17}_\d{17}\.\w+", rename)
+    for shown, real in zip(names, (wrong[0], right[0], wrong[1], right[1]), strict=True):
+        rename = rename.replace(shown, real.name)
+    shell.succeeds(rename)
+    assert not [path for path in table.base.rglob("*") if wrong[0].stem in path.name]
+    assert all(path.exists() for path in right)
+    assert f"its true time is {DONE}" not in " ".join(shell.run(show).stdout.split())
     assert "PASS" in shell.succeeds(prove)
 
 

@@ -128,7 +128,7 @@ def test_an_argument_that_is_missing_or_unknown_is_named():
         Project("/nowhere").wait(until=0, untl=1)
 
 
-@pytest.mark.parametrize("verb", ["writer_options", "flink_options", "history", "repair"])
+@pytest.mark.parametrize("verb", ["writer_options", "flink_options", "history"])
 def test_a_verb_on_one_policy_takes_no_pattern_that_means_more(verb, tmp_path):
     (tmp_path / "policies").mkdir()
     policy = "  - {name: %s, table: lake/%s, event_time_column: ts, data_latency: 1h}\n"

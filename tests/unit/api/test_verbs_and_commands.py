@@ -23,7 +23,6 @@ from etc_policy.table.history import THRESHOLD
 from etc_policy.wiring import Environment
 from tests.fakes import MemoryCompactor, MemoryTable
 from tests.unit.cli.test_apply import Outside
-from tests.unit.cli.test_repair import hurt, three_commits
 from tests.unit.cli.test_sync import Catalog
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
@@ -273,28 +272,6 @@ def test_finish(folder, etc_json, due):
     assert "commit" in found[0][1]
 
 
-@pytest.mark.parametrize("done", [False, True])
-def test_repair(folder, etc_json, done):
-    found = []
-    for by_command in (True, False):
-        table = three_commits(folder / "lake" / "gone")
-        hurt(table)
-        if by_command:
-            report = etc_json("repair", "gone_ro", *(["--yes"] if done else []))
-            assert report["done"] == done
-            steps = report["steps"]
-        else:
-            planned = Project(folder).repair("gone_ro")
-            steps = [str(step) for step in planned.repair.steps]
-            if done:
-                planned.carry_out()
-        names = {path.relative_to(table.base) for path in table.base.rglob("*") if path.is_file()}
-        found.append((steps, names, left_in(folder)))
-        shutil.rmtree(table.base)
-    assert found[0] == found[1]
-    assert len(found[0][0]) == 1
-
-
 def test_forget(tmp_path, monkeypatch, etc_json):
     (tmp_path / "policies").mkdir()
     (tmp_path / "policies" / "a.yml").write_text(POLICIES)
@@ -431,7 +408,6 @@ COMPARED = {
     "apply": test_apply_is_recorded,
     "undo": test_undo,
     "finish": test_finish,
-    "repair": test_repair,
     "forget": test_forget,
     "kept_beside": test_forget,
     "submit": test_submit_saves_the_files_of_the_command,

@@ -688,7 +688,7 @@ class TestKilledRuns:
         assert "its verification was begun and has not ended" in plan_of_orders(data).tables[0].warnings[0]
         assert freshness_of_orders(data).status != "unknown"
 
-    def test_nor_is_it_proven_by_a_repair_of_its_completion_time(self, etc, data):
+    def test_nor_is_it_proven_by_a_completion_time_that_was_set_right(self, etc, data):
         data.broken = True
         results_of(etc, "--select", "orders_ro")
         table = data.tables["orders_ro"]

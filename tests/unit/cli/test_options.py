@@ -65,7 +65,7 @@ def test_other_options_of_hudi_are_passed_on(etc, project):
 
 @pytest.mark.parametrize("value", ["", " ", " , "])
 @pytest.mark.parametrize(
-    "command", ["ls --select", "plan --exclude parked --select", "wait --exclude parked --until 1 --select", "repair"]
+    "command", ["ls --select", "plan --exclude parked --select", "wait --exclude parked --until 1 --select", "forget"]
 )
 def test_an_empty_selection_is_not_every_policy(etc, project, command, value):
     """`--select "$POLICY"`, where POLICY is not set."""

@@ -267,6 +267,32 @@ def test_archiving_that_has_passed_a_pending_plan_of_ours_hides_no_log_file(tabl
     assert [requested for requested, *_ in slices(table)["f1"][1]] == [at("09:30:00"), at("10:00:00")]
 
 
+@pytest.fixture(params=[False, True], ids=["listed in order", "in reverse"])
+def listing(request, monkeypatch):
+    names = LocalStorage.names
+    monkeypatch.setattr(
+        LocalStorage, "names", lambda storage, folder: sorted(names(storage, folder), reverse=request.param)
+    )
+
+
+def test_two_times_that_may_both_be_true_are_refused_in_whatever_order_listed(table, listing):
+    table.commit(at("01:00:00"), at("01:00:05"), base("f1"))
+    twice = table.commit(at("02:00:00"), at("02:00:05"), log("f1", 7))
+    twice.with_name(f"{at('02:00:00')}_{at('02:01:00')}.deltacommit").write_bytes(twice.read_bytes())
+    with pytest.raises(TableError) as error:
+        FileTableReader().read(str(table.base), EventTime(column="ts", unit="ms"))
+    assert error.value.code == "ETC208"
+    assert f"{at('02:00:00')}_{at('02:00:05')}.deltacommit and {at('02:00:00')}_{at('02:01:00')}" in error.value.message
+
+
+def test_a_clean_that_two_writers_carried_out_is_no_trouble(table, listing):
+    table.commit(at("01:00:00"), at("01:00:05"), base("f1"))
+    for completed in (at("02:00:05"), at("02:00:10")):
+        table.file(at("02:00:00"), f"_{completed}.clean")
+    state = FileTableReader().read(str(table.base), EventTime(column="ts", unit="ms"))
+    assert [one.completed for one in state.instants if one.action == "clean"] == [at("02:00:10")]
+
+
 def test_an_empty_timeline(table):
     timeline = read_timeline(LocalStorage(table.base), LAYOUT_2)
     assert (timeline.first_active, timeline.completions, timeline.instants()) == (None, {}, ())

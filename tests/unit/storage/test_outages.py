@@ -7,10 +7,8 @@ import pytest
 from etc_policy.errors import RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.survey import find_tables
-from etc_policy.plan.repair import SetCompletion
 from etc_policy.run.carrying import carry_files
 from etc_policy.run.run_signs import RunSigns
-from etc_policy.spark.completion_repair import HudiRepairFiles
 from etc_policy.storage.local import LocalStorage
 from etc_policy.storage.port import StoreUnreachableError
 from tests.unit.hudi import test_carrying, test_splitting
@@ -30,12 +28,6 @@ def carrying(folder: Path):
     carry_files(test_carrying.published(table))
 
 
-def repairing(folder: Path):
-    TableFolder(folder)
-    step = SetCompletion("table", at("01:00:00"), at("01:00:01"), at("01:00:02"), "commit", "1 s")
-    HudiRepairFiles().set_completion(str(folder), step)
-
-
 def signing(folder: Path):
     folder.mkdir()
     RunSigns(LocalStorage(str(folder)), lambda _: None).remove_beat(at("01:00:00"))
@@ -53,7 +45,6 @@ def searching(folder: Path):
         (splitting, "open"),
         (splitting, "create_from"),
         (carrying, "link_or_copy"),
-        (repairing, "move"),
         (signing, "remove"),
         (searching, "names"),
     ],

@@ -210,15 +210,6 @@ def test_a_hard_link_is_made_or_refused(storage):
     assert storage.info("a/g") == storage.info("a/f")
 
 
-def test_a_file_is_moved_and_overwrites_nothing(storage):
-    storage.create("f", b"x")
-    storage.create("g", b"y")
-    with pytest.raises(FileExistsError):
-        storage.move("f", "g")
-    storage.move("f", "a/h")
-    assert (storage.info("f"), storage.read("g"), storage.read("a/h")) == (None, b"y", b"x")
-
-
 def test_what_is_removed_is_gone_and_may_be_removed_again(storage):
     storage.create("a/f", b"")
     storage.remove("a/f")

@@ -1,10 +1,9 @@
-"""`etc repair` on a table's files, and what plan, debug and freshness say before and after it."""
+"""What plan, debug and freshness say of a table whose completion times cannot be true."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 from datetime import UTC, datetime
 
 import pytest
@@ -53,14 +52,10 @@ def test_a_table_that_is_right(etc, project, table):
     written(table.compaction(REQUESTED, DONE, base("f")), DONE)
     plan, debug, fresh = statuses(etc)
     assert (plan["action"], debug["status"], fresh["status"]) == ("compact", "ok", "pass")
-    code, out, _ = etc("repair", "orders_ro")
-    assert (code, "there is nothing to repair" in out) == (0, True)
 
 
-def test_it_is_recognised_shown_and_repaired(etc, project, table):
+def test_it_is_recognised_until_its_file_is_renamed(etc, project, table):
     file = hurt(table)
-    crc = file.with_name(f".{file.name}.crc")
-    crc.touch()
     plan, debug, fresh = statuses(etc)
     assert (plan["action"], plan["reason_code"], debug["status"], fresh["status"]) == (
         "refused",
@@ -70,30 +65,11 @@ def test_it_is_recognised_shown_and_repaired(etc, project, table):
     )
     for said in (plan["reason"] + plan["hints"][0], debug["message"] + debug["hint"], fresh["reason"]):
         assert "completed before it was requested" in said
-        assert "`etc repair orders_ro`" in said
-
-    (command,) = re.findall(r"`etc (repair [^`]*)`", plan["hints"][0])
-    code, out, err = etc(*command.split())
-    step = f"1. rename {file.name} to {REQUESTED}_{DONE}.commit (8h off)"
-    assert (code, out, step in err, "`--yes` carries these steps out" in err) == (2, "", True, True)
-    code, out, _ = etc("repair", "orders_ro", "--output", "json")
-    assert (code, json.loads(out)["done"], file.exists()) == (2, False, True)
-    assert json.loads(out)["steps"] == [step.removeprefix("1. ")]
-
-    code, out, _ = etc("repair", "orders_ro", "--yes")
-    assert (code, "repaired" in out, file.exists(), crc.exists()) == (0, True, False, False)
-    assert (table.timeline / f"{REQUESTED}_{DONE}.commit").exists()
+        assert f"its true time is {DONE} (8h off)" in said
+        assert "docs/how-to/repair.md" in said
+    file.rename(file.with_name(f"{REQUESTED}_{DONE}.commit"))
     plan, debug, fresh = statuses(etc)
     assert (plan["action"], debug["status"], fresh["status"]) == ("compact", "ok", "pass")
-
-
-def test_steps_are_an_object_on_stderr_and_nothing_with_quiet(etc, project, table):
-    hurt(table)
-    _, _, err = etc("repair", "orders_ro", "--log-format", "json")
-    messages = [json.loads(line)["message"] for line in err.splitlines()]
-    assert "1. rename " in messages[0]
-    code, out, err = etc("repair", "orders_ro", "--quiet", "--yes")
-    assert (code, "repaired" in out, err) == (0, True, "")
 
 
 def test_in_the_future(etc, project, table):
@@ -101,54 +77,30 @@ def test_in_the_future(etc, project, table):
     plan, debug, fresh = statuses(etc)
     for said in (plan["reason"], debug["message"], fresh["reason"]):
         assert "completed in the future" in said
-    code, _, err = etc("repair", "orders_ro", "--yes")
-    assert (code, "error[ETC421]" in err, "which the offset of no zone explains" in err) == (3, True, True)
+        assert "its true time cannot be known: its file was written at" in said
+        assert "which the offset of no zone explains" in said
 
 
 def test_a_future_that_has_come_is_shown_but_refuses_nothing(etc, project, table):
     hurt(table, 9 * 3_600_000)
     plan, debug, fresh = statuses(etc)
     assert (plan["action"], debug["status"], fresh["status"]) == ("compact", "error", "pass")
-    assert etc("repair", "orders_ro", "--yes")[0] == 0
-    assert statuses(etc)[1]["status"] == "ok"
 
 
 def test_the_metadata_table_is_looked_at_too(etc, project, table):
     written(table.compaction(REQUESTED, DONE, base("f")), DONE)
     metadata = TableFolder(project / "lake" / "orders" / ".hoodie" / "metadata")
     written(metadata.commit(at("09:00:00"), at("09:00:04")), at("09:00:04"))
-    file = written(metadata.commit(REQUESTED, add_ms(DONE, WEST_MS)), DONE)
+    written(metadata.commit(REQUESTED, add_ms(DONE, WEST_MS)), DONE)
     assert "in the metadata table" in statuses(etc)[0]["reason"]
-    code, _, err = etc("repair", "orders_ro", "--yes")
-    assert (code, "metadata table: rename" in err, file.exists()) == (0, True, False)
 
 
-def test_a_writer_that_may_be_alive(etc, project, table):
+def test_a_name_that_was_copied_and_not_removed(etc, project, table):
+    """Where a renaming in two steps was cut off."""
     file = hurt(table)
-    table.start(at("12:00:00"), log("f"))
-    code, _, err = etc("repair", "orders_ro", "--yes")
-    assert (code, "its writer may be alive" in err, file.exists()) == (4, True, True)
-
-
-def test_the_table_changes_between_showing_and_doing(etc, project, table, monkeypatch):
-    """Somebody else has repaired it, or a writer has come: exactly what was shown is done, or nothing."""
-    from etc_policy.api import repairing
-
-    hurt(table)
-    found = repairing.Repairer.plan
-
-    def plan(self, base_path):
-        shown = found(self, base_path)
-        table.start(at("12:00:00"), log("f"))
-        return shown
-
-    monkeypatch.setattr(repairing.Repairer, "plan", plan)
-    code, _, err = etc("repair", "orders_ro", "--yes")
-    assert (code, "error[ETC420]" in err) == (4, True)
-
-
-def test_a_name_that_means_no_single_policy(etc, project):
-    assert etc("repair", "*_ro")[0] == 64
+    file.with_name(f"{REQUESTED}_{DONE}.commit").write_bytes(file.read_bytes())
+    code, _, err = etc("plan", "--select", "orders_ro")
+    assert (code, "has two completed files" in err, "that has the wrong time" in err) == (3, True, True)
 
 
 @pytest.mark.parametrize("moment", ["-1000", "-86400000", "1969-12-31T00:00:00Z"])
