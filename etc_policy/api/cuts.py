@@ -10,6 +10,7 @@ from etc_policy.plan.plan_warnings import retention_warning
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.cuts import CutsReport, TableCuts, table_cuts
 from etc_policy.table.cuts import published_cuts
+from etc_policy.table.history import promises_in
 from etc_policy.wiring import Environment
 
 
@@ -18,7 +19,7 @@ def list_cuts(environment: Environment, policies: Iterable[Policy]) -> CutsRepor
 
     def read(policy: Policy) -> TableCuts:
         state, history = environment.read_table(policy, archived=True)
-        cuts = published_cuts(history, environment.base_files(state))
+        cuts = published_cuts(promises_in(policy, history), environment.base_files(state))
         return table_cuts(policy, state, cuts, retention_warning(policy, state))
 
     def unread(policy: Policy, error: EtcError) -> TableCuts:

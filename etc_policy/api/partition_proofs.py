@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from etc_policy.api.proofs import note_verdict, proven_partitions
@@ -12,7 +12,7 @@ from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.formats import count_of
 from etc_policy.table.history import TableHistory
 from etc_policy.table.partitions import by_partition, rows_key
-from etc_policy.table.state import FileSlice, TableState
+from etc_policy.table.state import TableState
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.ports import Verification
 from etc_policy.wiring import Environment
@@ -34,7 +34,6 @@ def prove_partitions(environment: Environment, policy: Policy, now_ms: int) -> V
         return None
     closed = (one for one in found.partitions if one.status == "closed" and one.proof)
     due = [(one.partition, one.ends_ms) for one in closed if one.ends_ms is not None]
-    slices = by_partition(state.slices)
     for first in range(0, len(due), _AT_ONCE):
         ends = dict(due[first : first + _AT_ONCE])
         environment.progress(f"{policy.name}: comparing the rows of {count_of(len(ends), 'partition')}")
@@ -44,7 +43,7 @@ def prove_partitions(environment: Environment, policy: Policy, now_ms: int) -> V
                 # at no level of its own: a table that passes has its partitions compared again
                 note_verdict(policy, judged.state, environment.apply_states, verdict, "metadata", judged.claim)
             return verdict
-        _record(environment, policy, ends, slices)
+        _record(environment, policy, ends, state)
     return None
 
 
@@ -66,11 +65,10 @@ def _compare(
     return verify(environment, evidence_of(*reading), "data", lambda: evidence_of(*environment.read_table(policy)))
 
 
-def _record(
-    environment: Environment, policy: Policy, ends: Mapping[str, int], slices: Mapping[str, Sequence[FileSlice]]
-) -> None:
+def _record(environment: Environment, policy: Policy, ends: Mapping[str, int], state: TableState) -> None:
     """Keep which rows were compared; of partitions that are gone nothing is kept."""
-    new = {name: rows_key(policy, ends_ms, slices[name]) for name, ends_ms in ends.items()}
+    slices = by_partition(state.slices)
+    new = {name: rows_key(policy, state, ends_ms, slices[name]) for name, ends_ms in ends.items()}
 
     def compared(kept: ApplyState) -> ApplyState:
         old = {name: key for name, key in kept.compared.items() if name in slices}

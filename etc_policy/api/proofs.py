@@ -12,7 +12,7 @@ from etc_policy.policy.manifest import Level, Policy, VerifyLevel, digest
 from etc_policy.run.results import TableResult
 from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Proof, Proofs, Unproven, with_proof
 from etc_policy.table.formats import count_of, format_time, iso_time
-from etc_policy.table.history import TableHistory, event_time_key, is_of_column, promise_of
+from etc_policy.table.history import TableHistory, event_time_key, is_of_column, promise_of, subject_key
 from etc_policy.table.log_witness import in_words, misrecorded_in, of_event_time, still_there
 from etc_policy.table.partitions import PartitionsFreshness, partitions_freshness
 from etc_policy.table.state import CompactionRecord, TableState
@@ -28,9 +28,11 @@ _GRAVEST = ("fail", "error", "running")
 _NOT_ENDED = "its verification was begun and has not ended"
 
 
-def is_proven(policy: Policy, record: CompactionRecord | None, kept: ApplyState) -> bool:
+def is_proven(policy: Policy, state: TableState, kept: ApplyState) -> bool:
     """Whether nothing is left to prove: a run that was killed after its commit leaves a compaction nobody has verified."""
-    return kept.verified == _proof_of(record, policy) if record is not None else _doubt_of(None, kept, policy) is None
+    if state.last_compaction is None:
+        return _doubt_of(kept, policy, state) is None
+    return kept.verified == _proof_of(policy, state)
 
 
 def level_to_prove(policy: Policy, state: TableState, *, is_idle: bool) -> VerifyLevel:
@@ -39,7 +41,7 @@ def level_to_prove(policy: Policy, state: TableState, *, is_idle: bool) -> Verif
     More only where freshness is to be proved by more: else it would never get any further.
     """
     declared = policy.verify.level
-    if not is_idle or not is_proven(policy, state.last_compaction, state.apply_state):
+    if not is_idle or not is_proven(policy, state, state.apply_state):
         return declared
     return min(declared, policy.freshness.proof or "logs", key=lambda name: Level[name])
 
@@ -52,12 +54,12 @@ def begin_proof(policy: Policy, state: TableState, store: ApplyStateStore) -> No
     record = state.last_compaction
 
     def begun(kept: ApplyState) -> ApplyState:
-        if record is None or is_proven(policy, record, kept) or _is_of_later(kept, state):
+        if record is None or is_proven(policy, state, kept) or _is_of_later(kept, state):
             return kept
-        own = _own(kept, policy)
+        own = _own(kept, policy, state)
         if any(one.verification == "fail" and _is_about(one, record) for one in own):
             return kept
-        return _with_doubt(kept, policy, record, Unproven(_name_of(record), _NOT_ENDED, "running"))
+        return _with_doubt(kept, policy, state, Unproven(_name_of(record), _NOT_ENDED, "running"))
 
     if begun(state.apply_state) != state.apply_state:
         store.update(policy.table, begun)
@@ -85,7 +87,7 @@ def note_verdict(
         if _is_of_later(kept, state):
             return kept
         kept = replace(kept, proofs=_proofs_after(kept, policy, state, promise, claim, now_ms))
-        missing_at = next((one.level for one in _own(kept, policy) if one.level is not None), None)
+        missing_at = next((one.level for one in _own(kept, policy, state) if one.level is not None), None)
         if promise.status in ("fail", "error"):
             found_at = _found_again_at(policy, level, missing_at) if lacks_rows(promise) else None
             if found_at is None and record is None:
@@ -93,27 +95,29 @@ def note_verdict(
             if found_at is None and missing_at is not None:
                 return replace(kept, verified=None)
             unproven = Unproven(_name_of(record), _why(promise), promise.status, found_at)
-            return _with_doubt(kept, policy, record, unproven)
+            return _with_doubt(kept, policy, state, unproven)
         if not covered:
             return kept
-        kept = _with_pass(kept, policy, promise, level)
-        if level != policy.verify.level or any(one.level is not None for one in _doubts(kept, policy)):
+        kept = _with_pass(kept, policy, state, promise, level)
+        if level != policy.verify.level or any(one.level is not None for one in _doubts(kept, policy, state)):
             return kept
-        return replace(kept, verified=_proof_of(record, policy) if record is not None else None)
+        return replace(kept, verified=_proof_of(policy, state) if record is not None else None)
 
     store.update(policy.table, judged)
 
 
-def _with_doubt(kept: ApplyState, policy: Policy, record: CompactionRecord | None, new: Unproven) -> ApplyState:
+def _with_doubt(kept: ApplyState, policy: Policy, state: TableState, new: Unproven) -> ApplyState:
     """Of each event time one doubt is kept, less what is about an earlier compaction alone."""
-    key = event_time_key(policy.event_time)
-    others = (one for one in kept.unproven if not one.is_of(key) and _is_about(one, record))
+    key = event_time_key(policy.event_time, state)
+    others = (one for one in kept.unproven if not one.is_of(key) and _is_about(one, state.last_compaction))
     return replace(kept, verified=None, unproven=(*others, replace(new, event_time=key)))
 
 
-def _with_pass(kept: ApplyState, policy: Policy, verification: Verification, level: VerifyLevel) -> ApplyState:
+def _with_pass(
+    kept: ApplyState, policy: Policy, state: TableState, verification: Verification, level: VerifyLevel
+) -> ApplyState:
     """Without the doubts that a verification takes back; those of another event time stay, for that one."""
-    key = event_time_key(policy.event_time)
+    key = event_time_key(policy.event_time, state)
 
     def is_settled(one: Unproven) -> bool:
         if one.level is None:
@@ -154,7 +158,7 @@ def _proofs_after(
     """A verification that passed is a proof, one that failed disproves all; one that was not possible changes nothing."""
     from etc_policy.verify.prover import has_read_logs, proof_level
 
-    subject = _subject_of(state.last_compaction, policy)
+    subject = _subject_of(policy, state)
     if verification.status == "fail":
         return Proofs(subject, ())
     if verification.status == "error" or claim is None or verification.threshold_ms is None:
@@ -171,7 +175,7 @@ def _proofs_after(
 
 def proofs_of(policy: Policy, state: TableState) -> tuple[Proof, ...]:
     """The proofs that are kept of the table's last compaction, or of the table where etc has compacted nothing yet."""
-    return state.apply_state.proofs_of(_subject_of(state.last_compaction, policy))
+    return state.apply_state.proofs_of(_subject_of(policy, state))
 
 
 def proven_partitions(
@@ -197,16 +201,16 @@ def verdict_beside(policy: Policy, state: TableState) -> Verdict | None:
     if unproven is not None and unproven.verification == "fail":
         return Verdict("fail", policy.verify.level, record.threshold_ms, record.instant, "")
     reaching = [one for one in proofs_of(policy, state) if one.until_ms >= record.threshold_ms]
-    if not reaching or not is_proven(policy, record, state.apply_state):
+    if not reaching or not is_proven(policy, state, state.apply_state):
         return None
     best = max(reaching, key=lambda one: (one.rank, one.proved_at_ms))
     proved_at, is_part = iso_time(best.proved_at_ms), best.level == "sample"
     return Verdict("pass", best.level, best.until_ms, record.instant, proved_at, is_part)
 
 
-def _subject_of(record: CompactionRecord | None, policy: Policy) -> str:
+def _subject_of(policy: Policy, state: TableState) -> str:
     """What a proof is about: a compaction, and how event times are read."""
-    return f"{_name_of(record)} {digest(policy.event_time.model_dump(mode='json'))}"
+    return f"{_name_of(state.last_compaction)} {subject_key(policy.event_time, state)}"
 
 
 def with_doubt(policy: Policy, table: TablePlan, state: TableState) -> TablePlan:
@@ -261,12 +265,12 @@ def note_misrecorded(policy: Policy, state: TableState, store: ApplyStateStore) 
     """Keep which log files hold earlier events than recorded, of those that could be read; the others stay as they were."""
     if state.witnesses is None:
         return
-    key = event_time_key(policy.event_time)
+    key = event_time_key(policy.event_time, state)
     found = tuple(one._replace(event_time=key) for one in misrecorded_in(state.witnesses))
     unread = {one.path for one in state.witnesses if one.why is not None}
 
     def corrected(kept: ApplyState) -> ApplyState:
-        of_this = of_event_time(kept.misrecorded, policy.event_time)
+        of_this = of_event_time(kept.misrecorded, policy.event_time, state)
         known = (one for one in still_there(state, kept.misrecorded) if one not in of_this or one.path in unread)
         return replace(kept, misrecorded=(*found, *known))
 
@@ -275,7 +279,7 @@ def note_misrecorded(policy: Policy, state: TableState, store: ApplyStateStore) 
 
 
 def _misrecorded(policy: Policy, state: TableState) -> str | None:
-    found = still_there(state, of_event_time(state.apply_state.misrecorded, policy.event_time))
+    found = still_there(state, of_event_time(state.apply_state.misrecorded, policy.event_time, state))
     if not found:
         return None
     more = f", and {count_of(len(found) - 1, 'other log file')}" if len(found) > 1 else ""
@@ -283,24 +287,24 @@ def _misrecorded(policy: Policy, state: TableState) -> str | None:
 
 
 def _unproven(policy: Policy, state: TableState) -> Unproven | None:
-    return _doubt_of(state.last_compaction, state.apply_state, policy)
+    return _doubt_of(state.apply_state, policy, state)
 
 
-def _doubt_of(record: CompactionRecord | None, kept: ApplyState, policy: Policy) -> Unproven | None:
-    """What is in doubt where this is the last compaction: what failed first, and what was found by this event time."""
-    found = [one for one in _doubts(kept, policy) if _is_about(one, record)]
-    key = event_time_key(policy.event_time)
+def _doubt_of(kept: ApplyState, policy: Policy, state: TableState) -> Unproven | None:
+    """What is in doubt of the last compaction: what failed first, and what was found by this event time."""
+    found = [one for one in _doubts(kept, policy, state) if _is_about(one, state.last_compaction)]
+    key = event_time_key(policy.event_time, state)
     return min(found, key=lambda one: (_GRAVEST.index(one.verification), not one.is_of(key)), default=None)
 
 
-def _doubts(kept: ApplyState, policy: Policy) -> tuple[Unproven, ...]:
+def _doubts(kept: ApplyState, policy: Policy, state: TableState) -> tuple[Unproven, ...]:
     """Those of another event time count too, until a verification by this one passed."""
-    key = event_time_key(policy.event_time)
+    key = event_time_key(policy.event_time, state)
     return tuple(one for one in kept.unproven if key not in one.passed)
 
 
-def _own(kept: ApplyState, policy: Policy) -> tuple[Unproven, ...]:
-    key = event_time_key(policy.event_time)
+def _own(kept: ApplyState, policy: Policy, state: TableState) -> tuple[Unproven, ...]:
+    key = event_time_key(policy.event_time, state)
     return tuple(one for one in kept.unproven if one.is_of(key))
 
 
@@ -338,27 +342,31 @@ def _name_of(record: CompactionRecord | None) -> str:
 def _is_of_later(kept: ApplyState, state: TableState) -> bool:
     """Whether it is about a compaction that had not completed when the table was read.
 
-    One that was taken back since is not, nor one whose wrong completion time was set right.
+    One that was taken back since is not, nor one whose wrong completion time was set right, nor one that was known when the
+    table was read without it: that table was put back to an older copy.
     """
     last, pending = state.last_completed or "", {one.requested for one in state.pending}
     done = {one.requested for one in state.instants if one.state == "completed"}
     done |= {state.last_compaction.instant} if state.last_compaction else set()
-    names = (
-        kept.verified,
-        *(one.compaction for one in kept.unproven),
-        kept.proofs.subject if kept.proofs else None,
+    return any(
+        instant not in done and (completed > last or instant in pending)
+        for instant, completed in _compactions_in(kept) - _compactions_in(state.apply_state)
     )
-    for instant, completed, *_ in (name.split(" ") for name in names if name and name.count(" ") and name[0] != " "):
-        if instant not in done and (completed > last or instant in pending):
-            return True
-    return False
 
 
-def _proof_of(record: CompactionRecord, policy: Policy) -> str:
+def _compactions_in(kept: ApplyState) -> set[tuple[str, str]]:
+    """The instant and the completion of each compaction that it names."""
+    proofs = kept.proofs.subject if kept.proofs else None
+    names = (kept.verified, *(one.compaction for one in kept.unproven), proofs)
+    parts = (name.split(" ") for name in names if name and name.count(" ") and name[0] != " ")
+    return {(instant, completed) for instant, completed, *_ in parts}
+
+
+def _proof_of(policy: Policy, state: TableState) -> str:
     """What is kept of a compaction that was verified: which one, and what the policy asked for."""
-    verify, event_time = (part.model_dump(mode="json") for part in (policy.verify, policy.event_time))
-    asked = {"verify": verify, "suite_digest": policy.suite_digest, "event_time": event_time}
-    return f"{_name_of(record)} {digest(asked)}"
+    verify, key = policy.verify.model_dump(mode="json"), subject_key(policy.event_time, state)
+    asked = {"verify": verify, "suite_digest": policy.suite_digest, "event_time": key}
+    return f"{_name_of(state.last_compaction)} {digest(asked)}"
 
 
 def claim_for(
@@ -380,4 +388,5 @@ def claim_for(
     record = record_of_run(state, history, done.instant or "")
     if record is None or record.threshold_ms != done.threshold_ms:
         return None
-    return claim_in(record) if is_of_column(policy.event_time, record) else claim_of(policy, state, now_ms)
+    is_own = is_of_column(policy.event_time, record, state.column_since)
+    return claim_in(record) if is_own else claim_of(policy, state, now_ms)

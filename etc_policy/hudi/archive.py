@@ -7,8 +7,9 @@ are not read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, BinaryIO, NamedTuple
 
 from etc_policy.errors import EtcError, TableError
 from etc_policy.errors.codes import Code
@@ -19,6 +20,7 @@ from etc_policy.hudi.plan_file import expected_bytes
 from etc_policy.hudi.timeline import Timeline, read_once
 from etc_policy.hudi.values import bytes_of, load_json, pairs_of, time_of
 from etc_policy.storage.port import TableReader
+from etc_policy.table.history import WRITES
 from etc_policy.table.state import CompactionRecord
 
 _MAX_VERSION_BYTES = 1_000
@@ -30,9 +32,19 @@ _BYTES_PER_ROW = 4
 #: How far the footer may say that the file's columns are compressed; small files may be compressed at will.
 _INFLATED_TIMES, _INFLATED_BYTES = 100, 64 << 20
 _BATCH_ROWS = 4_096
+#: So many compactions are read at first where one after the other may be asked for, and so many times more after that.
+_FIRST_COMPACTIONS, _MORE = 4, 8
+_BY_COMPLETION = attrgetter("completed", "instant")
 
 #: A column, and the values of it that are wanted.
 Wanted = tuple[str, Collection[str]]
+
+
+class ArchivedEnd(NamedTuple):
+    """When an archived instant completed, and what it was."""
+
+    completed: str
+    action: str
 
 
 class Archive:
@@ -44,10 +56,21 @@ class Archive:
         self._folder = f".hoodie/{timeline}/{properties.get('hoodie.timeline.history.path', 'history')}"
 
     @read_once
+    def ends(self) -> Mapping[str, ArchivedEnd]:
+        """The end by requested instant of everything archived."""
+        rows = self._rows(("instantTime", "completionTime", "action"))
+        done = (row for row in rows if row["completionTime"])
+        return {row["instantTime"]: ArchivedEnd(row["completionTime"], str(row["action"])) for row in done}
+
+    @read_once
     def completions(self) -> Mapping[str, str]:
         """Completion time by requested instant of everything archived."""
-        rows = self._rows(("instantTime", "completionTime"))
-        return {row["instantTime"]: row["completionTime"] for row in rows if row["completionTime"]}
+        return {instant: end.completed for instant, end in self.ends.items()}
+
+    @read_once
+    def first_instant(self) -> str | None:
+        """The first instant that was archived, by the names of the files; None where there is none."""
+        return min((name.partition("_")[0] for name in self._files()), default=None)
 
     def commit_metadata(self, instants: frozenset[str]) -> dict[str, CommitMetadata]:
         """Commit metadata of those of the given instants that are archived."""
@@ -65,6 +88,10 @@ class Archive:
         writes = self._writes(("instantTime", frozenset(newest)), actions) if newest else []
         return writes, len(found) > len(newest)
 
+    def writes_at(self, instants: frozenset[str]) -> list[CompletedWrite]:
+        """The archived writes at these instants that completed."""
+        return self._writes(("instantTime", instants), WRITES)
+
     def _writes(self, wanted: Wanted, actions: Sequence[str]) -> list[CompletedWrite]:
         rows = {row["instantTime"]: row for row in self._rows(_WRITE_COLUMNS, wanted) if row["action"] in actions}
         done = (rows[instant] for instant in sorted(rows))
@@ -79,12 +106,28 @@ class Archive:
         archived, has_older = self.writes(actions, limit)
         return [write for write in archived if write.requested not in timeline.files], has_older
 
-    def last_compaction(self) -> CompactionRecord | None:
-        """The archived compaction with a threshold, in its commit or in its plan, that completed last."""
-        rows = self._rows(_WRITE_COLUMNS, ("action", ("commit",)))
-        newest_first = sorted(rows, key=lambda row: str(row["completionTime"]), reverse=True)
-        records = (self._write(row, among=1).record for row in newest_first)
-        return next((record for record in records if record is not None), None)
+    def own_compactions(self, active: Iterable[CompactionRecord], known: Container[str]) -> Iterator[CompactionRecord]:
+        """The compactions with a threshold, the last completed first: those given and the archived ones that are not known.
+
+        The archive is read as far back as somebody asks.
+        """
+        ends = ((end.completed, instant) for instant, end in self.ends.items() if end.action == "commit")
+        left = sorted((end for end in ends if end[1] not in known), reverse=True)
+        for record in sorted(active, key=_BY_COMPLETION, reverse=True):
+            later = sum(end > (record.completed, record.instant) for end in left)
+            yield from self._own(left[:later])
+            left = left[later:]
+            yield record
+        size = _FIRST_COMPACTIONS
+        while left:
+            yield from self._own(left[:size])
+            left, size = left[size:], size * _MORE
+
+    def _own(self, ends: Sequence[tuple[str, str]]) -> list[CompactionRecord]:
+        instants = frozenset(instant for _, instant in ends)
+        writes = self._writes(("instantTime", instants), ("commit",)) if instants else []
+        records = (record for write in writes if (record := write.record) is not None)
+        return sorted(records, key=_BY_COMPLETION, reverse=True)
 
     def _plan(self, row: Mapping[str, Any]) -> dict[str, Any]:
         return decode_metadata(bytes_of(row["plan"]), self._place())

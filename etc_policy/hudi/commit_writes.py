@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from functools import partial
@@ -25,13 +25,17 @@ _DELETE_MARKER = "hoodie.record.merge.property.hoodie.payload.delete.field"
 _OPAQUE = (None, "UNKNOWN", "LOG_COMPACT")
 
 
+def _always(_: str) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Trust:
     """`times` is false where the recorded event times cannot be the policy's, `deletes` where stats do not count deletes.
 
     `bounds` is false where a row may change another one with an earlier event time: then a file's own times bound nothing.
     `zone` is that of instants, and event times later than their commit by more than `max_ahead_ms` cannot be true.
-    Those of commits that were requested before `since` are of another column.
+    Those of commits that were requested before `since` are of another column, and may be where `is_of_column` is not true.
     """
 
     times: bool
@@ -40,10 +44,11 @@ class Trust:
     zone: tzinfo = UTC
     max_ahead_ms: int = MAX_AHEAD_MS
     since: str = ""
+    is_of_column: Callable[[str], bool] = _always
 
     def has_times(self, requested: str) -> bool:
         """Whether the event times that a commit requested then has recorded are the policy's."""
-        return self.times and requested >= self.since
+        return self.times and requested >= self.since and self.is_of_column(requested)
 
     def latest_ms(self, completed: str) -> int:
         """The latest event time that a commit which completed then can have."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import NamedTuple
 
 from etc_policy.hudi.commit_writes import NO_TRUST, LogFacts, Trust, group_writes
@@ -52,14 +53,16 @@ class CompletedWrite:
 
     @property
     def record(self) -> CompactionRecord | None:
-        """The threshold that a compaction promises by its commit or, if stock Hudi ran it, by its plan."""
-        return compaction_record(self.requested, self.completed, self.extra) if self.action == "commit" else None
+        """The threshold that a compaction promises by its commit or, if stock Hudi ran it, by its plan.
 
-    @property
-    def is_disputed(self) -> bool:
-        """Whether plan and commit both make a promise, and not the same."""
+        It is disputed where both make a promise, and not the same.
+        """
+        if self.action != "commit":
+            return None
+        said = compaction_record(self.requested, self.completed, self.extra)
         planned = compaction_record(self.requested, self.completed, self.plan_extra)
-        return planned is not None and planned != self.record and WITHDRAWN not in self.metadata.extra
+        is_disputed = planned is not None and planned != said
+        return replace(said, is_disputed=True) if said is not None and is_disputed else said
 
 
 def completed_write(timeline: Timeline, requested: str) -> CompletedWrite:
@@ -105,7 +108,6 @@ def commit_of(
         archived=write.archived,
         bytes_written_estimate=write.expected_bytes,
         record=write.record,
-        is_disputed=write.is_disputed,
     )
 
 
@@ -114,13 +116,6 @@ class CompletedCompactions(NamedTuple):
 
     foreign: str | None
     uncarried: str | None
-
-
-class OwnCompactions(NamedTuple):
-    """The latest on the active timeline by etc, and what the last of them wrote; None without one."""
-
-    last: CompactionRecord | None
-    growth: WriteGrowth | None
 
 
 def compactions_by_whom(timeline: Timeline, writes: Iterable[CompletedWrite]) -> CompletedCompactions:
@@ -152,15 +147,11 @@ def plan_extra(timeline: Timeline, requested: str) -> dict[str, str] | None:
     return pairs_of(timeline.plan_of(requested) or {})
 
 
-def own_compactions(writes: Iterable[CompletedWrite]) -> OwnCompactions:
-    """What the active timeline says of its compactions with a threshold: by commits or, if stock Hudi ran it, by plans.
-
-    Cuts may complete in another order than their instants.
-    """
-    own = [(record, write) for write in writes if (record := write.record) is not None]
-    own.sort(key=lambda found: (found[0].completed, found[0].instant))
-    last = own[-1][0] if own else None
-    return OwnCompactions(last, learned_from(list(_merged(write)) for _, write in own[-LEARNED_FROM:]))
+def write_growth(writes: Iterable[CompletedWrite]) -> WriteGrowth | None:
+    """What the last compactions with a threshold among these wrote; None without one."""
+    own = [(record.completed, record.instant, write) for write in writes if (record := write.record) is not None]
+    own.sort(key=itemgetter(0, 1))
+    return learned_from(list(_merged(write)) for _, _, write in own[-LEARNED_FROM:])
 
 
 def _merged(write: CompletedWrite) -> Iterator[MergedSlice]:

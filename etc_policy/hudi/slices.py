@@ -390,7 +390,8 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> Lates
         asked = twin_instants(rest).union((instant for instant, _ in named), instants_in(beside))
         archived = archive.commit_metadata(asked - timeline.files.keys())
         then = [one for requested, commit in archived.items() for one in files_of(requested, commit)]
-        completions = {**timeline.completions, **{instant: instant for instant in archived}}
+        ends = {instant: archive.completions.get(instant, instant) for instant in archived}
+        completions = {**timeline.completions, **ends}
         facts = CommitWrites({**commits.metadata, **archived}, completions, commits.trust)
     groups.add(rest, (*recorded, *then), facts)
     records = [one.record for one in commits.completed if timeline.layout < 2 or SPLIT in one.metadata.extra]

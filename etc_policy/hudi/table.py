@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 from etc_policy.hudi.archive import Archive
@@ -13,9 +14,9 @@ from etc_policy.hudi.history import (
     MAX_ARCHIVED,
     compactions_by_whom,
     completed_write,
-    own_compactions,
     own_pending,
     table_history,
+    write_growth,
 )
 from etc_policy.hudi.layout import InstantFile, parse_data_file, timeline_folder
 from etc_policy.hudi.properties import (
@@ -30,7 +31,14 @@ from etc_policy.hudi.properties import (
 )
 from etc_policy.hudi.slices import latest_slices
 from etc_policy.hudi.stable_reading import Result, read_until_stable
-from etc_policy.hudi.table_commits import TableCommits, column_type_of, is_write, read_commits, with_schemas
+from etc_policy.hudi.table_commits import (
+    TableCommits,
+    column_type_of,
+    is_write,
+    read_commits,
+    schema_names,
+    with_schemas,
+)
 from etc_policy.hudi.timeline import (
     Timeline,
     all_times,
@@ -48,9 +56,9 @@ from etc_policy.storage.object_cache import Cache
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import TableReader
 from etc_policy.table.cuts import BaseFiles
-from etc_policy.table.double_keys import still_exposed
+from etc_policy.table.double_keys import Merged, left_behind, merged_by, still_exposed
 from etc_policy.table.history import WRITES, TableHistory, WholeTable
-from etc_policy.table.state import PARQUET, TableState
+from etc_policy.table.state import PARQUET, FileSlice, GroupKey, Instant, TableState
 
 _ACTIONS = ("commit",)
 
@@ -143,9 +151,8 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
     slices, missing_files, orphans, unseen_files, unclear_files, stray_files = latest_slices(commits)
     timeline.expect(_read_besides_writes(timeline))
     zone, instants = read_zone(properties, timeline), with_schemas(timeline)
-    compactions, own = compactions_by_whom(timeline, commits.completed), own_compactions(commits.completed)
+    compactions = compactions_by_whom(timeline, commits.completed)
     metadata = metadata_timeline(storage)
-    writes = (write for groups in commits.writes.values() for write in groups.values() if write.log_files)
     return TableState(
         base_path=storage.location,
         table_version=int(properties["hoodie.table.version"]),
@@ -157,7 +164,7 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
         metadata_instants=frozenset(all_times(metadata)) if metadata is not None else frozenset(),
         slices=slices,
         earliest_commit_to_retain=_retained(timeline),
-        last_compaction=own.last or commits.archive.last_compaction(),
+        last_compaction=commits.own.last,
         own_pending=own_pending(timeline),
         living_writers=living_writers(storage, timeline, heartbeat_expiry_ms),
         writes_in_flight=tuple(writes_in_flight(storage, timeline, heartbeat_expiry_ms)),
@@ -167,7 +174,7 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
         unclear_files=unclear_files,
         stray_files=stray_files,
         unseen_files=unseen_files,
-        exposed=still_exposed(slices, instants, writes),
+        exposed=_exposed(commits, slices, instants),
         wrong_times=read_wrong_times(timeline, metadata, zone.timezone),
         zone=zone,
         foreign_compaction=compactions.foreign,
@@ -181,9 +188,47 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
         lacks_meta_columns=properties.get("hoodie.populate.meta.fields") == "false",
         base_file_format=properties.get("hoodie.table.base.file.format", PARQUET).lower(),
         orphans=orphans,
-        write_growth=own.growth,
+        write_growth=write_growth(commits.completed),
         column_since=commits.column_since,
+        first_instant=_first_instant(timeline, commits.archive),
     )
+
+
+def _exposed(
+    commits: TableCommits, slices: tuple[FileSlice, ...], instants: tuple[Instant, ...]
+) -> frozenset[GroupKey]:
+    """The file groups to be compacted at once, whether what their last compaction merged is archived or not."""
+    ends, known = commits.archive.ends if commits.timeline.layout > 1 else {}, commits.timeline.files
+    bases = {one.base_instant for one in slices if one.log_files} - known.keys()
+    archived = [
+        Merged(one, ends[one].completed, frozenset()) for one in bases & ends.keys() if ends[one].action == "commit"
+    ]
+    left = left_behind(slices, [*merged_by(instants), *archived])
+    if not left:
+        return frozenset()
+    since = _slices_before(left, commits)
+    first, last = min(since.values()), max(left.values())
+    merged = (one for one, end in ends.items() if end.action == "deltacommit" and first <= end.completed < last)
+    return still_exposed(left, since, commits.log_writes_at((*commits.metadata, *merged)))
+
+
+def _slices_before(left: Mapping[GroupKey, str], commits: TableCommits) -> dict[GroupKey, str]:
+    """When the slices began that these compactions merged: by their commits, or by active ones of the file groups before."""
+    since = dict.fromkeys(left, "")
+    merges = (one.requested for one in commits.completed if one.action == "commit")
+    for instant, commit in sorted(commits.commits_at({*left.values(), *merges}).items()):
+        for group, previous in zip(commit.stats.groups, commit.stats.previous, strict=True):
+            if instant < left.get(group, ""):
+                since[group] = max(since[group], instant)
+            elif instant == left.get(group) and previous != "null":
+                since[group] = max(since[group], previous)
+    return since
+
+
+def _first_instant(timeline: Timeline, archive: Archive) -> str:
+    if timeline.layout == 1:
+        return ""
+    return min((*timeline.completions, *filter(None, (archive.first_instant,))), default="")
 
 
 def _read_besides_writes(timeline: Timeline) -> Iterator[InstantFile]:
@@ -197,13 +242,18 @@ def _read_besides_writes(timeline: Timeline) -> Iterator[InstantFile]:
 
 
 def _history(commits: TableCommits, max_archived: int | None) -> TableHistory:
-    """The past, with so many archived commits."""
-    timeline, of_table = commits.timeline, (commits.storage, commits.properties, commits.trust, commits.writes)
+    """The past, with so many archived commits, or those that the last compaction by etc is about."""
+    timeline, is_complete = commits.timeline, False
     if timeline.layout > 1 and max_archived == 0:
-        return table_history(commits.completed, *of_table, is_complete=False)
-    archived, has_older = commits.archive.archived_writes(timeline, WRITES, max_archived)
-    is_complete = not has_older and not (timeline.layout == 1 and _has_older_archive(timeline))
-    return table_history([*archived, *commits.completed], *of_table, is_complete=is_complete)
+        archived = commits.since_compaction
+    else:
+        archived, has_older = commits.archive.archived_writes(timeline, WRITES, max_archived)
+        is_complete = not has_older and not (timeline.layout == 1 and _has_older_archive(timeline))
+    of_table = commits.storage, commits.properties, commits.trust, commits.writes
+    found = table_history([*archived, *commits.completed], *of_table, is_complete=is_complete)
+    names = schema_names(timeline, {one.requested: one.metadata for one in archived})
+    known = tuple(replace(one, schema=names[one.requested]) if one.archived else one for one in found.commits)
+    return replace(found, commits=known, column_since=commits.column_since)
 
 
 def _has_older_archive(timeline: Timeline) -> bool:

@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -22,16 +21,16 @@ from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.avro_schema import find_column
 from etc_policy.hudi.commit_writes import CommitWrites, Trust, hides_deletes_of
 from etc_policy.hudi.commits import CommitFacts, CommitMetadata, decode_metadata
-from etc_policy.hudi.history import CompletedWrite, completed_write
+from etc_policy.hudi.history import MAX_ARCHIVED, CompletedWrite, completed_write
 from etc_policy.hudi.layout import InstantFile
 from etc_policy.hudi.properties import updates_in_part
-from etc_policy.hudi.timeline import Timeline, read_timeline, require_one_end, require_times
+from etc_policy.hudi.timeline import Timeline, read_once, read_timeline, require_one_end, require_times
 from etc_policy.hudi.values import list_of, load_json, text_of
 from etc_policy.hudi.zones import table_zone
 from etc_policy.policy.manifest import EventTime
 from etc_policy.storage.port import TableReader, TreeLister
-from etc_policy.table.history import WRITES, is_of_column
-from etc_policy.table.state import AT_THE_END, HIDDEN, Instant, Lacking, find_lacking
+from etc_policy.table.history import WRITES, GroupWrite, is_of_column
+from etc_policy.table.state import AT_THE_END, HIDDEN, CompactionRecord, Instant, Lacking, find_lacking
 
 _TIME_TYPES = frozenset(
     {"int", "long", "string", "date", "timestamp-millis", "timestamp-micros"}
@@ -45,7 +44,12 @@ _NO_SCHEMA = '"null"'
 
 
 def trust_of(
-    layout: int, properties: Mapping[str, str], event_time: EventTime, column_type: str | None, since: str = ""
+    layout: int,
+    properties: Mapping[str, str],
+    event_time: EventTime,
+    column_type: str | None,
+    since: str,
+    recorded: RecordedTimes,
 ) -> Trust:
     """How far write stats are to be believed; on layout 1 no commit's event times can be matched to a log file."""
     times = layout >= 2 and _is_tracked(event_time, column_type)
@@ -56,6 +60,7 @@ def trust_of(
         zone=ZoneInfo(table_zone(properties)),
         max_ahead_ms=event_time.ahead_ms,
         since=since,
+        is_of_column=recorded.is_of_column,
     )
 
 
@@ -119,11 +124,53 @@ def type_name(avro_type: Any) -> str:
     return str(avro_type)
 
 
+class OwnCompactions:
+    """The compactions with a threshold, archived ones too, the last completed first; read as far back as somebody asks."""
+
+    def __init__(self, found: Iterator[CompactionRecord]) -> None:
+        self._rest, self._seen = found, list[CompactionRecord]()
+
+    def __iter__(self) -> Iterator[CompactionRecord]:
+        yield from self._seen
+        for record in self._rest:
+            self._seen.append(record)
+            yield record
+
+    @property
+    def last(self) -> CompactionRecord | None:
+        """The one that completed last; None without any."""
+        return next(iter(self), None)
+
+
+class RecordedTimes:
+    """Which commits recorded event times of this column, as far as the compactions by etc show.
+
+    Those that were requested before a plan for another column, or before the first for this one had been made, may be of that
+    other: no commit names its column.
+    """
+
+    def __init__(self, event_time: EventTime, own: OwnCompactions) -> None:
+        self._event_time, self._own = event_time, iter(own)
+        self._since, self._is_over = AT_THE_END, False
+
+    def is_of_column(self, requested: str) -> bool:
+        """Whether a plan for this column had been made before the commit, and none for another one since."""
+        while requested < self._since and not self._is_over:
+            record = next(self._own, None)
+            if record is None:
+                self._since = ""
+            elif is_of_column(self._event_time, record):
+                self._since = min(self._since, record.saw_until)
+            else:
+                self._is_over = True
+        return requested >= self._since
+
+
 @dataclass(frozen=True)
 class TableCommits:
     """One reading of a table's timeline; `metadata` is that of every completed write, `writes` what they wrote.
 
-    `completed` has each of these with what its plan says. `column_since` is as that of a state.
+    `completed` has each of these with what its plan says. `own` are the compactions by etc. `column_since` is as that of a state.
     """
 
     storage: TableReader
@@ -133,11 +180,41 @@ class TableCommits:
     archive: Archive
     metadata: Mapping[str, CommitMetadata]
     completed: tuple[CompletedWrite, ...]
+    own: OwnCompactions
     column_type: str | None
     column_since: str
     trust: Trust
     writes: CommitWrites
     tree: TreeLister
+
+    def commits_at(self, instants: Iterable[str]) -> dict[str, CommitMetadata]:
+        """What the commits at these instants say, archived ones too."""
+        wanted = frozenset(instants)
+        archived = self.archive.commit_metadata(wanted - self.metadata.keys())
+        return {**archived, **{one: self.metadata[one] for one in wanted & self.metadata.keys()}}
+
+    def log_writes_at(self, instants: Iterable[str]) -> Iterator[GroupWrite]:
+        """What these commits, archived ones too, wrote to log files."""
+        found = self.commits_at(instants)
+        ends = {one: self.archive.completions.get(one, one) for one in found.keys() - self.timeline.completions.keys()}
+        archived = CommitWrites(found, {**self.timeline.completions, **ends}, self.trust)
+        groups = (self.writes[one] if one in self.writes else archived[one] for one in found)
+        return (write for of_commit in groups for write in of_commit.values() if write.log_files)
+
+    @read_once
+    def since_compaction(self) -> list[CompletedWrite]:
+        """The archived writes from the last one before the last compaction by etc on, with all that it had not seen.
+
+        None where these are more than anybody wants to read.
+        """
+        record, known = self.own.last, self.timeline.files
+        if record is None:
+            return []
+        ends = {one: end for one, end in self.archive.ends.items() if end.action in WRITES and one not in known}
+        before = max((one for one in (*ends, *self.metadata) if one < record.instant), default=record.instant)
+        since = min((one for one, end in ends.items() if end.completed > record.saw_until), default=before)
+        wanted = frozenset(one for one in ends if one >= min(since, before))
+        return self.archive.writes_at(wanted) if 0 < len(wanted) <= MAX_ARCHIVED else []
 
 
 def read_commits(
@@ -162,30 +239,15 @@ def read_commits(
     metadata = {file.requested: timeline.commit(file.requested) for file in writes}
     column_type = column_type_of(event_time, metadata, storage.location)
     completed = tuple(completed_write(timeline, requested) for requested in metadata)
-    since = column_since(timeline, event_time.column)
-    recorded_since = max(since, _recorded_since(completed, event_time))
-    trust = trust_of(timeline.layout, properties, event_time, column_type, recorded_since)
-    logged = CommitWrites(metadata, timeline.completions, trust)
     archive = Archive(storage, properties)
-    return TableCommits(
-        storage, properties, event_time, timeline, archive, metadata, completed, column_type, since, trust, logged, tree
-    )
-
-
-def _recorded_since(completed: Iterable[CompletedWrite], event_time: EventTime) -> str:
-    """Since when commits record event times of this column, as far as the compactions by etc show; empty where nothing tells.
-
-    Those that were requested before a plan for another column, or before the first for this one had been made, may be of that
-    other: no commit names its column.
-    """
-    found = (record for one in completed if (record := one.record) is not None)
-    since = ""
-    for record in sorted(found, key=attrgetter("completed", "instant")):
-        if not is_of_column(event_time, record):
-            since = AT_THE_END
-        elif since == AT_THE_END:
-            since = record.saw_until
-    return since
+    records = [record for one in completed if (record := one.record) is not None]
+    own = OwnCompactions(archive.own_compactions(records, timeline.files))
+    since = column_since(timeline, archive, event_time.column)
+    recorded = RecordedTimes(event_time, own)
+    trust = trust_of(timeline.layout, properties, event_time, column_type, since, recorded)
+    logged = CommitWrites(metadata, timeline.completions, trust)
+    of_table = storage, properties, event_time, timeline, archive, metadata, completed, own
+    return TableCommits(*of_table, column_type, since, trust, logged, tree)
 
 
 def is_write(file: InstantFile) -> bool:
@@ -207,7 +269,7 @@ def evolved_schema_before(timeline: Timeline, instant: str) -> str:
 
 def with_schemas(timeline: Timeline) -> tuple[Instant, ...]:
     """All instants, where completed writes have the names of the schemas that they carry."""
-    names = _names(timeline, _writes(timeline))
+    names = schema_names(timeline, {one: timeline.commit(one) for one in _writes(timeline)})
     return tuple(replace(one, schema=names.get(one.requested, "")) for one in timeline.instants())
 
 
@@ -217,7 +279,7 @@ def lacking_at(timeline: Timeline, instant: str) -> Lacking | None:
     last = sum(one < instant for one in writes) - 1
     seen = writes[max(last, 0) :]
     timeline.expect(timeline.latest(one) for one in seen)
-    names = _names(timeline, seen)
+    names = schema_names(timeline, {one: timeline.commit(one) for one in seen})
     return find_lacking((Instant(one, "commit", "completed", schema=names[one]) for one in seen), instant)
 
 
@@ -225,9 +287,9 @@ def _writes(timeline: Timeline) -> Iterator[str]:
     return (one for one in timeline.completions if is_write(timeline.latest(one)))
 
 
-def _names(timeline: Timeline, writes: Iterable[str]) -> dict[str, str]:
-    """The name of the schema that each of the writes carries: HIDDEN for none where that loses values, else empty."""
-    names = {one: _name_of(timeline.commit(one).extra.get(EVOLVED_SCHEMA, "")) for one in writes}
+def schema_names(timeline: Timeline, commits: Mapping[str, CommitMetadata]) -> dict[str, str]:
+    """The name of the schema that each of the commits carries: HIDDEN for none where that loses values, else empty."""
+    names = {one: _name_of(commit.extra.get(EVOLVED_SCHEMA, "")) for one, commit in commits.items()}
     altered = _altered_from(timeline) if "" in names.values() else None
     if altered is None:
         return names
@@ -254,7 +316,7 @@ def _altered_from(timeline: Timeline) -> str | None:
     return str(min((version for version in versions if version), default=found[0]))
 
 
-def column_since(timeline: Timeline, column: str) -> str:
+def column_since(timeline: Timeline, archive: Archive, column: str) -> str:
     """When the name of the column had become its own, if it was another one's before; empty where it never was.
 
     In blocks that were begun before that, the name is of that other column: Hudi reads by numbers (facts: schema-reused-names).
@@ -262,16 +324,26 @@ def column_since(timeline: Timeline, column: str) -> str:
     found = timeline.schema_versions
     if found is None:
         return ""
-    versions = _versions_in(found[1])
+    newest, content = found
+    versions = _versions_in(content)
     if versions is None:
-        return timeline.completions.get(found[0], found[0])
+        return _altered_at(timeline, archive, newest, newest)
     numbers = {version: of_version.get(f".{column}", (None,))[0] for version, of_version in versions.items()}
     own = numbers[max(numbers)]
     last_of_other = max((one for one, number in numbers.items() if number not in (None, own)), default=None)
     if last_of_other is None:
         return ""
-    since = str(min(one for one in numbers if one > last_of_other))
-    return timeline.completions.get(since, since)
+    return _altered_at(timeline, archive, str(min(one for one in numbers if one > last_of_other)), newest)
+
+
+def _altered_at(timeline: Timeline, archive: Archive, instant: str, newest: str) -> str:
+    """When an ALTER TABLE had ended; where nobody knows that of an older one, when the newest had."""
+    if timeline.layout < 2:
+        return instant
+    ends = timeline.completions.get(instant) or archive.completions.get(instant)
+    if ends is None and instant != newest:
+        return _altered_at(timeline, archive, newest, newest)
+    return ends or instant
 
 
 @lru_cache(maxsize=16)

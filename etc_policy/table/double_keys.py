@@ -106,14 +106,13 @@ def exposed_in(instants: Iterable[Instant], writes: Iterable[GroupWrite]) -> tup
 
 
 def still_exposed(
-    slices: Iterable[FileSlice], instants: tuple[Instant, ...], writes: Iterable[GroupWrite]
+    left: Mapping[GroupKey, str], since: Mapping[GroupKey, str], writes: Iterable[GroupWrite]
 ) -> frozenset[GroupKey]:
-    """The file groups whose latest slice has a write that its compaction left behind beside deletes: to be compacted at once."""
-    done = merged_by(instants)
-    left = left_behind(slices, done)
-    found = find_exposed(done, (w for w in writes if (w.partition, w.file_id) in left)) if left else ()
-    groups = (((one.partition, one.file_id), one.compaction) for one in found)
-    return frozenset(group for group, compaction in groups if left[group] == compaction)
+    """Of the file groups with a write that the compaction of their base file left behind those in which it merged deletes: to be
+    compacted at once. `since` is when their slices before it began.
+    """
+    deletes = (((one.partition, one.file_id), one.completed) for one in writes if one.has_deletes)
+    return frozenset(key for key, completed in deletes if key in left and since[key] <= completed < left[key])
 
 
 def left_behind(slices: Iterable[FileSlice], compactions: Iterable[Merged]) -> dict[GroupKey, str]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
 from etc_policy.policy.manifest import EventTime, Policy, digest, event_time_values
-from etc_policy.table.state import CompactionRecord, GroupKey, LogFile, TableState
+from etc_policy.table.state import CompactionRecord, GroupKey, Instant, LogFile, TableState
 
 THRESHOLD = "etc.event_time.threshold"
 POLICY = "etc.policy"
@@ -86,7 +86,7 @@ class Commit:
 
     `replaced` are the (partition, file id) that a replace commit took away. `bytes_written_estimate` is what a compaction's
     plan expected of its base files; None where there is no plan, or it does not say. `record` is what a compaction by etc
-    promises, and `is_disputed` says that its plan promised something else.
+    promises. `schema` is that of an archived one, as that of an instant.
     """
 
     requested: str
@@ -99,7 +99,7 @@ class Commit:
     archived: bool = False
     bytes_written_estimate: int | None = None
     record: CompactionRecord | None = None
-    is_disputed: bool = False
+    schema: str = ""
 
     @property
     def is_compaction(self) -> bool:
@@ -126,6 +126,7 @@ class TableHistory:
     """The writes of a table in order of completion, as far back as they were read; `complete` says that none is missing
     before the first. Instants are in the IANA zone `timezone`. `read_times` are the smallest event times that were read of
     all log files of a write, now or before a compaction took them; None where the rows that were read have none.
+    `column_since` is as that of a state.
     """
 
     base_path: str
@@ -134,6 +135,7 @@ class TableHistory:
     commits: tuple[Commit, ...] = ()
     complete: bool = False
     read_times: Mapping[WriteKey, int | None] = field(default_factory=dict)
+    column_since: str = ""
 
     @cached_property
     def writes(self) -> tuple[GroupWrite, ...]:
@@ -142,14 +144,17 @@ class TableHistory:
         return tuple(group for commit in by_writers for group in commit.groups if group.log_files)
 
     @cached_property
+    def archived_instants(self) -> tuple[Instant, ...]:
+        """The archived commits as instants."""
+        archived = (one for one in self.commits if one.archived)
+        return tuple(
+            Instant(one.requested, one.action, "completed", one.completed, schema=one.schema) for one in archived
+        )
+
+    @cached_property
     def runs(self) -> tuple[CompactionRecord, ...]:
         """The compactions that carry a threshold."""
         return tuple(commit.record for commit in self.commits if commit.record is not None)
-
-    @cached_property
-    def disputed(self) -> frozenset[str]:
-        """Compactions whose commit promises something else than their plan did."""
-        return frozenset(commit.requested for commit in self.commits if commit.is_disputed)
 
 
 def with_times_of(history: TableHistory, state: TableState) -> TableHistory:
@@ -201,8 +206,9 @@ def promise_of(policy: Policy, state: TableState) -> CompactionRecord | None:
 
 def promises_in(policy: Policy, history: TableHistory) -> TableHistory:
     """The history without the thresholds of other event-time columns."""
+    event_time, since = policy.event_time, history.column_since
     commits = (
-        one if one.record is None or is_of_column(policy.event_time, one.record) else replace(one, record=None)
+        one if one.record is None or is_of_column(event_time, one.record, since) else replace(one, record=None)
         for one in history.commits
     )
     return replace(history, commits=tuple(commits))
@@ -217,9 +223,16 @@ def is_of_column(event_time: EventTime, record: CompactionRecord, since: str = "
     return record.instant >= since and (not then or then == _column_in(event_time_values(event_time)))
 
 
-def event_time_key(event_time: EventTime) -> str:
-    """The same for two policies whose rows have the same event times."""
-    return digest(_column_in(event_time_values(event_time)))
+def event_time_key(event_time: EventTime, state: TableState) -> str:
+    """The same for two policies by which the rows of the table have the same event times; which times are believed does not
+    count. Another one since the column's name was another column's, and where another table has this one's path.
+    """
+    return digest([_column_in(event_time_values(event_time)), state.column_since, state.first_instant])
+
+
+def subject_key(event_time: EventTime, state: TableState) -> str:
+    """What is proved of a table is about this: how event times are read and believed, since when, and of which table."""
+    return digest([event_time.model_dump(mode="json"), state.column_since, state.first_instant])
 
 
 def _column_in(values: Mapping[str, str]) -> dict[str, str]:

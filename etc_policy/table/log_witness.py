@@ -28,9 +28,9 @@ def misrecorded_in(witnesses: Iterable[LogWitness]) -> tuple[Misrecorded, ...]:
     )
 
 
-def of_event_time(found: Iterable[Misrecorded], event_time: EventTime) -> tuple[Misrecorded, ...]:
+def of_event_time(found: Iterable[Misrecorded], event_time: EventTime, state: TableState) -> tuple[Misrecorded, ...]:
     """Those that hold earlier events by this event time, as far as that is known."""
-    key = event_time_key(event_time)
+    key = event_time_key(event_time, state)
     return tuple(one for one in found if one.event_time in ("", key))
 
 

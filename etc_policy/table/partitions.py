@@ -15,6 +15,7 @@ from pydantic import ConfigDict, Field
 from etc_policy.policy.manifest import Frozen, Level, Policy, VerifyLevel, digest
 from etc_policy.policy.partition_time import Span
 from etc_policy.table.apply_state import Proof
+from etc_policy.table.history import subject_key
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import FileSlice, GroupKey, LogFile, TableState
 from etc_policy.table.watermark import complete_until_ms, watermark
@@ -113,10 +114,10 @@ def by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]]:
     return found
 
 
-def rows_key(policy: Policy, ends_ms: int, slices: Iterable[FileSlice]) -> str:
+def rows_key(policy: Policy, state: TableState, ends_ms: int, slices: Iterable[FileSlice]) -> str:
     """What a comparison of a partition's rows up to its end is about: another file, end or event-time column is another key."""
     files = [(one.base_file, *(log_file.name for log_file in one.log_files)) for one in slices]
-    return digest([policy.event_time.model_dump(mode="json"), ends_ms, sorted(files, key=str)])
+    return digest([subject_key(policy.event_time, state), ends_ms, sorted(files, key=str)])
 
 
 def done_since_ms(policy: Policy) -> int | None:
@@ -156,7 +157,7 @@ class _Judge:
     def __init__(
         self, policy: Policy, state: TableState, now_ms: int, limit_ms: int | None, proofs: Sequence[Proof]
     ) -> None:
-        self._policy, self._now_ms, self._zone = policy, now_ms, ZoneInfo(state.timezone)
+        self._policy, self._state, self._now_ms, self._zone = policy, state, now_ms, ZoneInfo(state.timezone)
         self._clock = policy.partition_time.clock if policy.partition_time else None
         latest_ms = complete_until_ms(None, now_ms, policy.data_latency_ms)
         self._limit_ms = latest_ms if limit_ms is None else min(latest_ms, limit_ms)
@@ -207,7 +208,7 @@ class _Judge:
         if span is None:
             return "logs"
         compared = self._compared.get(partition)
-        if compared is not None and compared == rows_key(self._policy, span.ends_ms, slices):
+        if compared is not None and compared == rows_key(self._policy, self._state, span.ends_ms, slices):
             return "data"
         latest = max((log_file.completed for one in slices for log_file in one.log_files), default="")
         proofs = (one for one in self._proofs if one.seen_until >= latest)

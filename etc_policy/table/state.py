@@ -198,7 +198,7 @@ class CompactionRecord:
     `seen_until` is the last completion time that its plan had seen; what completed later is late data to it.
     `policy_values` are the policy's values then, by dotted key; empty where they were not committed. `left_out` counts
     file slices that were due and left out; then the threshold is below what they may hold. `watermark_before_ms` is how far
-    RO was complete before, as far as its plan knew.
+    RO was complete before, as far as its plan knew. `is_disputed` says that its plan promised something else.
     """
 
     instant: str
@@ -210,6 +210,7 @@ class CompactionRecord:
     policy_values: Mapping[str, str] = field(default_factory=dict, hash=False)
     left_out: int = 0
     watermark_before_ms: int | None = None
+    is_disputed: bool = False
 
     @property
     def saw_until(self) -> str:
@@ -241,8 +242,9 @@ class TableState:
     the active timeline wrote, None without one. `merge_mode` is Hudi's, None where the table names none, `ordering_fields`
     the columns by which the rows of a key are ordered; `merging` says in words how the rows of a key are merged, and
     `release` which release of Hudi's bundle is to compact the table; both are empty where nobody has looked. `column_since` is
-    when the event-time column got its name, if that was another column's before; empty where it was not. `apply_state` is
-    what earlier runs keep beside the table, as it was read right after it; empty where it was not.
+    when the event-time column got its name, if that was another column's before; empty where it was not. `first_instant` is
+    the first one of the table, archived or not, and empty where archives are not read. `apply_state` is what earlier runs keep
+    beside the table, as it was read right after it; empty where it was not.
     """
 
     base_path: str
@@ -284,6 +286,7 @@ class TableState:
     orphans: tuple[str, ...] = ()
     write_growth: WriteGrowth | None = None
     column_since: str = ""
+    first_instant: str = ""
     apply_state: ApplyState = field(default_factory=ApplyState)
 
     @property

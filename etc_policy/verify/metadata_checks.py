@@ -12,7 +12,7 @@ from etc_policy.policy.manifest import Freshness, Writer
 from etc_policy.table.double_keys import exposed_in, merged_by, sees_log_files
 from etc_policy.table.formats import count_of, format_duration
 from etc_policy.table.instants import instant_to_ms
-from etc_policy.table.state import CompactionRecord, Lacking, LogFile, TableState, find_lacking, not_as_recorded
+from etc_policy.table.state import CompactionRecord, Lacking, LogFile, find_lacking, not_as_recorded, path_below
 from etc_policy.table.watermark import event_time_bound
 from etc_policy.verify.catalog import FRESHNESS, NO_KEY_TWICE, OWN, VIEWS_AGREE
 from etc_policy.verify.evidence import Evidence, is_cut, judged
@@ -51,7 +51,7 @@ def always_checked(evidence: Evidence, rows_read: Collection[str] = ()) -> tuple
         NO_KEY_TWICE not in rows_read
         and not evidence.policy.writer.keys_repeated
         and not sees_log_files(evidence.policy.writer.index, evidence.state.metadata_partitions)
-        and merged_by(evidence.state.instants)
+        and (merged_by(evidence.state.instants) or evidence.state.exposed)
     ):
         found.append(check_double_keys(evidence))
     record = evidence.state.last_compaction
@@ -160,43 +160,46 @@ def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationRe
     merged by the schema that the table had then.
     """
     faults = []
-    if record.instant in evidence.history.disputed:
+    if record.is_disputed:
         faults.append("its commit promises something different from its plan")
     if record.threshold_ms > instant_to_ms(record.completed, evidence.zone, latest=True):
         faults.append("its threshold is after its own completion")
     if any(record.saw_until < write.completed < record.instant for write in evidence.history.writes):
         faults.append("it says that it had not seen what it merged")
-    if (lacking := _merged_without(evidence.state, record)) is not None:
+    if (lacking := _merged_without(evidence, record)) is not None:
         faults.append(f"it did not merge by the table's schema ({lacking.why}): values may be lost in every view")
     message = f"the compaction at {record.instant} cannot be trusted: {', '.join(faults)}" if faults else None
     return judged(PROMISE, {"instant": record.instant, "threshold_ms": record.threshold_ms}, message)
 
 
-def _merged_without(state: TableState, record: CompactionRecord) -> Lacking | None:
+def _merged_without(evidence: Evidence, record: CompactionRecord) -> Lacking | None:
     """The write whose evolved schema a compaction lacked, of those that had completed before it did.
 
     See facts: schema-of-the-cut.
     """
-    own = next((one.schema for one in state.instants if one.requested == record.instant), None)
+    known = [*evidence.history.archived_instants, *evidence.state.instants]
+    own = next((one.schema for one in known if one.requested == record.instant), None)
     if own is None:
         return None
-    done = (one for one in state.instants if one.completed is not None and one.completed < record.completed)
+    done = (one for one in known if one.completed is not None and one.completed < record.completed)
     return find_lacking(done, record.instant, own)
 
 
 def check_double_keys(evidence: Evidence) -> ExpectationResult:
     """No compaction merged deletes beside a write that it left behind: a key in both may exist twice since.
 
-    See facts: delete-rule.
+    See facts: delete-rule. It looks at the compactions of the active timeline, and at those of the latest slices.
     """
-    exposed = exposed_in(evidence.state.instants, evidence.history.writes)
-    groups = [one.file_group for one in exposed]
+    exposed = {one.file_group: one.compaction for one in exposed_in(evidence.state.instants, evidence.history.writes)}
+    still = (one for one in evidence.state.slices if one.group in evidence.state.exposed)
+    exposed = {**{path_below(*one.group): one.base_instant for one in still}, **exposed}
+    groups = sorted(exposed, key=lambda group: (exposed[group], group))
     observed: dict[str, Any] = {"file_groups_exposed": len(groups), "examples": groups[:_NAMED_FILES]}
     if not exposed:
         return judged(DOUBLE_KEYS, observed, None)
     message = (
         f"{count_of(len(groups), 'file group')} took a write beside a compaction that merged deletes, for example {groups[0]} at "
-        f"{exposed[0].compaction}; `etc verify --level data` shows whether a key exists twice"
+        f"{exposed[groups[0]]}; `etc verify --level data` shows whether a key exists twice"
     )
     return judged(DOUBLE_KEYS, observed, message).model_copy(update={"status": "warn"})
 

@@ -177,7 +177,7 @@ class Readings(SparkSessions):
             read = read_all_logs if all_logs else fill_from_logs
             state = read(state, policy, self.cache_dir, self.progress)
         kept = self.apply_states.read(state.base_path)  # of both times of a log file the earlier one counts
-        state = with_true_times(state, of_event_time(kept.misrecorded, policy.event_time))
+        state = with_true_times(state, of_event_time(kept.misrecorded, policy.event_time, state))
         return replace(state, apply_state=kept, release=self.release_for(state))
 
     def _with_read_times(self, policy: Policy, state: TableState, history: TableHistory) -> TableHistory:

@@ -55,7 +55,16 @@ def test_what_another_process_has_verified_since_the_table_was_read_stays_verifi
     state, store = replace(state_of("/t", {}), last_compaction=RECORD), MemoryApplyStates()
     store.update("/t", lambda _: noted(AGREES, LAGS, status="fail"))
     begin_proof(POLICY, state, store)
-    assert is_proven(POLICY, RECORD, store["/t"])
+    assert is_proven(POLICY, STATE, store["/t"])
+
+
+@pytest.mark.parametrize("changed", [{"column_since": "20260101000000000"}, {"first_instant": "20260102000000000"}])
+def test_what_was_proved_of_another_column_of_this_name_or_of_another_table_is_not_proved(changed):
+    store = MemoryApplyStates()
+    verification = Verification(level="metadata", status="pass", threshold_ms=1_000, expectations=(AGREES,))
+    policy = POLICY.model_copy(update={"verify": Verify(level="metadata")})
+    note_verdict(policy, STATE, store, verification, "metadata", CLAIM)
+    assert [is_proven(policy, state, store["/t"]) for state in (STATE, replace(STATE, **changed))] == [True, False]
 
 
 def test_what_a_suite_proved_is_not_proved_by_another_of_its_name():
@@ -66,7 +75,7 @@ def test_what_a_suite_proved_is_not_proved_by_another_of_its_name():
     store = MemoryApplyStates()
     verification = Verification(level="metadata", status="pass", threshold_ms=1_000, expectations=(AGREES,))
     note_verdict(policies[0], STATE, store, verification, "metadata", CLAIM)
-    assert [is_proven(policy, RECORD, store["/t"]) for policy in policies] == [True, False, False]
+    assert [is_proven(policy, STATE, store["/t"]) for policy in policies] == [True, False, False]
 
 
 @pytest.mark.parametrize(("level", "proven"), [("metadata", True), ("logs", True), ("data", False)])
@@ -77,7 +86,7 @@ def test_what_needs_rows_is_left_open_only_where_rows_are_to_be_read(level, prov
         level="metadata", status="pass", threshold_ms=1_000, expectations=(AGREES,), not_checked=(VIEWS_AGREE,)
     )
     note_verdict(policy, STATE, store, passed, level, CLAIM)
-    assert is_proven(policy, RECORD, store["/t"]) is proven
+    assert is_proven(policy, STATE, store["/t"]) is proven
     assert (store["/t"].unproven == ()) is proven
 
 
@@ -107,7 +116,7 @@ def test_a_table_that_etc_has_never_compacted_is_in_doubt_too():
 def test_a_lag_beyond_its_limit_disproves_nothing():
     """The compaction holds what it promised; it is only old."""
     kept = noted(AGREES, LAGS, status="fail")
-    assert is_proven(POLICY, RECORD, kept)
+    assert is_proven(POLICY, STATE, kept)
     assert [one.until_ms for one in kept.proofs.of] == [1_000]
 
 
@@ -115,8 +124,8 @@ def test_a_clock_that_lets_nobody_know_now_disproves_nothing():
     unknown = ExpectationResult(
         expectation="completeness_is_known", status="error", message="a writer's clock is ahead"
     )
-    assert is_proven(POLICY, RECORD, noted(AGREES, UNKNOWN, unknown, status="error"))
-    assert not is_proven(POLICY, RECORD, noted(LACKS, unknown, status="error"))
+    assert is_proven(POLICY, STATE, noted(AGREES, UNKNOWN, unknown, status="error"))
+    assert not is_proven(POLICY, STATE, noted(LACKS, unknown, status="error"))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +134,7 @@ def test_a_clock_that_lets_nobody_know_now_disproves_nothing():
 )
 def test_whatever_else_did_not_pass_leaves_it_unproven(found, status):
     kept = noted(*found, status=status)
-    assert not is_proven(POLICY, RECORD, kept)
+    assert not is_proven(POLICY, STATE, kept)
     assert kept.unproven[0].why.startswith(("its verification failed", "its verification could"))
     assert kept.proofs is None or kept.proofs.of == ()
 
@@ -205,14 +214,28 @@ def test_one_that_was_taken_back_since_says_nothing_of_the_one_before():
     store = MemoryApplyStates()
     judge(store, LATER, "fail")
     judge(store, RECORD, "pass", last_completed="20260101123000000")
-    assert is_proven(POLICY, RECORD, store["/t"])
+    assert is_proven(POLICY, STATE, store["/t"])
+
+
+def test_of_a_table_that_was_put_back_to_an_older_copy_what_is_found_counts():
+    """What is kept of a compaction that the table has not any more was known when the table was read."""
+    store = MemoryApplyStates()
+    judge(store, LATER, "pass")
+    older = replace(STATE, apply_state=store["/t"])
+    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
+    failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
+    begin_proof(POLICY, older, store)
+    assert store["/t"].unproven[0].verification == "running"
+    note_verdict(POLICY, older, store, failed, "data", CLAIM)
+    after = replace(STATE, apply_state=store["/t"])
+    assert "its verification failed" in (doubt_about(POLICY, after) or "")
 
 
 def test_nor_does_the_same_one_under_a_completion_that_was_set_right():
     store = MemoryApplyStates()
     judge(store, replace(RECORD, completed="20260101200000000"), "fail")
     judge(store, RECORD, "pass")
-    assert is_proven(POLICY, RECORD, store["/t"])
+    assert is_proven(POLICY, STATE, store["/t"])
 
 
 def test_rows_that_ro_lacks_break_its_promise_though_something_else_could_not_be_checked():
@@ -265,7 +288,7 @@ def test_rows_that_were_found_missing_are_not_there_for_a_verification_that_read
     note_verdict(policy, STATE, store, passed.model_copy(update={"status": "error"}), "data", None)
     note_verdict(policy, STATE, store, passed, level, CLAIM)
     after = replace(STATE, apply_state=store["/t"])
-    assert bool(doubt_about(POLICY, after)) == is_doubted == (not is_proven(policy, RECORD, store["/t"]))
+    assert bool(doubt_about(POLICY, after)) == is_doubted == (not is_proven(policy, STATE, store["/t"]))
     whole = passed.model_copy(update={"level": "data", "expectations": (COMPARED,)})
     note_verdict(policy, after, store, whole, "data", CLAIM)
     assert doubt_about(POLICY, replace(STATE, apply_state=store["/t"])) is None
@@ -285,7 +308,7 @@ def test_nor_for_a_suite_that_does_not_ask():
 def test_rows_that_ro_lacks_break_its_promise_though_the_suite_only_warns(up_to_ms, is_doubted):
     found = ExpectationResult(expectation=VIEWS_AGREE, status="warn", observed={"threshold_ms": up_to_ms})
     kept = noted(AGREES, found, status="warn")
-    assert is_proven(POLICY, RECORD, kept) != is_doubted
+    assert is_proven(POLICY, STATE, kept) != is_doubted
     assert not is_doubted or kept.unproven[0].why.startswith("its verification failed")
     assert [one.level for one in kept.proofs.of] == ([] if is_doubted else ["metadata"])
 
@@ -366,7 +389,7 @@ def test_rows_that_are_missing_by_one_event_time_are_not_taken_back_by_another()
     compare(store, AGREEING, OTHER)
     assert doubts(store) == [True, False]
     state = replace(STATE, apply_state=store.read("/t"))
-    assert not is_proven(POLICY, RECORD, state.apply_state)
+    assert not is_proven(POLICY, STATE, state.apply_state)
     assert verdict_beside(POLICY, state).status == "fail"
     compare(store, MISSING, OTHER)
     assert doubts(store) == [True, True]
@@ -403,6 +426,6 @@ def test_log_files_are_misrecorded_in_their_event_time_only():
     store = MemoryApplyStates()
     note_misrecorded(POLICY, replace(state, witnesses=(witness,)), store)
     kept = store.read(state.base_path).misrecorded
-    assert [len(of_event_time(kept, one.event_time)) for one in (POLICY, OTHER)] == [1, 0]
+    assert [len(of_event_time(kept, one.event_time, state)) for one in (POLICY, OTHER)] == [1, 0]
     note_misrecorded(OTHER, replace(state, witnesses=(), apply_state=store.read(state.base_path)), store)
-    assert of_event_time(store.read(state.base_path).misrecorded, POLICY.event_time) == kept
+    assert of_event_time(store.read(state.base_path).misrecorded, POLICY.event_time, state) == kept

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from jsonschema import Draft202012Validator
 
-from etc_policy.policy.manifest import EventTime
+from etc_policy.policy.manifest import EventTime, event_time_values
 from etc_policy.report.as_of_sql import up_to
 from etc_policy.report.schemas import json_schema
-from etc_policy.table.history import GRANULARITY, SEEN_UNTIL, THRESHOLD
+from etc_policy.table.history import GRANULARITY, POLICY_VALUES, SEEN_UNTIL, THRESHOLD
 from etc_policy.wiring import Environment
 from tests.unit.cli.test_just_in_time import NOON
 from tests.unit.cli.test_just_in_time import orders as orders
@@ -105,6 +105,16 @@ def kept(daily, tmp_path):
         extra = {THRESHOLD: str(epoch_ms(threshold)), GRANULARITY: "record"}
         daily.compaction(at(clock), f"{at(clock)[:-4]}5000", *files, extra=extra)
     return daily
+
+
+def test_a_cut_by_another_event_time_column_is_none_of_this_one(etc, kept, tmp_path):
+    """Its rows were chosen by the column before: under the new one's name the query would read others."""
+    assert len(json.loads(etc("cuts", "--output", "json")[1])["tables"][0]["cuts"]) == 2
+    values = {POLICY_VALUES: json.dumps(event_time_values(EventTime(column="id", unit="ms")))}
+    extra = {THRESHOLD: str(epoch_ms("10:40:00")), GRANULARITY: "record", **values}
+    kept.compaction(at("11:40:00"), at("11:40:05"), base("f1"), extra=extra)
+    cuts = json.loads(etc("cuts", "--output", "json")[1])["tables"][0]["cuts"]
+    assert [one["threshold_ms"] for one in cuts] == [epoch_ms("10:30:00"), epoch_ms("10:20:00")]
 
 
 def remove(table, clock, file_id):

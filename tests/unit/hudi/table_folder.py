@@ -296,6 +296,20 @@ class TableFolder:
         (history / "_version_").write_text(str(manifest))
         return path
 
+    def archive_first(self, count: int) -> None:
+        """Moves so many completed instants, the first of the timeline, to the archive, as Hudi does."""
+        ends = sorted((path.name.split("_")[0], path) for path in self.timeline.glob("*_*.*") if path.is_file())
+        rows = []
+        for instant, path in ends[:count]:
+            completed, action = path.name.split("_")[1].split(".")
+            plan = self.timeline / f"{instant}.compaction.requested"
+            row = {"instantTime": instant, "completionTime": completed, "action": action, "metadata": path.read_bytes()}
+            rows.append(row | ({"plan": plan.read_bytes()} if plan.exists() else {}))
+            for left in self.timeline.glob(f"{instant}*"):
+                left.unlink()
+        if rows:
+            self.archive(*rows)
+
     def metadata_table(self, *instants: tuple[str, str]) -> None:
         """A metadata table whose timeline has these (requested, completed) delta commits."""
         table = TableFolder(self.meta / "metadata")

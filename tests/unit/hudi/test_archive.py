@@ -6,7 +6,7 @@ from etc_policy.errors import TableError
 from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.plan_file import encode_plan
 from etc_policy.storage.open_storage import open_storage
-from etc_policy.table.history import THRESHOLD
+from etc_policy.table.history import SEEN_UNTIL, THRESHOLD
 from tests.unit.hudi.reading import OURS, read, slices
 from tests.unit.hudi.table_folder import COMMIT_SCHEMA, archived, at, avro, base, commit_metadata, log
 
@@ -73,9 +73,10 @@ class TestArchive:
             read(table)
         assert (error.value.code, error.value.hint) == ("ETC210", "run `pip install pyarrow`")
 
-    def test_it_is_not_opened_where_all_is_active(self, table, monkeypatch):
-        table.archive(archived(at("09:00:02"), at("09:00:03"), action="commit")).write_bytes(b"no parquet")
-        table.compaction(at("10:00:06"), at("10:00:30"), base("f1"), extra=OURS)
+    def test_only_its_times_are_read_where_all_is_active(self, table):
+        damaged = {**archived(at("09:00:02"), at("09:00:03"), action="commit"), "metadata": b"no Avro"}
+        table.archive(damaged)
+        table.compaction(at("10:00:06"), at("10:00:30"), base("f1"), extra={**OURS, SEEN_UNTIL: at("10:00:05")})
         assert read(table).last_compaction.threshold_ms == 1000
 
 
@@ -116,6 +117,12 @@ class TestLastCompaction:
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
         record = read(table).last_compaction
         assert (record.instant, record.completed, record.threshold_ms) == (at("09:00:06"), at("09:00:50"), 1000)
+
+    def test_an_archived_one_that_completed_after_all_active_ones(self, table):
+        """A cut may lie further back than an earlier one, and is archived before it."""
+        table.archive(archived(at("10:00:06"), at("10:00:50"), extra=OURS, action="commit"))
+        table.compaction(at("10:00:20"), at("10:00:30"), base("f2"), extra={**OURS, THRESHOLD: "2000"})
+        assert read(table).last_compaction.instant == at("10:00:06")
 
     @pytest.mark.parametrize("threshold", ["", "soon", "1.5"])
     def test_a_threshold_that_is_no_number_is_none(self, table, threshold):

@@ -82,3 +82,36 @@ def test_a_plan_that_stock_hudi_carried_out_says_its_column_too(table):
     compact(table, at("00:03:00"), TS, at("00:02:30"), by_stock=True)
     write(table, at("00:04:00"), "b")
     assert recorded(table) == {"b"}
+
+
+@pytest.mark.parametrize("archived", [0, 1, 2, 3])
+def test_what_is_archived_tells_of_its_column_as_before(table, archived):
+    compact(table, at("00:01:00"), OTHER, at("00:00:59"))
+    write(table, at("00:02:00"), "a")
+    compact(table, at("00:02:30"), TS, at("00:02:01"))
+    write(table, at("00:03:00"), "b")
+    table.archive_first(archived)
+    assert recorded(table) == {"b"}
+    assert recorded(table, OTHER) == set()
+
+
+def test_the_only_compaction_by_another_column_is_archived(table):
+    """With 30 commits between two runs it always is, when the policy is changed."""
+    compact(table, at("00:01:00"), OTHER, at("00:00:59"))
+    write(table, at("00:02:00"), "a")
+    table.archive_first(1)
+    assert recorded(table) == set()
+    assert recorded(table, OTHER) == {"a"}
+
+
+def test_no_more_of_the_archive_is_read_than_somebody_asks_for(table):
+    """A year of compactions is there, and the newest of them was planned before all that is active."""
+    import pyarrow.parquet
+
+    for hour in range(9):
+        compact(table, at(f"0{hour}:00:00"), TS, at(f"0{hour}:00:00"))
+    table.archive_first(9)
+    rows = pyarrow.parquet.read_table(next((table.timeline / "history").glob("*.parquet"))).to_pylist()
+    table.archive(*({**row, "metadata": b"damaged"} for row in rows[:5]), *rows[5:], manifest=2)
+    write(table, at("09:00:00"), "a")
+    assert recorded(table) == {"a"}

@@ -6,16 +6,21 @@ from dataclasses import replace
 
 import pytest
 
+from etc_policy.api.proofs import is_proven, note_verdict, proofs_of
 from etc_policy.hudi.block_times import LogTimes, TimesWanted, read_times
 from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.commit_metadata import compaction_record
-from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.policy.manifest import EventTime, Policy, Verify
 from etc_policy.spark import column_stats
-from etc_policy.table.history import THRESHOLD, promise_of
+from etc_policy.table.history import THRESHOLD, promise_of, promises_in
 from etc_policy.table.state import CompactionRecord
+from etc_policy.verify.evidence import Claim
+from etc_policy.verify.metadata_checks import COMPACTED
+from etc_policy.verify.ports import ExpectationResult, Verification
 from etc_policy.wiring import Environment
+from tests.fakes import MemoryApplyStates
 from tests.unit.hudi import log_file
 from tests.unit.hudi.log_file import avro, deletes, parquet
 from tests.unit.hudi.table_folder import TableFolder, at, base
@@ -109,6 +114,17 @@ def test_what_was_requested_while_the_name_changed_is_unknown(table):
     assert times(table) == {"old": UNKNOWN, "new": KNOWN, "beside": UNKNOWN}
 
 
+@pytest.mark.parametrize("archived", [0, 1, 2, 3])
+def test_an_alter_table_that_is_archived_ended_when_it_had_ended(table, archived):
+    """What was begun while it ran may be of the other column."""
+    table.commit(at("00:02:04"), at("00:02:09"), written("beside", min_event=KNOWN), extra={"latest_schema": "of new"})
+    alter(table, version(0, TS, OTHER), version(ALTER, *SWAPPED))
+    table.archive_first(archived)
+    state = FileTableReader().read(str(table.base), TIMES)
+    assert state.column_since == ALTERED
+    assert {s.file_id: f.min_event_time_ms for s, f in state.log_files}["beside"] is None
+
+
 @pytest.mark.parametrize("deleted", [0, 1])
 def test_what_a_commit_recorded_then_was_of_the_other_column(tmp_path, deleted):
     folder = TableFolder(tmp_path / "t")
@@ -162,10 +178,33 @@ def test_a_threshold_of_the_other_column_promises_nothing(table):
         == state.last_compaction
         == compaction_record(at("00:01:30"), at("00:01:31"), promised)
     )
+    history = FileTableReader().read_with_history(str(table.base), TIMES)[1]
+    assert len(promises_in(POLICY, history).runs) == 1
     alter(table, version(0, TS, OTHER), version(ALTER, *SWAPPED))
-    state = FileTableReader().read(str(table.base), TIMES)
+    state, history = FileTableReader().read_with_history(str(table.base), TIMES)
     assert isinstance(state.last_compaction, CompactionRecord)
     assert promise_of(POLICY, state) is None
+    assert promises_in(POLICY, history).runs == ()
+
+
+def test_nor_does_what_was_proved_of_it(table):
+    table.compaction(at("00:01:30"), at("00:01:31"), base("old"), extra={THRESHOLD: str(MS), "latest_schema": "of old"})
+    state, store = FileTableReader().read(str(table.base), TIMES), MemoryApplyStates()
+    passed = Verification(
+        level="metadata",
+        status="pass",
+        threshold_ms=MS,
+        expectations=(ExpectationResult(expectation=COMPACTED, status="pass"),),
+    )
+    policy = POLICY.model_copy(update={"table": str(table.base), "verify": Verify(level="metadata")})
+    note_verdict(policy, state, store, passed, "metadata", Claim(MS, ""))
+    kept = store[str(table.base)]
+    assert [one.until_ms for one in proofs_of(policy, replace(state, apply_state=kept))] == [MS]
+    assert is_proven(policy, state, kept)
+    alter(table, version(0, TS, OTHER), version(ALTER, *SWAPPED))
+    state = FileTableReader().read(str(table.base), TIMES)
+    assert proofs_of(policy, replace(state, apply_state=kept)) == ()
+    assert not is_proven(policy, state, kept)
 
 
 def test_statistics_of_then_are_not_asked_for(table, monkeypatch):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from etc_policy.table.double_keys import Exposed, Merged, Written, find_exposed, merged_by, still_exposed
+from etc_policy.table.double_keys import Exposed, Merged, Written, find_exposed, left_behind, merged_by, still_exposed
 from etc_policy.table.history import GroupWrite
 from etc_policy.table.state import FileSlice, Instant, LogFile
 
@@ -84,11 +84,11 @@ class TestMended:
 class TestStillExposed:
     """Of the latest slices those with a write that their compaction left behind beside deletes."""
 
-    INSTANTS = (Instant("200", "commit", "completed", "400", frozenset({"f"})),)
     WRITES = (DELETE, write("300", "310"))
 
-    def found(self, *log_files, base="200", writes=WRITES):
-        return still_exposed([FileSlice("p", "f", base, "f.parquet", 1, log_files)], self.INSTANTS, writes)
+    def found(self, *log_files, base="200", writes=WRITES, since="050"):
+        left = left_behind([FileSlice("p", "f", base, "f.parquet", 1, log_files)], [C])
+        return still_exposed(left, dict.fromkeys(left, since), writes)
 
     def test_a_log_file_that_was_begun_before_the_compaction_completed(self):
         assert self.found(LogFile("L", 1, "300", "310", 5)) == {("p", "f")}
@@ -103,3 +103,12 @@ class TestStillExposed:
     def test_not_where_nothing_was_deleted(self):
         without = (DELETE._replace(has_deletes=False), write("300", "310"))
         assert self.found(LogFile("L", 1, "300", "310", 5), writes=without) == frozenset()
+
+    @pytest.mark.parametrize(
+        ("deleted", "since", "exposed"), [("110", "110", True), ("110", "111", False), ("200", "050", False)]
+    )
+    def test_not_where_the_compaction_before_had_merged_the_deletes_or_they_were_left_behind_too(
+        self, deleted, since, exposed
+    ):
+        writes = (write("100", deleted, deletes=True), write("300", "310"))
+        assert bool(self.found(LogFile("L", 1, "300", "310", 5), writes=writes, since=since)) is exposed

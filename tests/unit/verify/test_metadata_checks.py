@@ -100,14 +100,14 @@ class TestFiles:
 class TestPromise:
     RECORD = CompactionRecord(instant("11:00:00"), instant("11:01:00"), T, "p", "x", instant("10:59:59.999"))
 
-    def promise(self, record, writes=(), **history):
-        return check_promise(evidence(history=history_of(writes, **history)), record)
+    def promise(self, record, writes=()):
+        return check_promise(evidence(history=history_of(writes)), record)
 
     def test_a_compaction_that_says_what_it_planned(self):
         assert self.promise(self.RECORD).status == "pass"
 
     def test_a_commit_that_says_something_else_than_its_plan(self):
-        found = self.promise(self.RECORD, runs=[self.RECORD], disputed=[self.RECORD.instant])
+        found = self.promise(replace(self.RECORD, is_disputed=True))
         assert (found.status, "different from its plan" in found.message) == ("fail", True)
 
     def test_a_threshold_after_its_own_completion(self):
