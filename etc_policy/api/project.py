@@ -263,9 +263,17 @@ class Project(Workspace):
         return prepare_submission(self.environment, chosen, policies, at_ms, self.target_dir)
 
     def verify(
-        self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, level: VerifyLevel | None = None
+        self,
+        select: Terms = (),
+        exclude: Terms = (),
+        *,
+        at: Moment = None,
+        level: VerifyLevel | None = None,
+        full: bool = False,
     ) -> VerificationReport:
         """What the tables' read-optimized views hold; the verdicts are in the report, and kept in `runs/`.
+
+        With `full` each policy is verified as if it had `verify.full`.
 
         Raises:
             SeveralErrors: some table could not be read at all, which is in the report too, or that could not be kept.
@@ -277,6 +285,10 @@ class Project(Workspace):
         reading = self._read()
         now_ms = moment_ms(at)
         policies = self._learned(self._select(reading, select, exclude), now_ms)
+        if full:
+            policies = tuple(
+                one.model_copy(update={"verify": one.verify.model_copy(update={"full": True})}) for one in policies
+            )
         report = verify_tables(self.environment, policies, now_ms, level)
         if report.tables:
             unwritten = record_verification(self.target_dir, report, self.environment.git_sha())

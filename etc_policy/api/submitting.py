@@ -169,7 +169,6 @@ def _environment(job: SubmittedJob, folder: Path, progress: Callable[[str], None
         folder,
         progress,
         target=target,
-        cache_dir=Path(job.target_dir) / "cache",
         catalog_dir=Path(job.target_dir) / "catalog",
         metadata_only=job.metadata_only,
         ends_java_on_interrupt=True,

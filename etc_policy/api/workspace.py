@@ -141,7 +141,6 @@ class Workspace:
             self._spark_log,
             target=target,
             folders=folders,
-            cache_dir=self.target_dir / "cache" if self._keeps_files else None,
             catalog_dir=self.target_dir / "catalog",
             metadata_only=self._metadata_only,
             ends_java_on_interrupt=self._ends_java_on_interrupt,

@@ -31,8 +31,7 @@ from etc_policy.table.formats import count_of, format_bytes, labelled
 def command(action: Literal["show", "clear"], output: str) -> None:
     """What etc keeps in your home, and how to clear it.
 
-    Nothing there is needed: what was cleared is read, or made, again. Other files in the folder stay. A project keeps what it
-    read of log files in its own `target/cache`.
+    Nothing there is needed: what was cleared is read, or made, again. Other files in the folder stay.
     """
     folder = cache_folder(os.environ)
     if folder is None:

@@ -39,9 +39,10 @@ from etc_policy.report.report import render_verifications
 @conf_option
 @jobs_option
 @click.option("--level", type=click.Choice(get_args(VerifyLevel)), help="Override the policy's `verify.level`.")
+@click.option("--full", is_flag=True, help="Read all log files, and compare all rows, whatever earlier runs have read.")
 @long_option
 @common_options
-def command(flags: Flags, level: VerifyLevel | None, long: bool) -> ExitCode:
+def command(flags: Flags, level: VerifyLevel | None, full: bool, long: bool) -> ExitCode:
     """Prove what the read-optimized view holds.
 
     The threshold is that of the table's last compaction by etc; a table that has none is held to what its metadata
@@ -50,7 +51,7 @@ def command(flags: Flags, level: VerifyLevel | None, long: bool) -> ExitCode:
     """
     require_one_form(flags, long=long)
     with open_project(flags) as project:
-        report, error = settle(project.verify, *flags.terms, at=flags.at, level=level)
+        report, error = settle(project.verify, *flags.terms, at=flags.at, level=level, full=full)
         where = places(project.policies(*flags.terms))
     show(flags, report, lambda: render_verifications(report, text_width(), long=long))
     report_checks(checks_of_verifications(report, where))

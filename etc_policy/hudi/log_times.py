@@ -6,9 +6,9 @@ See facts: log-scan.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from etc_policy.errors import EtcError
 from etc_policy.hudi.block_times import ROWS_WITHOUT_TIMES, LogTimes, TimesWanted, read_times
@@ -17,6 +17,7 @@ from etc_policy.hudi.properties import ordering_fields, read_properties
 from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.hudi.times_cache import TimesCache
 from etc_policy.policy.manifest import Policy
+from etc_policy.storage.object_cache import Cache
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import TableReader
 from etc_policy.table.formats import count_of, format_bytes
@@ -35,28 +36,31 @@ Files = Sequence[tuple[FileSlice, LogFile]]
 
 
 def fill_from_logs(
-    state: TableState, policy: Policy, cache_dir: Path | None, progress: Progress = lambda _: None
+    state: TableState, policy: Policy, kept: Cache | None, progress: Progress = lambda _: None
 ) -> TableState:
     """The state with the event times that the unknown log files themselves hold; which of them delete stays as it was.
 
-    What was read is kept in `cache_dir` for the next time; without one nothing is kept. A file that cannot be read, or
-    not in full, stays unknown.
+    What was read is kept in `kept` for the next time; without one nothing is. A file that cannot be read, or not in full,
+    stays unknown.
     """
     missing = _unknown(state)
     if not missing:
         return state
-    cache = _read_files(state, missing, policy, cache_dir, progress)
+    cache = _read_files(state, missing, policy, kept, progress)
     return replace(_filled(state, policy, cache, known_too=False), unreadable_time=_unreadable(missing, cache))
 
 
 def read_all_logs(
-    state: TableState, policy: Policy, cache_dir: Path | None, progress: Progress = lambda _: None
+    state: TableState, policy: Policy, kept: Cache | None, progress: Progress = lambda _: None
 ) -> TableState:
-    """As `fill_from_logs`, but every log file is read: the state has a witness for each, and the earlier of both times."""
+    """As `fill_from_logs`, but of every log file: the state has a witness for each, and the earlier of both times.
+
+    Those of which an earlier run has read the very same version are read again only with `verify.full`.
+    """
     files = list(state.log_files)
     if not files:
         return replace(state, witnesses=())
-    cache = _read_files(state, files, policy, cache_dir, progress)
+    cache = _read_files(state, files, policy, kept, progress, anew=policy.verify.full)
     grows = state.table_version not in CUT_VERSIONS  # so that no one commit counts its deletes
     witnesses = tuple(_witness(path_of(s, f), f, cache, may_delete=grows or f.has_deletes) for s, f in files)
     filled = _filled(state, policy, cache, known_too=True)
@@ -64,11 +68,11 @@ def read_all_logs(
     return with_true_times(read, misrecorded_in(witnesses))
 
 
-def with_read_times(history: TableHistory, state: TableState, policy: Policy, cache_dir: Path | None) -> TableHistory:
+def with_read_times(history: TableHistory, state: TableState, policy: Policy, kept: Cache | None) -> TableHistory:
     """The history with what was read of the log files of its writes, now or before they were compacted; none is opened here."""
     if all(one.known_min_ms is not None for one in history.writes):
         return history
-    cache = TimesCache.load(cache_dir, state.base_path, _wanted(open_reader(state.base_path), policy, state))
+    cache = TimesCache.load(kept, state.base_path, _wanted(open_reader(state.base_path), policy, state))
     found: dict[WriteKey, list[int | None]] = {}
     for path, (_, times) in cache.entries.items():
         partition, _, name = path.rpartition("/")
@@ -87,12 +91,17 @@ def _unknown(state: TableState) -> Files:
 
 
 def _read_files(
-    state: TableState, files: Files, policy: Policy, cache_dir: Path | None, progress: Progress
+    state: TableState, files: Files, policy: Policy, kept: Cache | None, progress: Progress, *, anew: bool = False
 ) -> TimesCache:
-    """What these log files hold; those that were read before are not read again."""
+    """What these log files hold; those that were read before are not read again, unless `anew`."""
     storage = open_reader(state.base_path)
-    cache = TimesCache.load(cache_dir, state.base_path, wanted := _wanted(storage, policy, state))
-    unread = [(s, f) for s, f in files if cache.get(path_of(s, f), f.size_bytes) is None]
+    cache = TimesCache.load(kept, state.base_path, wanted := _wanted(storage, policy, state))
+    if kept is not None:
+        names = defaultdict[str, set[str]](set)
+        for file_slice, log_file in files:
+            names[file_slice.partition].add(log_file.name)
+        cache.find(storage, names)
+    unread = [(s, f) for s, f in files if anew or cache.get(path_of(s, f)) is None]
     storage.expect({path_of(s, f): f.size_bytes for s, f in unread})
     announce = _announcer(policy.name, unread, progress)
     for file_slice, log_file in unread:
@@ -101,17 +110,18 @@ def _read_files(
         with table_errors(storage.location):
             times = _read(storage, path, log_file.size_bytes, wanted)
         if times is not None:
-            cache.put(path, log_file.size_bytes, times)
+            cache.put(path, times)
     cache.save({path_of(s, f) for s, f in state.log_files})
     return cache
 
 
 def _witness(path: str, log_file: LogFile, cache: TimesCache, *, may_delete: bool) -> LogWitness:
-    recorded_ms, times = log_file.min_event_time_ms, cache.get(path, log_file.size_bytes)
+    recorded_ms, times = log_file.min_event_time_ms, cache.get(path)
     if times is None:
         return LogWitness(path, log_file.size_bytes, recorded_ms, None, NOT_THERE)
     why = _UNCOUNTED if times.deletes and times.why is None and not may_delete else times.why
-    return LogWitness(path, log_file.size_bytes, recorded_ms, times.min_ms, why, times.has_nulls, times.damaged)
+    witness = LogWitness(path, log_file.size_bytes, recorded_ms, times.min_ms, why, times.has_nulls, times.damaged)
+    return witness._replace(is_read_anew=path in cache.read)
 
 
 def _filled(state: TableState, policy: Policy, cache: TimesCache, *, known_too: bool) -> TableState:
@@ -120,7 +130,7 @@ def _filled(state: TableState, policy: Policy, cache: TimesCache, *, known_too: 
     def filled(file_slice: FileSlice, log_file: LogFile) -> LogFile:
         if log_file.min_event_time_ms is not None and not known_too:
             return log_file
-        times = cache.get(path_of(file_slice, log_file), log_file.size_bytes)
+        times = cache.get(path_of(file_slice, log_file))
         return log_file if times is None else _with_time(state, policy, log_file, times)
 
     return state.with_log_files(filled)
@@ -128,7 +138,7 @@ def _filled(state: TableState, policy: Policy, cache: TimesCache, *, known_too: 
 
 def _unreadable(missing: Files, cache: TimesCache) -> UnreadableTime | None:
     """The first log file whose values cannot be read as the policy says."""
-    read = ((f.name, cache.get(path_of(s, f), f.size_bytes)) for s, f in missing)
+    read = ((f.name, cache.get(path_of(s, f))) for s, f in missing)
     return next((UnreadableTime(name, times.unreadable) for name, times in read if times and times.unreadable), None)
 
 

@@ -1,78 +1,92 @@
-"""What was read from the log files of a table, kept from run to run: a log file is read once in its life."""
+"""What was read from the log files of a table, kept in the user's own folder: each version of a file is read once."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
-from zlib import crc32
 
 from etc_policy.hudi.block_times import LogTimes, TimesWanted
 from etc_policy.hudi.footers import can_read_parquet
 from etc_policy.hudi.layout import parse_data_file
 from etc_policy.policy.manifest import digest
-from etc_policy.storage.files import read_below, write_below
+from etc_policy.storage.object_cache import Cache
+from etc_policy.storage.port import TableReader
+from etc_policy.table.state import path_below
 
 #: Raised when the same bytes may give another answer: earlier caches are then ignored.
-RULES_VERSION = 9
-_MAX_BYTES = 256 * 1024 * 1024
+RULES_VERSION = 10
 #: So many log files that are gone are kept, the newest: how late events come is judged by them too, else by those alone that
 #: were early enough not to be compacted yet.
 KEPT_GONE = 2_000
+#: Partitions that are listed side by side.
+_THREADS = 16
+#: The version of a file of which the storage names none now, as it was written a moment ago.
+_NONE = ""
 
 
 @dataclass
 class TimesCache:
-    """What was read from the log files of one table, by path and size; one JSON file below its checksum, which may be deleted."""
+    """What was read from the log files of one table, by path and version of the file; `read` has what was read just now."""
 
-    path: Path | None
-    settings: str
-    others: dict[str, dict[str, Any]]
-    entries: dict[str, tuple[int, LogTimes]]
-    changed: bool = False
+    cache: Cache | None
+    key: str
+    entries: dict[str, tuple[str, LogTimes]]
+    versions: Mapping[str, str] = field(default_factory=dict)
+    read: dict[str, LogTimes] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, folder: Path | None, base_path: str, wanted: TimesWanted) -> TimesCache:
+    def load(cls, cache: Cache | None, base_path: str, wanted: TimesWanted) -> TimesCache:
         """The cache of a table; an empty one if it is missing or not what was written."""
         rules = {**asdict(wanted), "event_time": wanted.event_time.model_dump(), "rules": RULES_VERSION}
-        settings = digest({**rules, "parquet": can_read_parquet()})
-        path = folder / f"event_times-{digest(base_path)}.json" if folder else None
-        others = _load(path)
-        entries = {name: entry for name, raw in others.pop(settings, {}).items() if (entry := _entry(raw))}
-        return cls(path, settings, others, entries)
+        key = digest({**rules, "parquet": can_read_parquet(), "log files of": base_path})
+        kept = _unpacked(cache.get(key)) if cache is not None else {}
+        return cls(cache, key, {path: entry for path, raw in kept.items() if (entry := _entry(raw))})
 
-    def get(self, path: str, size: int) -> LogTimes | None:
-        """What a log file of this path and size holds, None where it was not read."""
-        entry = self.entries.get(path)
-        return entry[1] if entry is not None and entry[0] == size else None
+    def find(self, storage: TableReader, names: Mapping[str, Collection[str]]) -> None:
+        """Ask which versions of files are there, by partition; without it nothing that was read before counts."""
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="versions") as pool:
+            listed = zip(names.items(), pool.map(partial(_versions, storage), names), strict=True)
+            self.versions = {
+                path_below(partition, name): versions[name]
+                for (partition, wanted), versions in listed
+                for name in versions.keys() & wanted
+            }
 
-    def put(self, path: str, size: int, times: LogTimes) -> None:
+    def get(self, path: str) -> LogTimes | None:
+        """What a log file holds, None where it was not read, or is another one now."""
+        if path in self.read:
+            return self.read[path]
+        version, times = self.entries.get(path, (_NONE, None))
+        return times if version != _NONE and version == self.versions.get(path) else None
+
+    def put(self, path: str, times: LogTimes) -> None:
         """Keep what a log file holds."""
-        self.entries[path] = (size, times)
-        self.changed = True
+        self.read[path] = times
+        self.entries[path] = self.versions.get(path, _NONE), times
 
     def save(self, present: set[str]) -> None:
-        """Write the cache, of log files that are gone the newest; a folder that cannot be written only costs the next reading."""
+        """Write the cache, of log files that are gone the newest; one that cannot be written only costs the next reading."""
         gone = sorted(self.entries.keys() - present, key=lambda path: (_instant_in(path), path), reverse=True)
         kept = present.union(gone[:KEPT_GONE])
         own = {
-            path: (size, t.min_ms, t.null_rows, t.unreadable, t.why, t.deletes, t.damaged, t.seen_ms, t.max_ms)
-            for path, (size, t) in self.entries.items()
-            if path in kept and not t.damaged  # it may be restored, in as many bytes
+            path: (version, t.min_ms, t.null_rows, t.unreadable, t.why, t.deletes, t.damaged, t.seen_ms, t.max_ms)
+            for path, (version, t) in self.entries.items()
+            if path in kept and not t.damaged  # it may be restored
         }
-        if self.path is None or not (self.changed or len(own) < len(self.entries)):
-            return
-        others = {
-            settings: {path: raw for path, raw in files.items() if path in present}
-            for settings, files in self.others.items()
-        }
-        tables = {settings: files for settings, files in {**others, self.settings: own}.items() if files}
-        with suppress(OSError):
-            content = json.dumps(tables, sort_keys=True).encode()
-            write_below(*_place(self.path), b"%08x\n%b" % (crc32(content), content))
+        if self.cache is not None and (self.read or len(own) < len(self.entries)):
+            self.cache.put(self.key, json.dumps(own, sort_keys=True).encode())
+
+
+def _versions(storage: TableReader, partition: str) -> Mapping[str, str]:
+    with suppress(FileNotFoundError):
+        storage.names(partition)  # a store knows the versions of what it has listed
+        return storage.versions(partition)
+    return {}
 
 
 def _instant_in(path: str) -> str:
@@ -80,27 +94,18 @@ def _instant_in(path: str) -> str:
     return found.instant if found else ""
 
 
-def _place(path: Path) -> tuple[Path, str]:
-    """The folder that the cache's own is in, and the path from there: the target folder may be a link, the cache may not."""
-    return path.parent.parent, f"{path.parent.name}/{path.name}"
+def _unpacked(content: bytes | None) -> Mapping[str, Any]:
+    with suppress(ValueError, RecursionError):
+        kept = json.loads(content or b"{}")
+        return kept if isinstance(kept, Mapping) else {}
+    return {}
 
 
-def _load(path: Path | None) -> dict[str, dict[str, Any]]:
-    try:
-        checksum, _, text = read_below(*_place(path), _MAX_BYTES).partition(b"\n") if path else (b"", b"", b"{}")
-        content = json.loads(text) if path is None or checksum == b"%08x" % crc32(text) else {}
-    except (OSError, ValueError, RecursionError):
-        return {}
-    if not isinstance(content, Mapping):
-        return {}
-    return {settings: dict(files) for settings, files in content.items() if isinstance(files, Mapping)}
-
-
-def _entry(raw: Any) -> tuple[int, LogTimes] | None:
+def _entry(raw: Any) -> tuple[str, LogTimes] | None:
     """One log file's entry; None where it was not written by this code."""
     match raw:
         case [
-            int(size),
+            str(version),
             int() | None as min_ms,
             int(null_rows),
             str() | None as unreadable,
@@ -110,5 +115,5 @@ def _entry(raw: Any) -> tuple[int, LogTimes] | None:
             int() | None as seen_ms,
             int() | None as max_ms,
         ] if not any(isinstance(time, bool) for time in (min_ms, null_rows, seen_ms, max_ms)):
-            return size, LogTimes(min_ms, null_rows, unreadable, why, deletes, damaged, seen_ms, max_ms)
+            return version, LogTimes(min_ms, null_rows, unreadable, why, deletes, damaged, seen_ms, max_ms)
     return None

@@ -367,7 +367,8 @@ class Verify(Declared):
     )
     full: StrictBool = Field(
         False,
-        description="At level `data` compare all rows of both views by their values, also where both read the same file.",
+        description="At level `data` compare all rows of both views by their values, also where both read the same file; from "
+        "level `logs` on read all log files, also those that an earlier run has read.",
         examples=[True],
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -68,7 +69,9 @@ def kept_in(folder: Path) -> tuple[KeptFiles, ...]:
     stores = (path for path in folder.glob(_TRUST_STORES) if path.is_file() and not path.is_symlink())
     return (
         KeptFiles("copies of files on object stores", tuple(ObjectCache(folder).files()), MAX_BYTES),
-        KeptFiles("what commits of tables say", tuple(ObjectCache(folder / _TABLES).files()), MAX_TABLES_BYTES),
+        KeptFiles(
+            "what commits and log files of tables say", tuple(ObjectCache(folder / _TABLES).files()), MAX_TABLES_BYTES
+        ),
         KeptFiles("certificates for Java", tuple((str(path), path.stat().st_size) for path in stores)),
     )
 
@@ -117,7 +120,11 @@ class ObjectCache:
         with suppress(OSError), folder_of(self._folder, _entry(key), make=False) as (folder, name):
             with os.fdopen(open_regular(folder, name, os.O_RDONLY), "rb", buffering=0) as opened:
                 found = os.fstat(opened.fileno())
-                if found.st_uid != os.geteuid() or found.st_size > _DIGEST_BYTES + self._max_file_bytes:
+                if (
+                    found.st_uid != os.geteuid()
+                    or found.st_mode & stat.S_IWOTH
+                    or found.st_size > _DIGEST_BYTES + self._max_file_bytes
+                ):
                     return None
                 digest, content = opened.read(_DIGEST_BYTES), opened.read(found.st_size)
             if digest == _digest(key, content):

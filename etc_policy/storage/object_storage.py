@@ -6,6 +6,7 @@ import errno
 import io
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -44,17 +45,21 @@ class ObjectContents:
     ) -> None:
         self._store, self._cache, self._place_of, self._list_folder = store, cache, place_of, list_folder
         self._versions: dict[str, tuple[int, str | None]] = {}
+        self._in_folders = defaultdict[str, dict[str, str]](dict)
         self._kept: frozenset[str] = frozenset()
         self._ahead = ReadAhead(self._fetch)
 
     def listed(self, objects: Iterable[ObjectMeta]) -> None:
         """Note the versions that a listing has shown."""
-        self._versions.update({one["path"]: (one["size"], one["e_tag"]) for one in objects})
+        for one in objects:
+            folder, _, name = one["path"].rpartition("/")
+            self._versions[one["path"]] = one["size"], one["e_tag"]
+            if one["e_tag"] is not None:
+                self._in_folders[folder][name] = f"{one['size']} {one['e_tag']}"
 
     def versions(self, folder: str) -> dict[str, str]:
         """Size and ETag of the objects of a folder that was listed, by name; those without an ETag are left out."""
-        known = ((*key.rpartition("/"), *version) for key, version in self._versions.items())
-        return {name: f"{size} {tag}" for parent, _, name, size, tag in known if parent == folder and tag is not None}
+        return dict(self._in_folders[folder])
 
     def expect(self, sizes: Mapping[str, int], *, keep: bool) -> None:
         """Fetch these objects ahead, but for those that are too large to be held; `keep` allows copies on this machine."""

@@ -180,6 +180,7 @@ class LogWitness(NamedTuple):
 
     `found_ms` is the smallest event time in the file, None where it holds none or where that cannot be known: then `why`
     says why. `has_nulls` says that a row in it has no event time, `damaged` that its bytes are not those of a log file.
+    `is_read_anew` tells it from one that an earlier run has read, in the very same version.
     """
 
     path: str
@@ -189,6 +190,7 @@ class LogWitness(NamedTuple):
     why: str | None = None
     has_nulls: bool = False
     damaged: bool = False
+    is_read_anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ def check_logs(evidence: Evidence, *, rows_compared: bool = False) -> Expectatio
     nulls = [one.path for one in witnesses if one.has_nulls and one.recorded_ms is not None]
     observed: dict[str, Any] = {
         "log_files_read": sum(one.why is None for one in witnesses),
+        "log_files_read_by_an_earlier_run": sum(one.why is None and not one.is_read_anew for one in witnesses),
         "log_files_with_earlier_events": len(wrong),
         "log_files_unproven": len(unread),
         "log_files_with_rows_without_event_time": len(nulls),

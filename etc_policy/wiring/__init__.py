@@ -175,18 +175,18 @@ class Readings(SparkSessions):
             from etc_policy.hudi.log_times import fill_from_logs, read_all_logs
 
             read = read_all_logs if all_logs else fill_from_logs
-            state = read(state, policy, self.cache_dir, self.progress)
+            state = read(state, policy, _tables_cache(), self.progress)
         kept = self.apply_states.read(state.base_path)  # of both times of a log file the earlier one counts
         state = with_true_times(state, of_event_time(kept.misrecorded, policy.event_time, state))
         return replace(state, apply_state=kept, release=self.release_for(state))
 
     def _with_read_times(self, policy: Policy, state: TableState, history: TableHistory) -> TableHistory:
-        """The history with what this project has read of log files, also of those that are compacted now."""
+        """The history with what this user has read of log files, also of those that are compacted now."""
         if self.metadata_only:
             return history
         from etc_policy.hudi.log_times import with_read_times
 
-        return with_read_times(history, state, policy, self.cache_dir)
+        return with_read_times(history, state, policy, _tables_cache())
 
     @property
     def apply_states(self) -> ApplyStateStore:

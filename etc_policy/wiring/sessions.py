@@ -39,7 +39,6 @@ class SparkSessions:
     progress: Callable[[str], None]
     spark_options: Mapping[str, str] = field(default_factory=dict)
     spark_log: Path | None = None
-    cache_dir: Path | None = None
     metadata_only: bool = False
     target: Target = field(default_factory=Target)
     folders: Folders = field(default_factory=Folders)

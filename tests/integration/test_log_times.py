@@ -9,6 +9,7 @@ from etc_policy.hudi import event_time_values
 from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.storage.object_cache import MemoryCache
 from tests.integration.hudi_tables import StockTable
 from tests.nightly import nightly
 
@@ -29,11 +30,11 @@ def milliseconds(second):
     return int(START.timestamp() * 1000) + second * 1000 + 1
 
 
-def states(table, cache_dir=None):
+def states(table, cache=None):
     """The table's state as its commits tell it, and with the log files read."""
     policy = Policy(name="t", table=table.base, event_time=TIMES, data_latency_ms=0)
     state = FileTableReader().read(table.base, TIMES)
-    return state, fill_from_logs(state, policy, cache_dir)
+    return state, fill_from_logs(state, policy, cache)
 
 
 def by_commit(state):
@@ -66,7 +67,8 @@ def test_the_smallest_event_time_of_each_log_file(spark, tmp_path, block_format)
     mixed = table.write([row(3, 120, deleted=True), row(1, 130), row(4, 110)])
     by_key = table.write([row(2, 0)], operation="delete")
     only_deletes = table.write([row(5, 140, deleted=True)])
-    plain, filled = (by_commit(state) for state in states(table, tmp_path / "cache"))
+    cache = MemoryCache()
+    plain, filled = (by_commit(state) for state in states(table, cache))
     assert all(time is None for time, _ in plain.values())
     assert filled == {
         (upserts, "a"): (milliseconds(50), False),
@@ -78,7 +80,7 @@ def test_the_smallest_event_time_of_each_log_file(spark, tmp_path, block_format)
     }
     assert read_by_spark(spark, table, 1) == {"a": filled[upserts, "a"][0], "b": filled[upserts, "b"][0]}
     assert read_by_spark(spark, table, 2) == {"a": filled[mixed, "a"][0], "b": milliseconds(130)}
-    assert by_commit(states(table, tmp_path / "cache")[1]) == filled
+    assert by_commit(states(table, cache)[1]) == filled
 
 
 @pytest.mark.extended

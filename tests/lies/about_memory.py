@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from random import Random
-from zlib import crc32
+from unittest.mock import patch
 
 from etc_policy.hudi.apply_state import FileApplyStateStore
 from etc_policy.report.freshness import table_freshness
 from etc_policy.report.sync import PREFIX, ro_properties
+from etc_policy.storage import local
+from etc_policy.storage.object_cache import MemoryCache, ObjectCache
 from etc_policy.table.apply_state import Proof, Proofs
 from tests.lies.about_table import DAY_MS
 from tests.lies.about_writes import damage_log, early_in_place, one_byte
@@ -23,19 +25,22 @@ _KEPT = "what is kept beside the table, or in its catalog, is believed until the
 
 def _read_before(found: Honest, random: Random) -> LogTruth | None:
     """A log file that an earlier run has read."""
-    found.cache = found.table.base.parent / "cache"
-    look(found, "logs")
+    found.cache = MemoryCache()
+    _look_at_rest(found)
     return recorded_log(found, random)
 
 
-def _cache_file(found: Honest):
-    found.cache = found.table.base.parent / "cache"
-    look(found, "logs")
-    return next(found.cache.glob("*.json"), None)
+def _look_at_rest(found: Honest) -> None:
+    """As if what was written a moment ago were old."""
+    with patch.object(local, "_AT_REST_NS", 0):
+        look(found, "logs")
 
 
 def _bit_of_cache(found: Honest, random: Random) -> Told | None:
-    path = _cache_file(found)
+    folder = found.table.base.parent / "cache"
+    found.cache = ObjectCache(folder)
+    _look_at_rest(found)
+    path = next((path for path in folder.rglob("*") if path.is_file()), None)
     if path is None:
         return None
     one_byte(path, random)
@@ -43,16 +48,14 @@ def _bit_of_cache(found: Honest, random: Random) -> Told | None:
 
 
 def _forged_cache(found: Honest, random: Random) -> Told | None:
-    path = _cache_file(found)
-    if path is None:
-        return None
-    tables = json.loads(path.read_bytes().partition(b"\n")[2])
-    for files in tables.values():
+    cache = found.cache = MemoryCache()
+    _look_at_rest(found)
+    for key, content in cache.items():
+        files = json.loads(content)
         for entry in files.values():
             entry[1] = entry[1] and entry[1] + random.randrange(1, 4 * HOUR_MS)
-    content = json.dumps(tables).encode()
-    path.write_bytes(b"%08x\n%b" % (crc32(content), content))
-    return Told("later times in the cache, below a right checksum")
+        cache[key] = json.dumps(files).encode()
+    return Told("later times in the user's own cache") if cache else None
 
 
 def _catalog(said: str, **forged: str):
@@ -85,7 +88,7 @@ LIES = (
     Lie("catalog", "a proof by rows", _catalog("level", complete_until_level="data")),
     Lie("catalog", "a verification that never was", _catalog("status", status="verified", verified_at="2026-01-01T12:00:00Z", verified_level="data"), _KEPT),
     Lie("cache", "one bit of the cache", _bit_of_cache),
-    Lie("cache", "later times below a right checksum", _forged_cache, ROWS),
+    Lie("cache", "later times in the user's own cache", _forged_cache, ROWS),
     Lie("cache", "an earlier event in as many bytes, after the file was read", damage_log("in place", early_in_place, _read_before), ROWS),
     Lie("cache", "a proof by rows, kept beside the table", _forged_proof, _KEPT),
 )  # fmt: skip

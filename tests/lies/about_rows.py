@@ -11,6 +11,7 @@ import pyarrow  # noqa: TID253
 import pyarrow.parquet  # noqa: TID253
 
 from etc_policy.hudi.log_times import read_all_logs
+from etc_policy.storage.object_cache import MemoryCache
 from etc_policy.table.history import THRESHOLD
 from tests.integration.history import EPOCH_MS
 from tests.lies.lie import Lie, Told, rewrite_record
@@ -123,7 +124,7 @@ def _agreed(found: RealTable, random: Random) -> Told | None:
     threshold = str(EPOCH_MS + random.randrange(503_000, 690_000))
     for path in found.promises():
         rewrite_record(path, lambda record: record["extraMetadata"].__setitem__(THRESHOLD, threshold))
-    found.cache = found.bench.base.parent / "cache"
+    found.cache = MemoryCache()
     read_all_logs(found.bench.state(), found.bench.policy, found.cache)
     found.forge_cache(later)
     return Told(f"threshold {threshold}, and later event times in commits and cache")

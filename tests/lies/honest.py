@@ -12,6 +12,7 @@ from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.policy.manifest import EventTime, Policy, Writer
+from etc_policy.storage.object_cache import Cache
 from tests.unit.hudi import log_file
 from tests.unit.hudi.table_folder import COMMIT_SCHEMA, TableFolder, at, base, commit_metadata
 from tests.unit.hudi.table_folder import log as log_of
@@ -62,7 +63,7 @@ class Honest:
     logs: list[LogTruth] = field(default_factory=list)
     commits: dict[str, Path] = field(default_factory=dict)
     compaction: str | None = None
-    cache: Path | None = None
+    cache: Cache | None = None
 
     @property
     def compaction_commit(self) -> Path:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from unittest.mock import patch
-from zlib import crc32
 
 import pyarrow.parquet  # noqa: TID253
 
@@ -18,6 +17,7 @@ from etc_policy.hudi.log_times import fill_from_logs, read_all_logs
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.files import read_suite
 from etc_policy.policy.manifest import Verify
+from etc_policy.storage.object_cache import MemoryCache
 from etc_policy.verify import compared_rows
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.prover import claim_of, verify_table
@@ -43,7 +43,7 @@ class RealTable:
     """A table with the whole of `HISTORY`; `cache` is where an earlier run has kept event times of log files."""
 
     bench: Bench
-    cache: Path | None = None
+    cache: MemoryCache | None = None
     full: bool = False
 
     def base_files(self) -> list[Path]:
@@ -61,15 +61,13 @@ class RealTable:
         return [*timeline.glob("[0-9]*_*.commit"), *timeline.glob("*.compaction.requested")]
 
     def forge_cache(self, later_ms: int) -> None:
-        """Later event times in the cache, below a right checksum."""
-        assert self.cache is not None
-        for path in self.cache.glob("*.json"):
-            tables = json.loads(path.read_bytes().partition(b"\n")[2])
-            for files in tables.values():
-                for entry in files.values():
-                    entry[1] = entry[1] and later_ms
-            content = json.dumps(tables).encode()
-            path.write_bytes(b"%08x\n%b" % (crc32(content), content))
+        """Later event times in the user's own cache."""
+        assert self.cache
+        for key, content in self.cache.items():
+            files = json.loads(content)
+            for entry in files.values():
+                entry[1] = entry[1] and later_ms
+            self.cache[key] = json.dumps(files).encode()
 
     def look(self, level: str) -> Seen:
         """The verdict of a level; at `data` it reads rows by Spark."""

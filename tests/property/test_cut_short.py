@@ -12,6 +12,7 @@ from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.model import TablePlan
 from etc_policy.policy.manifest import EventTime, Policy, Strategy
+from etc_policy.storage.object_cache import ObjectCache
 from tests.unit.hudi.reading import OURS
 from tests.unit.hudi.table_folder import TableFolder, archived, at, base, log
 
@@ -54,7 +55,7 @@ def lived_in(folder, *, version, pending=False):
 def plan_of(table, cache, granularity):
     policy = POLICY.model_copy(update={"strategy": Strategy(granularity=granularity)})
     state, history = FileTableReader().read_with_history(str(table.base), policy.event_time, archived=None)
-    state = fill_from_logs(state, policy, cache)
+    state = fill_from_logs(state, policy, ObjectCache(cache))
     return build_table_plan(policy, state, now_ms=NOON_MS, clock_ms=NOON_MS), history
 
 

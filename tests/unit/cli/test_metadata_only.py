@@ -25,7 +25,7 @@ def test_plan(etc, project, table):
     arguments = ("plan", "--select", "orders_ro", "--output", "json")
     (known,) = json.loads(etc(*arguments)[1])["tables"]
     assert (known["unknown_log_files"], known["watermark_before_ms"], known["warnings"]) == (0, MS - 1, [])
-    assert list((project / "target" / "cache").iterdir())
+    assert not (project / "target" / "cache").exists()  # a pull request could add such a file
     (unknown,) = json.loads(etc(*arguments, "--metadata-only")[1])["tables"]
     assert unknown["unknown_log_files"] == 1
     assert unknown["warnings"]

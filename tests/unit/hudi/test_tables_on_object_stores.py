@@ -12,6 +12,7 @@ from etc_policy.hudi.table import FileTableReader, read_compactions
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.policy.project_schema import StorageSettings
+from etc_policy.storage.object_cache import MemoryCache
 from etc_policy.storage.open_storage import use_storage_settings
 from tests.faulty_proxy import faulty_proxy
 from tests.property.test_cut_short import EVENT_MS, NOON_MS, lived_in
@@ -85,6 +86,25 @@ def test_log_files_are_read_with_one_request_each(tmp_path, s3_server, copied):
     assert found == readings(str(table.base))
     assert {file.min_event_time_ms for _, file in found[0].log_files} == {EVENT_MS}
     assert len(logs) == 4
+
+
+def test_a_log_file_is_read_once_and_again_where_its_object_was_replaced(tmp_path, s3_server, copied):
+    table, cache = with_unknown_times(tmp_path / "t"), MemoryCache()
+    location = copied(table)
+    with faulty_proxy(s3_server.endpoint) as proxy:
+        use_storage_settings(StorageSettings(endpoint=proxy.endpoint))
+
+        def read():
+            proxy.requests.clear()
+            times = [file.min_event_time_ms for _, file in readings(location, cache=cache)[0].log_files]
+            return times, len([path for method, path in proxy.requests if method == "GET" and ".log." in path])
+
+        assert [read(), read()] == [([EVENT_MS] * 4, 4), ([EVENT_MS] * 4, 0)]
+        replaced = next((table.base / "p").glob("*.log.*"))
+        replaced.write_bytes(b"x" * replaced.stat().st_size)
+        s3_server.upload(table.base, location.split("/")[2], "lake/orders")
+        times, requests = read()
+        assert (sorted(map(str, times)).count("None"), requests) == (1, 1)
 
 
 def test_a_write_that_ends_while_the_timeline_is_listed_has_its_files(tmp_path, s3_server):

@@ -50,6 +50,14 @@ def test_damaged_and_foreign_entries_are_ignored_and_replaced(folder, damage, tm
     assert cache.get("k") == b"content"
 
 
+def test_what_anybody_may_write_is_not_believed(folder):
+    cache = ObjectCache(folder)
+    cache.put("k", b"content")
+    (entry,) = entries(folder)
+    entry.chmod(0o666)
+    assert cache.get("k") is None
+
+
 def test_it_is_bounded_and_the_oldest_go(folder):
     cache = ObjectCache(folder, max_bytes=10_000)
     for number in range(40):
