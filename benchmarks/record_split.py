@@ -126,11 +126,11 @@ def run(environment: Environment, folder: Path, granularity: Granularity, now_ms
     seconds = time.perf_counter() - began
     if outcome.status != "compacted":
         raise SystemExit(f"{granularity}: {outcome.status}: {table.reason}")
-    split = [base / one.partition / name for one in table.operations for name in one.straddling]
+    split = [[(base / one.partition / name).stat().st_size for name in one.straddling] for one in table.operations]
     late = [base / one.partition / one.remainder for one in table.operations if one.remainder]
-    straddling, remainders = (sum(path.stat().st_size for path in paths) for paths in (split, late))
-    extracts = straddling - remainders  # the commit counts the remainders
-    return Figures(seconds, outcome.bytes_read + extracts, outcome.bytes_written + extracts)
+    # Of the last log file of each slice there is an extract, and the commit counts the remainders.
+    extracts = sum(sizes[-1] for sizes in split if sizes) - sum(path.stat().st_size for path in late)
+    return Figures(seconds, outcome.bytes_read + sum(map(sum, split)), outcome.bytes_written + extracts)
 
 
 def compare_reading(spark: Any, base: Path, now_ms: int, runs: int) -> dict[str, Any]:

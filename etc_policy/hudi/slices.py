@@ -125,7 +125,7 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
             rows_since=repeat(None),
             impossible_ms=repeat(None),
             null_rows=repeat(0),
-            max_event_time_ms=stats.max_event_times_ms or repeat(None),
+            max_event_time_ms=repeat(None),
         )
         for group, log_file in zip(stats.groups, logs, strict=True):
             self[group].logs.append(log_file)

@@ -110,7 +110,7 @@ def _compaction(table: TablePlan) -> Iterator[Row]:
         files = count_of(sum(len(one.straddling) for one in split), "log file")
         yield (
             "split",
-            f"{files} at T: later rows stay, in a new log file for each of {count_of(len(split), 'file slice')}",
+            f"reads {files}: rows after T stay, in at most one new log file for each of {count_of(len(split), 'file slice')}",
         )
     if table.later_rows is not None:
         yield ("later rows", _later_rows(table.later_rows))

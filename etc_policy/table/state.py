@@ -76,7 +76,7 @@ class LogFile(NamedTuple):
     where they may be older than `completed`; it is empty where nobody knows one. `impossible_ms` is the latest event time in
     it where that cannot be true (`table/impossible_times.py`): then the smallest is not known. `null_rows` are rows without
     an event time, counted where the file was read because its time is unknown. `max_event_time_ms` is the latest event time in
-    it, None where that is not known.
+    it as its blocks were read, None where they were not: a commit's leaves some values out (facts: dropped-maximum).
     """
 
     name: str

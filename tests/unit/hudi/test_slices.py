@@ -582,11 +582,11 @@ class TestArchivedCommits:
         assert read(settled).missing_files == ()
 
 
-def test_the_latest_event_time_is_known_where_a_commit_is_of_plain_log_files(table):
+def test_the_latest_event_time_that_a_commit_recorded_is_not_believed(table):
+    """Hudi leaves out values without 10 or 13 digits, so that a later one may be in the file (facts: dropped-maximum)."""
     ms = 1_767_225_600_000
     table.commit(at("00:00:00"), at("00:00:01"), base("f1"))
     table.commit(at("01:00:00"), at("01:00:01"), log("f1", ms, max_event=ms + 7))
     table.commit(at("02:00:00"), at("02:00:01"), log("f1", ms, max_event=ms + 8, deletes=1))
-    table.commit(at("03:00:00"), at("03:00:01"), log("f1", ms))
     (one,) = read(table, EventTime(column="ts", unit="ms")).slices
-    assert [log_file.max_event_time_ms for log_file in one.log_files] == [ms + 7, None, None]
+    assert [(f.min_event_time_ms, f.max_event_time_ms) for f in one.log_files] == [(ms, None), (None, None)]
