@@ -16,6 +16,7 @@ from etc_policy.hudi.layout import parse_data_file
 from etc_policy.hudi.properties import ordering_fields, read_properties
 from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.hudi.times_cache import TimesCache
+from etc_policy.plan.carry import is_bounded
 from etc_policy.policy.manifest import Policy
 from etc_policy.storage.object_cache import Cache
 from etc_policy.storage.open_storage import open_reader
@@ -146,10 +147,10 @@ def _with_time(state: TableState, policy: Policy, log_file: LogFile, times: LogT
     """A log file with a row without an event time stays unknown: nobody knows when that row, or a delete, is due.
 
     See facts: unknown-event-times. So does each where rows change earlier ones in part. One with an event time that cannot
-    be true becomes unknown.
+    be true becomes unknown, unless a compaction found that all in it is after its threshold.
     """
     latest_ms = latest_in(state, log_file, policy.event_time)
-    if times.max_ms is not None and times.max_ms > latest_ms:
+    if times.max_ms is not None and times.max_ms > latest_ms and not is_bounded(log_file):
         return with_impossible(log_file, times.seen_ms, times.max_ms, latest_ms)
     if log_file.min_event_time_ms is not None:
         return log_file

@@ -43,6 +43,11 @@ def is_carried_name(name: str) -> bool:
     return match is not None and match["version"] == "0" and _CARRIED_TOKEN.fullmatch(match["token"] or "") is not None
 
 
+def is_bounded(log_file: LogFile) -> bool:
+    """Whether all that a log file holds is after the threshold of the compaction that carried it or split it off."""
+    return log_file.rows_since is None and log_file.seen_event_time_ms is not None and is_carried_name(log_file.name)
+
+
 def carried_name(file_id: str, instant: str, place: int) -> str:
     """The name of the log file at a place among those that begin the slice of an instant."""
     return f".{file_id}_{instant}.log.0_{_FIRST_PLACE + place}-0-0"

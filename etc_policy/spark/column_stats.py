@@ -11,6 +11,7 @@ from typing import Any
 from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.event_time_values import kind_of, time_reader
+from etc_policy.plan.carry import is_bounded
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.run.ports import Job
 from etc_policy.spark.hudi_client import hudi_client, hudi_table, metadata_reader
@@ -41,7 +42,7 @@ def fill_event_times(spark: Any, policy: Policy, state: TableState) -> TableStat
 
 
 def _with_ends(log_file: LogFile, ends: Ends, latest_ms: int) -> LogFile:
-    if ends[1] > latest_ms:
+    if ends[1] > latest_ms and not is_bounded(log_file):
         return with_impossible(log_file, *ends, latest_ms)
     return log_file._replace(min_event_time_ms=ends[0])
 

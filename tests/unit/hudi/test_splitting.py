@@ -3,13 +3,16 @@
 import io
 import json
 from dataclasses import replace
+from datetime import UTC
 
 import pytest
 
 from etc_policy.errors import EngineError, TableError
 from etc_policy.hudi import log_split
 from etc_policy.hudi.block_times import TimesWanted, read_times
+from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
+from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.commit_metadata import withdrawn_metadata
 from etc_policy.plan.model import SplitInput
 from etc_policy.plan.split import SPLIT, SPLIT_FOLDER, extract_path, merged_paths, split_text
@@ -23,6 +26,7 @@ from etc_policy.spark.plan_files import remove_plan
 from etc_policy.storage.local import LocalStorage
 from etc_policy.storage.open_storage import use_storage_settings
 from etc_policy.table.history import POLICY_VALUES
+from etc_policy.table.instants import instant_to_ms
 from tests.unit.hudi.log_file import AVRO, CORRUPT, avro, block, deletes
 from tests.unit.hudi.reading import OURS, read
 from tests.unit.hudi.table_folder import (
@@ -42,6 +46,8 @@ NAMES = [f".f1_{instant}.log.1_0-1-0" for instant in INSTANTS]
 REMAINDER = f".f1_{C}.log.0_100000-0-0"
 #: T is 1000 ms after 1970: the first file is wholly before it, the second on both sides, the third after it.
 TIMES = ([900, 1000], [800, 1001, 1000, 2000], [3000])
+#: Three days after the commits, more than `max_ahead` allows.
+AHEAD = 1_767_225_600_000 + 3 * 86_400_000
 EVENT_TIME = EventTime(column="ts", unit="ms")
 
 
@@ -336,6 +342,18 @@ class TestCompleted:
         HudiFiles().discard_split(job)
         assert (table.base / "p" / REMAINDER).exists()
         assert not (table.base / SPLIT_FOLDER / C).exists()
+
+    @pytest.mark.parametrize("later", [[3000, AHEAD], [AHEAD]])
+    def test_a_row_that_is_too_far_ahead_is_not_split_off_again(self, tmp_path, later):
+        """Its time cannot be true, and it is after T all the same: that is how it came into this file."""
+        table = table_in(tmp_path / "t", ([900], [1000], later))
+        size = split(table).operations[0].split.remainder_bytes
+        job = self.compacted(table, log("f1", version=0, token="100000-0-0", size=size))
+        state = fill_from_logs(read(table, EVENT_TIME), job.policy, None)
+        (left,) = state.slices[0].log_files
+        assert (left.name, left.min_event_time_ms, left.max_event_time_ms) == (REMAINDER, later[0], AHEAD)
+        plan = build_table_plan(job.policy, state, now_ms=2000, clock_ms=instant_to_ms(DONE, UTC) + 60_000)
+        assert (plan.reason_code, plan.warnings) == ("nothing_due", ())
 
     def test_a_threshold_of_another_column_bounds_nothing(self, table):
         values = json.dumps({"event_time_column.column": "ts", "event_time_column.unit": "us"})
