@@ -312,11 +312,10 @@ class Code(StrEnum):
         "A run of etc has died there, and the next one needs what it left: `etc apply` finishes its work, `etc undo` withdraws a "
         "pending plan. Then run `etc forget` again.")
     SUITE_REPLACED = ("ETC220", _WARNING_OF_FILES, "A suite of the project replaces one that etc ships",
-        "A project may have a suite of a shipped one's name, which then counts instead: also for policies\n"
-        "without `verify.suite`, if it is `ro_complete`. What the shipped one checks is checked no more, but for the checks "
-        "that\n"
-        "are always made. Give it another name and name that in the policies, or in `policies: {+verify: {suite: NAME}}` "
-        "for all.")
+        "A project may have a suite of a shipped one's name, which then counts instead: also for policies without "
+        "`verify.suite`, if it is `ro_complete`, or `ro_as_of` with `granularity: record`. What the shipped one checks is "
+        "checked no more, but for the checks that are always made. Give it another name and name that in the policies, or in "
+        "`policies: {+verify: {suite: NAME}}` for all.")
     BAD_SUITE = ("ETC222", _SUITE, "A suite of expectations is wrong",
         "`suites/<name>.yml` has a list of expectations, each with `type` and `kwargs`.")
     UNKNOWN_PARAMETER = ("ETC223", _SUITE, "An expectation uses a parameter that does not exist",

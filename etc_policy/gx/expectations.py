@@ -14,6 +14,7 @@ from etc_policy.gx.as_of_rows import FAULTS, count_as_of
 from etc_policy.gx.view_comparison import comparison_of, count_differences
 from etc_policy.gx.view_join import Comparison
 from etc_policy.table.formats import format_time
+from etc_policy.verify.catalog import HIDDEN_BY_LATER
 
 #: The metric of etc's own comparison.
 DIFFERENCES = "table.etc.ro_against_rt"
@@ -93,12 +94,12 @@ class ExpectRoToContainRtUpTo(_ComparisonExpectation):
 class ExpectRoAsOf(_ComparisonExpectation):
     """RO as of the last compaction by etc, where event times are at or before T, is the table as of T: no row less and none more.
 
-    For tables with `granularity: record` that nobody deletes from.
+    For tables with `granularity: record`.
     """
 
     metric_dependencies = (AS_OF,)
     failures = FAULTS
-    reported_if_any = ("rows_after_t",)
+    reported_if_any = (HIDDEN_BY_LATER, "rows_after_t", "merged_whole")
     rows = "as_of_rows"
 
 

@@ -145,7 +145,7 @@ def rt_rows(spark: Any, rt: Any, check: DataCheck, *, hashed: bool = False) -> A
         "late": _late(spark, check),
         "rt_values": row_hash(rt.schema) if hashed else row_values(rt.schema),
         "rt_hash": row_hash(rt.schema),
-        "rt_group": F.concat_ws("/", KEY[0], _file_id()),
+        "rt_group": file_group(),
     }
     keyed = _keyed(rt, columns, hashed=hashed)
     return keyed.withColumn("rt_place", copy_of("key")) if is_global(check) else keyed
@@ -156,7 +156,7 @@ def ro_rows(spark: Any, ro: Any, check: DataCheck, *, hashed: bool = False) -> A
     from pyspark.sql import functions as F  # noqa: N812
 
     _, event_ms = event_time_ms(ro.schema, check.policy.event_time)
-    group = F.concat_ws("/", KEY[0], _file_id())
+    group = file_group()
     columns = {
         "ro_event_ms": event_ms,
         "ro_inside": inside(event_ms, check),
@@ -203,6 +203,13 @@ def inside(event_ms: Any, check: DataCheck) -> Any:
         ends = F.create_map(*[F.lit(one) for pair in check.ends.items() for one in pair])[F.col(KEY[0])]
         return F.coalesce(event_ms < ends, F.lit(False))
     return F.lit(True) if check.since_ms is None else F.coalesce(event_ms > check.since_ms, F.lit(False))
+
+
+def file_group() -> Any:
+    """The path of a row's file group below the table."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.concat_ws("/", KEY[0], _file_id())
 
 
 def _file_id() -> Any:

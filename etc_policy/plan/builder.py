@@ -243,7 +243,7 @@ def _compact(context: PlanningContext, chosen: tuple[FileSlice, ...], place: Pla
     ]
     after = context.watermark(log_file for _, log_file in left)
     operations = tuple(operation_of(context, file_slice, instant) for file_slice in chosen)
-    if any(one.remainder for one in operations):  # the rows that stay are after T, and nobody knows by how much
+    if any(one.straddling for one in operations):  # the rows that stay are after T, and nobody knows by how much
         after = min(after, Watermark(context.threshold_ms, None, assumed=False), key=_reach)
     base = _idle(context, "compact", None, place)
     return base.model_copy(
@@ -383,7 +383,7 @@ def operation_of(context: PlanningContext, file_slice: FileSlice, instant: str) 
         remaining_from_ms=_earliest(left),
         carried=carried_files(file_slice, left, instant) if context.carries else (),
         straddling=straddling,
-        remainder=remainder_name(file_slice, instant) if straddling else None,
+        remainder=remainder_name(file_slice, instant) if context.splits(file_slice, merged) else None,
     )
 
 

@@ -105,7 +105,7 @@ def _compaction(table: TablePlan) -> Iterator[Row]:
             "carry",
             f"{count_of(len(carried), 'log file')} ({size}) into the new slices, by a second name or a copy",
         )
-    split = [one for one in table.operations if one.remainder]
+    split = [one for one in table.operations if one.straddling]
     if split:
         files = count_of(sum(len(one.straddling) for one in split), "log file")
         yield (

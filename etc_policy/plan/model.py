@@ -76,8 +76,8 @@ class Operation(Frozen):
     nobody knows); the others come along because a slice is compacted up to its last due log file and up to C.
     `oldest_event_ms` is the smallest known event time that is merged, `remaining_from_ms` the smallest that stays. Before
     table version 8 each one that stays is `carried` into the new slice. With `granularity: record` those in
-    `straddling` hold rows after T, or may: they are split before the plan is published, which `split` describes, and the rows
-    after T go into the log file `remainder`.
+    `straddling` hold rows after T, or may: they are split before the plan is published, which `split` describes. Rows after T
+    go into the log file `remainder`; it has no name where a slice is merged whole.
     """
 
     partition: str

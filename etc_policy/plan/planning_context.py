@@ -83,9 +83,11 @@ class PlanningContext:
 
     def straddling(self, file_slice: FileSlice, merged: Iterable[LogFile]) -> tuple[str, ...]:
         """The log files that are split, of those that a chosen slice merges."""
-        if not self.is_exact or self.is_whole(file_slice, merged):
-            return ()
-        return straddling(merged, self.threshold_ms)
+        return straddling(merged, self.threshold_ms) if self.splits(file_slice, merged) else ()
+
+    def splits(self, file_slice: FileSlice, merged: Iterable[LogFile]) -> bool:
+        """Whether rows after T of what a chosen slice merges stay in a log file."""
+        return self.is_exact and not self.is_whole(file_slice, merged)
 
     def is_whole(self, file_slice: FileSlice, merged: Iterable[LogFile]) -> bool:
         """Whether nothing of the log files that a chosen slice merges may stay in a log file."""

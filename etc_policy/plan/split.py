@@ -131,6 +131,16 @@ def remainders_in(extra: Mapping[str, str]) -> Iterator[tuple[tuple[str, str], s
     return (((one.partition, one.file_id), one.remainder) for one in _traces(extra) if one.remainder_bytes)
 
 
+def split_groups(extra: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    """The file groups that a compaction has not merged whole.
+
+    Raises:
+        ValueError: the metadata has another form.
+
+    """
+    return frozenset((one.partition, one.file_id) for one in _traces(extra))
+
+
 def with_split(operations: Iterable[Operation], extra: Mapping[str, str]) -> tuple[Operation, ...]:
     """The operations of a plan file as they were split.
 

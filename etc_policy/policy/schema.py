@@ -340,7 +340,8 @@ class Verify(Declared):
 
     suite: Text = Field(
         "ro_complete",
-        description="Name of a suite of expectations, a file `suites/<name>.yml`.",
+        description="Name of a suite of expectations, a file `suites/<name>.yml`. With `granularity: record` it is `ro_as_of` "
+        "where none is given.",
         examples=["ro_complete", "orders"],
     )
     level: VerifyLevel = Field(
@@ -582,6 +583,14 @@ class PolicyDeclaration(Declared):
     enabled: bool = Field(
         True, description="`false` keeps the policy in the file but out of every run.", examples=[False]
     )
+
+    @model_validator(mode="after")
+    def _proves_its_granularity(self) -> Self:
+        """Without a suite of its own a policy that splits by record has that which compares RO with the table as of T."""
+        is_exact = self.strategy.type == "event_time" and self.strategy.granularity == "record"
+        if is_exact and "suite" not in self.verify.model_fields_set:
+            object.__setattr__(self, "verify", self.verify.model_copy(update={"suite": "ro_as_of"}))  # it is frozen
+        return self
 
     @property
     def longest_latency_ms(self) -> int:

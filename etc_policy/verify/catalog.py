@@ -49,12 +49,14 @@ _LIMITS = dict.fromkeys(("now_ms", "complete_until_ms", "target_ms", "warn_after
 #: How old RO is; whether it holds what RT has, and whether a key is in a view twice.
 FRESHNESS = "expect_freshness_within"
 VIEWS_AGREE, NO_KEY_TWICE = "expect_ro_to_contain_rt_up_to", "expect_no_key_twice"
+#: Whether RO is the table as of T, and its count of keys whose row up to T a later one hides that RO had before.
+AS_OF, HIDDEN_BY_LATER = "expect_ro_as_of", "hidden_by_later_rows"
 
 #: Etc's own. What an argument means is written beside the check: `verify/metadata_checks.py`, `gx/expectations.py`.
 OWN: Mapping[str, Offered] = {
     VIEWS_AGREE: Offered({"threshold_ms": _WHOLE}, source="rows"),
     NO_KEY_TWICE: Offered({}, source="rows"),
-    "expect_ro_as_of": Offered({"threshold_ms": _WHOLE}, source="rows"),
+    AS_OF: Offered({"threshold_ms": _WHOLE}, source="rows"),
     "expect_no_deleted_rows": Offered({}, source="rows"),
     "expect_rows_of_their_base_file": Offered({}, source="rows"),
     "expect_event_times_within_bounds": Offered({"earliest_ms": _WHOLE, "latest_ms": _WHOLE}, source="rows"),

@@ -8,9 +8,11 @@ import math
 from collections.abc import Collection, Mapping
 from hashlib import sha256
 
+from etc_policy.plan.split import split_groups
 from etc_policy.policy.manifest import Sample, Verify
+from etc_policy.table.history import TableHistory
 from etc_policy.table.instants import add_ms
-from etc_policy.table.state import FileSlice, TableState
+from etc_policy.table.state import CompactionRecord, FileSlice, GroupKey, TableState
 
 #: Of the bytes of base files: where less than this is alike, comparing everything at once costs less.
 LEAST_SHARE = 0.5
@@ -69,6 +71,47 @@ def pin_of(state: TableState) -> str | None:
         return last
     pin, own = add_ms(incomplete, -1), state.last_compaction
     return pin if own is not None and own.instant <= pin else None
+
+
+def why_no_cut(state: TableState) -> str | None:
+    """Why RO as of the last compaction cannot be compared with the rows that were there before it, as a clause."""
+    record = state.last_compaction
+    if record is None:
+        return "etc has compacted nothing yet"
+    if not _is_by_record(record):
+        return "the last compaction was not by record"
+    retained = state.earliest_commit_to_retain
+    if retained is not None and record.instant <= retained:
+        return f"the cleaner of the writers keeps what readers need as of {retained} and later (`hoodie.cleaner.hours.retained`)"
+    cleans = (
+        one.requested for one in state.instants if one.action == "clean" and (one.completed or "") > record.completed
+    )
+    if retained is None and (clean := next(cleans, None)) is not None:
+        return f"the clean at {clean} may have removed files from before the last compaction"
+    writer = min((i.requested for i in state.pending if i.action in _COMMITS), default=record.instant)
+    return (
+        f"the write at {writer} has not ended, and Hudi allows no time travel beyond it"
+        if writer < record.instant
+        else None
+    )
+
+
+def _is_by_record(record: CompactionRecord) -> bool:
+    return record.policy_values.get("strategy.granularity") == "record"
+
+
+def merged_whole(state: TableState, history: TableHistory) -> frozenset[GroupKey]:
+    """File groups that the last compaction did not split, as it may have merged deletes there: for all that writers recorded."""
+    record = state.last_compaction
+    commit = next((one for one in history.commits if record is not None and one.requested == record.instant), None)
+    if record is None or commit is None or not _is_by_record(record):
+        return frozenset()
+    merged = (one for one in history.writes if one.completed < record.instant)
+    deleting = {(one.partition, one.file_id) for one in merged if one.has_deletes}
+    first = history.commits[0].requested  # what was written to a slice before may be archived
+    unsplit = {(one.partition, one.file_id): one.previous or "" for one in commit.groups}
+    unsplit = {group: since for group, since in unsplit.items() if group not in split_groups(commit.extra)}
+    return frozenset(group for group, since in unsplit.items() if group in deleting or since < first)
 
 
 def seed_of(verify: Verify, now_ms: int) -> int:

@@ -14,7 +14,7 @@ from etc_policy.table.formats import count_of, format_duration
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import CompactionRecord, Lacking, LogFile, find_lacking, not_as_recorded, path_below
 from etc_policy.table.watermark import event_time_bound
-from etc_policy.verify.catalog import FRESHNESS, NO_KEY_TWICE, OWN, VIEWS_AGREE
+from etc_policy.verify.catalog import AS_OF, FRESHNESS, NO_KEY_TWICE, OWN, VIEWS_AGREE
 from etc_policy.verify.evidence import Evidence, is_cut, judged
 from etc_policy.verify.freshness import completeness_lag_ms, has_limits, judge_lag
 from etc_policy.verify.log_checks import check_logs
@@ -205,8 +205,10 @@ def check_double_keys(evidence: Evidence) -> ExpectationResult:
 
 
 def is_wanted(expectation: SuiteExpectation, writer: Writer) -> bool:
-    """Whether there is anything to check: freshness without a limit is left out, and unique keys where keys are repeated."""
-    if expectation.type == NO_KEY_TWICE:
+    """Whether there is anything to check: freshness without a limit is left out, and where keys are repeated what is about
+    the one row of a key.
+    """
+    if expectation.type in (NO_KEY_TWICE, AS_OF):
         return not writer.keys_repeated
     return expectation.type != FRESHNESS or has_limits(_limits(expectation.kwargs))
 

@@ -108,7 +108,8 @@ class DataCheck:
     `base_files` are the names of the base files that RO should show. `last_commit_ms` is when the last commit completed.
     `same_files` are names of base files that both views read alike, so that their rows are not compared;
     `other_partitions` are the paths of partitions that have other file groups, None where that is not known. `base_bytes`
-    is the size of all base files. `before_etc` is a time right before the last compaction by etc, None without one.
+    is the size of all base files. `before_etc` is a time right before the last compaction by etc, None without one, and
+    `merged_whole` are file groups that it may have merged whole for their deletes though it splits by record.
     With `file_ids` only rows of these file groups are looked at, and with `since_ms` only
     those with a later event time. With `ends` (epoch ms, by partition) only rows of these partitions are, each up to its end.
     """
@@ -135,6 +136,7 @@ class DataCheck:
     other_partitions: frozenset[str] | None = None
     base_bytes: int = 0
     before_etc: str | None = None
+    merged_whole: frozenset[tuple[str, str]] = frozenset()
     ends: Mapping[str, int] = field(default_factory=dict)
 
 

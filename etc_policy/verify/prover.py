@@ -6,12 +6,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from etc_policy.policy.manifest import Level, Policy, VerifyLevel
+from etc_policy.table.formats import count_of
 from etc_policy.table.history import TableHistory, promise_of
 from etc_policy.table.instants import add_ms, instant_to_ms
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.table.watermark import completeness_of
-from etc_policy.verify.catalog import FRESHNESS, OWN, VIEWS_AGREE, source_of
-from etc_policy.verify.compared_rows import choose_file_groups, other_partitions, pin_of, seed_of, spared_files
+from etc_policy.verify.catalog import AS_OF, FRESHNESS, HIDDEN_BY_LATER, OWN, VIEWS_AGREE, source_of
+from etc_policy.verify.compared_rows import (
+    choose_file_groups,
+    merged_whole,
+    other_partitions,
+    pin_of,
+    seed_of,
+    spared_files,
+    why_no_cut,
+)
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS, is_proven_by_logs
 from etc_policy.verify.metadata_checks import (
@@ -35,7 +44,7 @@ from etc_policy.verify.ports import (
 from etc_policy.verify.suites import SuiteExpectation, bind_suite, suite_parameters
 
 #: What the rows of a partition are checked by, whatever the policy's suite has.
-_ROW_CHECKS = tuple({"type": name} for name, offered in OWN.items() if offered.source == "rows")
+_ROW_CHECKS = tuple({"type": name} for name, offered in OWN.items() if offered.source == "rows" and name != AS_OF)
 #: How far the views were compared, in what was observed.
 _UP_TO = "threshold_ms"
 
@@ -81,6 +90,9 @@ def verify_table(
         place: check_metadata(item, evidence) for place, item in enumerate(bound) if source_of(item.type) == "metadata"
     }
     with_rows = [place for place in range(len(bound)) if place not in found]
+    if Level[level].reads_rows and (why := why_no_cut(evidence.state)):
+        found |= {place: _not_compared(why) for place in with_rows if bound[place].type == AS_OF}
+        with_rows = [place for place in with_rows if place not in found]
     listing: tuple[ExpectationResult, ...] = ()
     if Level[level].reads_rows and with_rows and evidence.state.last_completed is not None:
         verifier = data_verifier()
@@ -89,7 +101,7 @@ def verify_table(
             chosen = tuple(bound[place].model_dump() for place in with_rows)
             late_rows, results = verifier.check(_data_check(evidence, chosen, level))
             checked = zip(with_rows, results, strict=True)
-            found |= {place: _with_threshold(one, bound[place], evidence.claim) for place, one in checked}
+            found |= {place: _judged(one, bound[place], evidence.claim) for place, one in checked}
             listing += _indexes(evidence.state, verifier, request)
             coverage, release = _coverage(request, evidence), verifier.release or "unknown"
             listing = (*listing, *check_bundle(evidence, release))
@@ -120,8 +132,21 @@ def compare_partitions(evidence: Evidence, verifier: DataVerifier) -> Verificati
     return Verification(level="data", status=status, threshold_ms=evidence.claim.threshold_ms, expectations=results)
 
 
-def _with_threshold(result: ExpectationResult, item: SuiteExpectation, claim: Claim) -> ExpectationResult:
-    """The result, with the threshold up to which the views were compared: a suite may name another than the claim's."""
+def _not_compared(why: str) -> ExpectationResult:
+    message = f"RO was not compared with the table as of T: {why}"
+    return ExpectationResult(expectation=AS_OF, status="warn", message=message)
+
+
+def _judged(result: ExpectationResult, item: SuiteExpectation, claim: Claim) -> ExpectationResult:
+    """The result, with the threshold up to which the views were compared: a suite may name another than the claim's.
+
+    Of RO as of T with a warning where rows that were there before hide others.
+    """
+    hidden = result.observed.get(HIDDEN_BY_LATER)
+    if hidden and result.status == "pass":
+        rows, have = count_of(hidden, "row"), "has" if hidden == 1 else "have"
+        message = f"{rows} up to T {have} a later row of the same key, which a base file had before the compaction"
+        return result.model_copy(update={"status": "warn", "message": message})
     if item.type != VIEWS_AGREE:
         return result
     compared_until_ms = item.kwargs.get(_UP_TO, claim.threshold_ms)
@@ -207,6 +232,7 @@ def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: V
         other_partitions=other_partitions(state, same),
         base_bytes=sum(one.base_file_bytes for one in state.slices),
         before_etc=add_ms(state.last_compaction.instant, -1) if state.last_compaction else None,
+        merged_whole=merged_whole(state, evidence.history),
         ends=evidence.ends,
     )
 

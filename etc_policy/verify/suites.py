@@ -47,6 +47,9 @@ _ALWAYS_KNOWN = {"T": "threshold_ms", "now": "now_ms"}
 #: What an expectation is checked by, whatever is wrong with the rest of it.
 _CHECKED = {"type": str, "kwargs": dict}
 
+#: Suites of policies that name none.
+_NAMED_BY_NONE = {"ro_complete": " or names none", "ro_as_of": " or names none with `granularity: record`"}
+
 Severity = Literal["critical", "warning", "info"]
 View = Literal["ro", "rt"]
 _VIEWS: tuple[View, ...] = ("ro", "rt")
@@ -292,8 +295,7 @@ def suite_issues(text: str, path: str, shipped: Sequence[str] = ()) -> tuple[Iss
     if name in shipped:
         message = f"this replaces the suite `{name}` that etc ships, wherever a policy names it"
         hint = "unless this is meant, give it a name of its own, and write that in `verify: {suite: NAME}`"
-        if name == "ro_complete":
-            message += " or names none"
+        message += _NAMED_BY_NONE.get(name, "")
         issues.append(Issue(Code.SUITE_REPLACED, message, Where(path), hint, level="warning"))
     return tuple(issues)
 

@@ -5,10 +5,16 @@
 
 import pytest
 
+from etc_policy.api.verifying import gather_evidence
+from etc_policy.gx.verifier import GxVerifier
+from etc_policy.hudi.table import FileTableReader
+from etc_policy.verify.catalog import AS_OF
+from etc_policy.verify.prover import claim_of, verify_table
+from etc_policy.wiring import clock_ms
 from tests.integration.bench import Bench
 from tests.integration.cut_checks import EXACT
 from tests.integration.exact_histories import as_of_event, begin_history, run_history
-from tests.integration.history import HISTORY, QUICK, Oracle, Write, partition_of, write_history
+from tests.integration.history import EPOCH_MS, HISTORY, QUICK, Oracle, Write, partition_of, write_history
 
 pytestmark = pytest.mark.spark
 
@@ -45,6 +51,51 @@ def test_chained_cuts_are_the_table_as_of_each_threshold(spark, tmp_path):
         bench.apply(bench.plan(second))
         assert views.ro() == views.rust(read_optimized=True) == as_of_event(ROWS, second)
         assert views.rt() == views.rt_without_mdt() == views.rust() == Oracle.of(ROWS).rt()
+
+
+@pytest.mark.extended
+def test_rows_after_t_that_their_commit_does_not_show_stay(spark, tmp_path):
+    """One of the year 9999, which Hudi leaves out of the recorded maximum, and one that is too far ahead to be true."""
+    far, ahead = (253_402_300_799_000 - EPOCH_MS) // 1000, (clock_ms() + 3 * 86_400_000 - EPOCH_MS) // 1000
+    odd = ((1, "never", far), (2, "v1", 100)), ((3, "v1", 101), (4, "ahead", ahead))
+    written = (ROWS[0], *map(Write, odd))
+    write_history(spark, tmp_path / "t", written, options=QUICK)
+    bench = Bench(spark, tmp_path / "t", "record")
+    assert {f.max_event_time_ms for _, f in bench.state().log_files} == {None}
+    for second, status in ((102, "compacted"), (200, "nothing_due"), (300, "nothing_due")):
+        assert bench.apply(bench.plan(second, reads_logs=True)).status == status
+        assert bench.views().ro() == bench.views().rust(read_optimized=True) == as_of_event(written, second)
+        assert bench.views().rt() == bench.views().rust() == Oracle.of(written).rt()
+
+
+def as_of_check(bench, second):
+    """What the suite of such a policy finds of RO as of the last cut."""
+    state, history = FileTableReader().read_with_history(bench.location, bench.policy.event_time)
+    claim = claim_of(bench.policy, state, clock_ms())
+    suite = [{"type": AS_OF, "kwargs": {"threshold_ms": EPOCH_MS + second * 1000}}]
+    evidence = gather_evidence(bench.policy, state, history, claim, clock_ms())
+    found = verify_table(evidence, suite, "data", lambda: GxVerifier(bench.spark)).expectations
+    return next(one for one in found if one.expectation == AS_OF)
+
+
+@pytest.mark.extended
+def test_the_suite_of_a_policy_by_record_knows_what_the_compaction_could_not_do(spark, tmp_path):
+    """A row that a later one of a base file hides is a warning, a slice with deletes is left out, and a wrong T is a fault."""
+    written = (ROWS[0], Write(((0, "late", -5), (1, "v1", 100), (4, "v1", 400))), Write(deleted=(5,)))
+    write_history(spark, tmp_path / "t", written[:2], options=QUICK)
+    bench = Bench(spark, tmp_path / "t", "record")
+    assert bench.apply(bench.plan(-1)).status == "compacted"
+    found = as_of_check(bench, -1)
+    assert (found.status, found.observed["hidden_by_later_rows"]) == ("warn", 1), found
+    assert bench.apply(bench.plan(100)).status == "compacted"
+    right, wrong = as_of_check(bench, 100), as_of_check(bench, 400)
+    assert (right.status, right.observed["as_of_rows"], right.message) == ("pass", 12, None)
+    assert (wrong.status, wrong.observed["missing"] + wrong.observed["different"]) == ("fail", 1)
+    write_history(spark, tmp_path / "t", written[2:], options=QUICK, first=2)
+    assert bench.apply(bench.plan(200, reads_logs=True)).status == "compacted"
+    found = as_of_check(bench, 200)
+    assert (found.status, found.observed["merged_whole"]) == ("pass", 1), found
+    assert bench.views().ro() == Oracle.of(written).rt_up_to(200) | {4: "v0"}
 
 
 @pytest.mark.extended

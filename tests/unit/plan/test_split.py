@@ -115,12 +115,13 @@ def test_what_is_compacted_is_split_unless_it_holds_deletes():
 
 
 def test_only_what_may_hold_rows_after_the_threshold_is_split():
-    """The commits record the latest event time, or nobody knows it."""
+    """Their blocks were read, or nobody knows it."""
     logs = [log(f"10:1{n}:00", "10:05:00", max_event_time_ms=ms) for n, ms in enumerate([T, T + 1, None])]
     (one,) = plan_of(state_of(*logs)).operations
     assert (one.straddling, one.remainder is None) == (tuple(f.name for f in logs[1:]), False)
     plan = plan_of(state_of(logs[0], log("11:50:00", "11:30:00")))
-    assert (plan.operations[0].straddling, plan.operations[0].remainder, plan.warnings) == ((), None, ())
+    (one,) = plan.operations
+    assert (one.straddling, one.remainder is None, plan.warnings) == ((), False, ())
     assert plan.watermark_after_ms == epoch_ms("11:30:00") - 1
 
 

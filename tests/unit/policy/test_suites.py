@@ -4,7 +4,10 @@ import pytest
 
 from etc_policy.errors import PolicyError
 from etc_policy.policy import files
-from etc_policy.policy.files import MAX_FILE_BYTES, read_suite, suite_names
+from etc_policy.policy.files import MAX_FILE_BYTES, read_suite, shipped_suite_names, suite_names
+from etc_policy.policy.manifest import Policy, policy_values
+from etc_policy.policy.reading import read_project
+from etc_policy.policy.resolve import compile_project
 from etc_policy.verify.suites import parse_suite
 
 
@@ -104,3 +107,23 @@ def test_a_suite_is_as_big_as_other_files_at_most(own):
     with (own / "suites" / "a.yml").open("wb") as file:
         file.truncate(MAX_FILE_BYTES + 1)
     assert _code(own, "a") == "ETC104"
+
+
+@pytest.mark.parametrize(
+    ("lines", "suite"),
+    [
+        ("", "ro_complete"),
+        ("strategy: {granularity: log_file}", "ro_complete"),
+        ("strategy: {granularity: record}", "ro_as_of"),
+        ("strategy: {granularity: record}, verify: {level: logs}", "ro_as_of"),
+        ("strategy: {granularity: record}, verify: {suite: ro_complete}", "ro_complete"),
+    ],
+)
+def test_a_policy_that_names_none_is_proved_by_what_its_granularity_promises(tmp_path, lines, suite):
+    (tmp_path / "policies").mkdir()
+    policy = f"{{name: a, table: /t, event_time_column: ts, data_latency: 1h, {lines}}}"
+    (tmp_path / "policies" / "a.yml").write_text(f"version: 1\npolicies: [{policy}]\n")
+    (found,) = compile_project(read_project(str(tmp_path), {}), shipped_suite_names()).policies
+    assert found.verify.suite == suite
+    assert policy_values(found)["verify.suite"] == suite
+    assert Policy.model_validate_json(found.model_dump_json()).verify.suite == suite

@@ -1,16 +1,20 @@
+import json
 from dataclasses import replace
 
 import pytest
 
 from etc_policy.errors import EngineError
+from etc_policy.plan.split import SPLIT
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sample, Verify
-from etc_policy.table.state import CompactionRecord
-from etc_policy.verify.catalog import VIEWS_AGREE
+from etc_policy.table.history import Commit, GroupWrite
+from etc_policy.table.state import CompactionRecord, Instant
+from etc_policy.verify.catalog import AS_OF, VIEWS_AGREE
+from etc_policy.verify.compared_rows import merged_whole
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS
 from etc_policy.verify.metadata_checks import INDEXES, prove_compacted
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
-from etc_policy.verify.prover import claim_in, claim_of, proof_level, record_of_run, verify_table
+from etc_policy.verify.prover import claim_in, claim_of, compare_partitions, proof_level, record_of_run, verify_table
 from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
@@ -144,6 +148,13 @@ class TestClaim:
         assert prove_compacted(evidence(state, claim_of(POLICY, state, NOW))).status == "pass"
 
 
+def cut(policy_values):
+    return CompactionRecord(SEEN, instant("11:40:00"), T, "p", "x", policy_values=policy_values)
+
+
+CLEAN = Instant(instant("11:45:00"), "clean", "completed", instant("11:45:01"))
+
+
 class Verifier:
     """A DataVerifier that answers what it is told, and keeps what it was asked."""
 
@@ -250,6 +261,33 @@ class TestVerdict:
         assert "no statistics" in verdict.failures
         assert verify_table(evidence(state), (), "metadata", lambda: None, running).status == "pass"
 
+    @pytest.mark.parametrize(
+        ("changes", "why"),
+        [
+            ({}, None),
+            ({"last_compaction": None}, "etc has compacted nothing yet"),
+            ({"last_compaction": cut({"strategy.granularity": "log_file"})}, "the last compaction was not by record"),
+            ({"earliest_commit_to_retain": SEEN}, f"keeps what readers need as of {SEEN} and later"),
+            ({"earliest_commit_to_retain": instant("11:29:59")}, None),
+            ({"instants": (CLEAN,)}, f"the clean at {CLEAN.requested} may have removed files"),
+            ({"instants": (CLEAN,), "earliest_commit_to_retain": instant("11:00:00")}, None),
+            ({"instants": (replace(CLEAN, action="deltacommit", state="inflight", requested=instant("11:20:00")),)}, "not ended"),
+        ],
+    )  # fmt: skip
+    def test_a_cut_whose_files_may_be_gone_is_not_compared_and_said_to_be_so(self, changes, why):
+        state = replace(state_with(), **{"last_compaction": cut({"strategy.granularity": "record"}), **changes})
+        verdict = self.verify(state, Verifier(*[result("pass")] * (1 if why else 2)), suite=({"type": AS_OF}, ROWS))
+        said = [one.message for one in verdict.expectations if one.expectation == AS_OF]
+        assert (bool(said), verdict.status) == (bool(why), "warn" if why else "pass")
+        assert not why or why in said[0]
+
+    def test_rows_that_later_ones_hide_are_a_warning(self):
+        hidden = ExpectationResult(expectation=AS_OF, status="pass", observed={"hidden_by_later_rows": 2})
+        state = replace(state_with(), last_compaction=cut({"strategy.granularity": "record"}))
+        verdict = self.verify(state, Verifier(hidden), suite=({"type": AS_OF},))
+        assert verdict.status == "warn"
+        assert "2 rows up to T have a later row of the same key" in verdict.failures
+
     def test_what_the_rows_are_asked(self):
         verifier = Verifier(result("pass"))
         late = "11:29:00 > 11:30:00.001, event 11:20:00"
@@ -317,6 +355,39 @@ class TestVerdict:
 
         with pytest.raises(EngineError):
             self.verify(state_with(), Broken())
+
+
+def test_partitions_are_not_held_against_the_table_as_of_the_last_cut():
+    """Which only a policy by record promises, and of files from before the compaction."""
+    verifier = Verifier(result("pass"))
+    assert compare_partitions(evidence(state_with()), verifier).status == "pass"
+    asked = {one["type"] for one in verifier.requests[0].suite}
+    assert AS_OF not in asked and VIEWS_AGREE in asked
+
+
+class TestMergedWhole:
+    """Which file groups are not held against the table as of T."""
+
+    def found(self, *, deletes, split=(), since="08:00:00", granularity="record"):
+        record = cut({"strategy.granularity": granularity})
+        written = GroupWrite(instant("09:00:00"), instant("09:00:01"), "p", "f1", None, certain=False, rows=1)
+        history = history_of([written._replace(requested=instant("08:00:00")), written._replace(has_deletes=deletes)])
+        merged = written._replace(log_files=0, previous=instant(since))
+        trace = {"partition": "p", "log_files": (), "merged": (), "remainder": "", "remainder_bytes": 0}
+        extra = {SPLIT: json.dumps([{**trace, "file_id": one} for one in split])}
+        commit = Commit(SEEN, SEEN, "commit", "COMPACT", (merged,), extra=extra)
+        history = replace(history, commits=(*history.commits, commit))
+        return merged_whole(replace(state_with(), last_compaction=record), history)
+
+    def test_those_with_deletes_that_were_not_split(self):
+        assert self.found(deletes=True) == {("p", "f1")}
+        assert self.found(deletes=True, granularity="log_file") == self.found(deletes=True, split=("f1",)) == set()
+
+    def test_not_those_without_deletes_whatever_the_run_did(self):
+        assert self.found(deletes=False) == set()
+
+    def test_those_of_which_writes_are_archived(self):
+        assert self.found(deletes=False, since="07:59:59") == {("p", "f1")}
 
 
 def verification(level, *names, coverage=None, unproven=0, logs="pass"):
