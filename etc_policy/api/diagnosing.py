@@ -107,6 +107,7 @@ def read_facts(environment: Environment, policy: Policy, *, spark: bool = False,
         clock_ms=clock_ms(),
         lock=environment.held_lock(policy),
         writer_form=environment.writer_form(state, properties),
+        consistent_buckets=environment.has_consistent_buckets(state),
         last_sync=_last_sync(environment, policy, spark=spark),
         index_faults=_index_faults(environment, state) if spark and has_indexes else None,
     )

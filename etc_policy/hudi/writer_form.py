@@ -30,6 +30,7 @@ RECORD_INDEX = "record_index"
 _DEFINITIONS, _DEFINITIONS_PATH = ".hoodie/.index_defs/index.json", "hoodie.table.index.defs.path"
 _MAX_DEFINITIONS_BYTES = 1 << 20
 _SOURCE = "index definitions"
+_CONSISTENT_BUCKETS = ".hoodie/.bucket_index/consistent_hashing_metadata"
 _GLOBAL_RECORD_INDEX = "hoodie.metadata.record.index.enable"
 _PARTITIONED_RECORD_INDEX = "hoodie.metadata.record.level.index.enable"
 
@@ -81,6 +82,19 @@ def _definition(kept: Mapping[str, Any]) -> IndexDefinition:
 def indexed_columns(definitions: Mapping[str, IndexDefinition]) -> tuple[str, ...]:
     """The columns of which writers keep statistics, Hudi's own among them; none where no definition says it."""
     return next((definitions[name].columns for name in COLUMN_STATISTICS if name in definitions), ())
+
+
+def has_consistent_buckets(storage: TableReader) -> bool:
+    """Whether writers keep buckets by consistent hashing, whose numbers no name of a file group shows.
+
+    Raises:
+        OSError: the folder cannot be read.
+
+    """
+    try:
+        return bool(storage.names(_CONSISTENT_BUCKETS))
+    except FileNotFoundError:
+        return False
 
 
 def options_of_indexes(definitions: Mapping[str, IndexDefinition]) -> Iterator[WriterOption]:

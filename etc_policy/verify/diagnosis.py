@@ -40,8 +40,8 @@ FindingStatus = Literal["ok", "warn", "error", "skipped"]
 
 #: Parts of the metadata table that a client with default settings removes (facts: client-mirrors-table).
 _DROPPED_BY_DEFAULTS = ("record_index", "bloom_filters")
-#: File groups of the bucket index begin with the bucket's number in eight digits.
-_BUCKET = re.compile(r"\d{8}-")
+#: File groups of the bucket index begin with the bucket's number in eight digits; other names are random, and few begin so.
+_BUCKET = re.compile(r"000\d{5}-")
 _RECENT = 10
 #: How the properties begin by which Hudi's sync records in a catalog what it has synced.
 LAST_SYNC = "last_commit_"
@@ -77,7 +77,8 @@ class TableFacts:
     """All that the checks look at; `properties` are those of `hoodie.properties`, `clock_ms` is the wall clock.
 
     `writer_form` is what the table shows of its writers' options. `index_faults` are sentences; None where nobody looked.
-    `last_sync` are the properties by which Hudi's sync records in the catalog how far it came, or why the catalog does not say.
+    `consistent_buckets` says that writers keep buckets by consistent hashing, which file groups do not show. `last_sync` are
+    the properties by which Hudi's sync records in the catalog how far it came, or why the catalog does not say.
     """
 
     policy: Policy
@@ -87,8 +88,15 @@ class TableFacts:
     clock_ms: int
     lock: HeldLock | None = None
     writer_form: tuple[WriterOption, ...] = ()
+    consistent_buckets: bool = False
     index_faults: tuple[str, ...] | None = None
     last_sync: Mapping[str, str] | str | None = None
+
+    @property
+    def has_buckets(self) -> bool:
+        """Whether its file groups are buckets: they begin with numbers, or writers keep them otherwise; not known without any."""
+        slices = self.state.slices
+        return bool(slices) and (self.consistent_buckets or all(_BUCKET.match(one.file_id) for one in slices))
 
     @property
     def untracked(self) -> str | None:
@@ -229,15 +237,10 @@ def _is_young(history: TableHistory) -> bool:
     return 0 < writes <= COMMITS_BEFORE_COMPACTION and not any(commit.is_compaction for commit in history.commits)
 
 
-def has_buckets(state: TableState) -> bool:
-    """Whether the names of all file groups begin with numbers of buckets; not known of a table without any."""
-    return bool(state.slices) and all(_BUCKET.match(one.file_id) for one in state.slices)
-
-
 def declared_index(facts: TableFacts) -> Found:
     """Whether the table looks as it would under the index that the policy declares."""
     index, partitions = facts.policy.writer.index, facts.state.metadata_partitions
-    buckets = has_buckets(facts.state)
+    buckets = facts.has_buckets
     if index == "bucket" and facts.state.slices and not buckets:
         return "error", "declared `bucket`, but its file groups carry no bucket numbers", "correct `writer.index`"
     if index not in (None, "unknown", "bucket") and buckets:

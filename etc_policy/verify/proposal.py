@@ -28,7 +28,6 @@ from etc_policy.verify.diagnosis import (
     declared_lock,
     diagnose_table,
     foreign_compactions,
-    has_buckets,
 )
 from etc_policy.verify.latency import ObservedLatency, judge_latency
 
@@ -250,8 +249,10 @@ def _strategy(survey: Survey) -> Iterator[Line]:
 
 def _writer(survey: Survey) -> Iterator[Line]:
     facts = survey.facts
-    if has_buckets(facts.state):
-        yield Line("writer.index", "bucket", "the names of all file groups begin with the numbers of buckets")
+    if facts.has_buckets:
+        shown = "the names of all file groups begin with the numbers of buckets"
+        kept = "its writers keep buckets by consistent hashing"
+        yield Line("writer.index", "bucket", kept if facts.consistent_buckets else shown)
     else:
         has = " has a record index, but" if "record_index" in facts.state.metadata_partitions else ""
         yield Line("writer.index", "unknown", f"the table{has} does not say by which index its writers find keys")

@@ -229,6 +229,15 @@ class Readings(SparkSessions):
         of_indexes = options_of_indexes(index_definitions(storage, properties))
         return (*of_indexes, *options_of_base_file(storage, newest_base_file(state.slices)))
 
+    def has_consistent_buckets(self, state: TableState) -> bool:
+        """Whether the table's writers keep buckets by consistent hashing."""
+        from etc_policy.hudi.stable_reading import table_errors
+        from etc_policy.hudi.writer_form import has_consistent_buckets
+        from etc_policy.storage.open_storage import open_reader
+
+        with table_errors(state.base_path):
+            return has_consistent_buckets(open_reader(state.base_path))
+
     def base_files(self, state: TableState) -> BaseFiles:
         """The table's base files, those of the past too."""
         from etc_policy.hudi.table import read_base_files

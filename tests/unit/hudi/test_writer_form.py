@@ -10,6 +10,7 @@ import pytest
 from etc_policy.errors import TableError
 from etc_policy.hudi.writer_form import (
     COLUMN_LIST,
+    has_consistent_buckets,
     index_definitions,
     indexed_columns,
     options_of_base_file,
@@ -26,6 +27,14 @@ def definitions_of(folder, definitions, path=".hoodie/.index_defs/index.json"):
 
 
 COLUMNS = {"sourceFields": ["_hoodie_record_key", "c44", "s.x"], "indexOptions": {}}
+
+
+def test_buckets_of_consistent_hashing_are_seen_by_what_writers_keep_of_them(tmp_path):
+    assert not has_consistent_buckets(LocalStorage(tmp_path))
+    kept = tmp_path / ".hoodie" / ".bucket_index" / "consistent_hashing_metadata" / "p" / "00000000000000.hashing_meta"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("{}")
+    assert has_consistent_buckets(LocalStorage(tmp_path))
 
 
 def test_columns_of_statistics(tmp_path):

@@ -222,6 +222,14 @@ class TestIndex:
     def test_it_agrees_with_the_table(self, state, index, status):
         assert look("index", state=state, index=index)[0] == status
 
+    @pytest.mark.parametrize(("index", "status"), [("bucket", "ok"), (None, "ok"), ("simple", "error")])
+    def test_buckets_of_consistent_hashing_have_no_numbers(self, index, status):
+        assert CHECKS["index"](replace(facts(index=index), consistent_buckets=True))[0] == status
+
+    def test_a_random_name_may_begin_with_eight_digits(self):
+        state = replace(STATE, slices=(FileSlice("p", "47110815-1234-0", "1", "b", 1, ()),))
+        assert look("index", state=state, index="simple")[0] == "ok"
+
 
 ZOOKEEPER = {"hoodie.write.lock.provider": "org.x.ZookeeperBasedLockProvider"}
 
