@@ -10,7 +10,7 @@ from etc_policy.policy.reading import read_project
 from etc_policy.policy.resolve import check_project
 
 CASES = Path(__file__).parents[2] / "golden" / "errors"
-SUITES = ("ro_complete", "ro_metadata")
+SUITES = ("ro_as_of", "ro_complete", "ro_metadata")
 
 
 @pytest.mark.parametrize("case", sorted(folder.name for folder in CASES.iterdir()))

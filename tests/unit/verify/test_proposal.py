@@ -169,10 +169,10 @@ def test_every_file_parses_and_once_its_questions_are_answered_is_a_policy(
 def read_policies(folder, text):
     """The policies of a project of this file, and the keys that are asked for."""
     (folder / "policies" / "orders.yml").write_text(text, encoding="utf-8")
-    issues = check_project(read_project(str(folder), {}), ("ro_complete",))
+    issues = check_project(read_project(str(folder), {}), ("ro_as_of", "ro_complete"))
     files = read_project(str(folder), {})
     errors = [str(issue) for issue in issues if issue.level == "error"]
     assert errors == []
-    compile_project(files, ("ro_complete",))
+    compile_project(files, ("ro_as_of", "ro_complete"))
     asked = [issue.message.split(":")[1].strip() for issue in issues if issue.code == "ETC153"]
     return [policy.declaration for policy in files.policies], asked
