@@ -172,6 +172,7 @@ class TableFolder:
         self.meta = folder / ".hoodie"
         self.timeline = self.meta / "timeline" if self.layout == 2 else self.meta
         self.timeline.mkdir(parents=True)
+        self.archived: list[dict[str, Any]] = []
         pairs: dict[str, str | None] = {
             "hoodie.table.name": "orders",
             "hoodie.table.type": "MERGE_ON_READ",
@@ -308,7 +309,8 @@ class TableFolder:
             for left in self.timeline.glob(f"{instant}*"):
                 left.unlink()
         if rows:
-            self.archive(*rows)
+            self.archived = [*self.archived, *rows]
+            self.archive(*self.archived)
 
     def metadata_table(self, *instants: tuple[str, str]) -> None:
         """A metadata table whose timeline has these (requested, completed) delta commits."""

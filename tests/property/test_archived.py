@@ -1,0 +1,86 @@
+"""Archiving a prefix of the history changes no reading, no plan and no verdict, over random lifetimes of tables on disk."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from etc_policy.api.proofs import freshness_of
+from etc_policy.hudi.log_times import fill_from_logs
+from etc_policy.hudi.table import FileTableReader
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.policy.manifest import Policy
+from etc_policy.table.state import FileSlice, TableState, path_below
+from etc_policy.verify.evidence import Evidence
+from etc_policy.verify.metadata_checks import DOUBLE_KEYS, always_checked
+from etc_policy.verify.ports import ExpectationResult
+from etc_policy.verify.prover import claim_of
+from tests.nightly import HISTORIES
+from tests.property.lifetimes import LATENCY_MS, Lifetime
+
+#: What says how long ago or how large something of the active timeline was.
+_OF_ACTIVE = {"last_commit_age_seconds", "data_latency"}
+
+
+def readings(life: Lifetime, *, read_logs: bool) -> dict[str, Any]:
+    """What etc makes of the table."""
+    policy = Policy(name="t", table=str(life.folder), event_time=life.event_time, data_latency_ms=LATENCY_MS)
+    state, history = FileTableReader().read_with_history(str(life.folder), life.event_time)
+    state = fill_from_logs(state, policy, None) if read_logs else state
+    now_ms = life.now
+    plan = build_table_plan(policy, state, now_ms=now_ms, clock_ms=now_ms)
+    evidence = Evidence(policy, state, history, claim_of(policy, state, now_ms), now_ms)
+    return {
+        **{f"slice {path_below(*one.group)}": _known_of(one) for one in state.slices},
+        "last compaction": state.last_compaction,
+        "column since": state.column_since,
+        "first instant": state.first_instant,
+        "exposed": state.exposed,
+        "missing": (state.missing_files, state.unclear_files, state.stray_files, state.orphans),
+        "wrong times": state.wrong_times,
+        "freshness": freshness_of(policy, state, now_ms, history, clock_at_ms=now_ms).model_dump(exclude=_OF_ACTIVE),
+        "plan": (plan.action, plan.reason_code, plan.threshold_ms, {one.group for one in plan.operations}),
+        "verdict": {one.expectation: one.status for one in always_checked(evidence) if _looks_back(one, state)},
+    }
+
+
+def _known_of(one: FileSlice) -> FileSlice:
+    """The slice without what only saves work: sizes of base files, and latest times by which a file need not be split."""
+    logs = tuple(file._replace(max_event_time_ms=None) for file in one.log_files)
+    return replace(one, base_file_recorded_bytes=None, log_files=logs)
+
+
+def _looks_back(one: ExpectationResult, state: TableState) -> bool:
+    """Of double keys that were possible before the latest slices were begun only the active timeline shows something."""
+    return one.expectation != DOUBLE_KEYS or bool(state.exposed)
+
+
+def check(data: bytes, folder: Path) -> int:
+    """Lives through it, and archives more and more of it; gives how often something was compared."""
+    life = Lifetime(data, folder)
+    while not life.choices.used_up:
+        life.step()
+    while life.open:
+        life.end_write()
+    read_logs, compared = bool(len(data) % 2), 0
+    before = readings(life, read_logs=read_logs)
+    while (archived := len(life.table.archived)) < 60:
+        life.archive_more(1 + compared % 3)
+        if len(life.table.archived) == archived:
+            break
+        after = readings(life, read_logs=read_logs)
+        compared += 1
+        for name, value in before.items():
+            assert after.get(name) == value, "\n".join((f"{name}: {value}, archived: {after.get(name)}", *life.story))
+    return compared
+
+
+def test_archiving_changes_no_reading_no_plan_and_no_verdict() -> None:
+    source, compared = random.Random(20_261_128), 0
+    for _ in range(HISTORIES // 5):
+        with TemporaryDirectory() as folder:
+            compared += check(source.randbytes(source.randrange(20, 120)), Path(folder) / "t")
+    assert compared > HISTORIES // 5
