@@ -62,6 +62,13 @@ Verbs = TypeVar("Verbs")
 _STRICT = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
 
+#: What may be asked of a stranger's files; each other verb acts, or runs what they name.
+SAFE_VERBS = frozenset(
+    {"__init__", "read_anew", "close", "manifest", "policies", "left_out"}
+    | {"parse", "compile", "explain", "plan", "freshness", "simulate", "site"}
+)
+
+
 def checks_arguments(verbs: type[Verbs]) -> type[Verbs]:
     """The class, of which each public function that it defines, and `__init__`, refuses arguments that it cannot use."""
     for name, member in list(vars(verbs).items()):
@@ -92,6 +99,8 @@ def _checked(verb: FunctionType) -> Callable[..., Any]:
                 faults.setdefault(name, []).append(fault["msg"].removeprefix("Value error, "))
             message = "; ".join(f"`{name}`: {' or '.join(found)}" for name, found in faults.items())
             raise UsageError(Code.USAGE, message) from error
+        if verb.__name__ not in SAFE_VERBS:
+            args[0]._require_trust(verb.__name__)
         return verb(*args, **named)
 
     return checked

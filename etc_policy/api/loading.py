@@ -94,8 +94,11 @@ def read_whole_project(
     target: str | None,
     state: str | os.PathLike[str] | None,
     variables: Mapping[str, Any] | None,
+    environment: Mapping[str, str],
 ) -> ProjectReading:
     """The project as it is now, and the earlier manifest at `state`; `variables` win over those of the files.
+
+    `environment` has the variables that its expressions may use.
 
     Raises:
         PolicyError: there is no `policies` folder, or nothing in it.
@@ -103,7 +106,7 @@ def read_whole_project(
 
     """
     earlier = read_earlier_manifest(Path(state)) if state is not None else None
-    files = read_project(str(project_dir), os.environ, variables, target)
+    files = read_project(str(project_dir), environment, variables, target)
     suites = suite_names(project_dir)
     return ProjectReading(project_dir, files, suites, check_project(files, suites, os.path.realpath), earlier)
 

@@ -316,6 +316,8 @@ class Project(Workspace):
         from etc_policy.report.problems import Findings
         from etc_policy.report.results import FreshnessReport
 
+        if notify:
+            self._require_trust("freshness --notify")
         reading = self._read()
         now_ms = moment_ms(at)
         policies = self._learned(self._select(reading, select, exclude), now_ms)

@@ -30,6 +30,7 @@ from etc_policy.errors import EngineError, EtcError, Issue, PolicyError, UsageEr
 from etc_policy.errors.codes import Code
 from etc_policy.policy.files import policies_with_questions
 from etc_policy.policy.hudi_options import spark_conf_fault
+from etc_policy.policy.locations import Allowed, is_local
 from etc_policy.policy.manifest import Manifest, Policy
 from etc_policy.policy.project_schema import Folders
 from etc_policy.policy.resolve import interval_errors
@@ -76,6 +77,9 @@ class Workspace:
         read_once: read the project's files once for all verbs, not anew for each.
         looks_up: false looks up no table for policies with `tables`, as `parse` and `compile` never do.
         ends_java_on_interrupt: an interrupt ends Spark's Java process at once.
+        untrusted: the project's files may be hostile: they reach what `allow` names, and nothing runs; without it as
+            `ETC_UNTRUSTED` says.
+        allow: names of variables, tables, folders and servers that such files may reach, besides those of `ETC_ALLOW`.
         jobs: so many tables are read at once, and compacted at once; without it as many as the target says, which compacts one
             after the other where it says nothing.
         progress: is called with a line for each step, perhaps from several threads; nothing is printed without it.
@@ -99,6 +103,8 @@ class Workspace:
         read_once: bool = False,
         looks_up: bool = True,
         ends_java_on_interrupt: bool = False,
+        untrusted: bool | None = None,
+        allow: Terms = (),
         jobs: Jobs | None = None,
         progress: Callable[[str], None] | None = None,
         warn: Callable[[Issue], None] | None = None,
@@ -108,6 +114,8 @@ class Workspace:
         self.target = target or os.environ.get("ETC_TARGET") or None
         self.target_dir = Path(target_dir) if target_dir is not None else default_target_dir(self.project_dir)
         self._variables = dict(variables or {})
+        is_untrusted = os.environ.get("ETC_UNTRUSTED", "") not in ("", "0") if untrusted is None else untrusted
+        self._allowed = self._allowed_by(allow) if is_untrusted else None
         self._state = state or os.environ.get("ETC_STATE") or None
         self._spark_confs, self._spark_log = _free_confs(spark_confs or {}), spark_log
         self._metadata_only, self._read_once = metadata_only, read_once
@@ -115,6 +123,9 @@ class Workspace:
         self._ends_java_on_interrupt = ends_java_on_interrupt
         self._jobs = jobs
         self._progress, self._warn, self._note = progress or _ignore, warn or _ignore, note or _ignore
+        if self._allowed is not None:
+            left_out = "no Spark, no catalog, no messages, no variables and no places"
+            self._note(f"the project's files are not trusted: they get {left_out} but {self._allowed}")
         self._last: ProjectReading | None = None
         self._looked_up: ProjectReading | None = None
         self._shapes: dict[str, TableShape | None] = {}
@@ -141,12 +152,36 @@ class Workspace:
             self._spark_log,
             target=target,
             folders=folders,
+            allowed=self._allowed,
             catalog_dir=self.target_dir / "catalog",
             metadata_only=self._metadata_only,
             ends_java_on_interrupt=self._ends_java_on_interrupt,
             jobs=self._jobs or target.jobs,
             compaction_jobs=self._jobs or target.compaction_jobs,
         )
+
+    def _allowed_by(self, terms: Terms) -> Allowed:
+        """What a stranger's files may reach; their own folder is always among it, without links out of it."""
+        given = (*terms_of(terms), *os.environ.get("ETC_ALLOW", "").split())
+        return Allowed.of((os.path.realpath(self.project_dir), *map(_real, given)))
+
+    @property
+    def _files_environment(self) -> Mapping[str, str]:
+        """The variables that the project's files may have."""
+        if self._allowed is None:
+            return os.environ
+        return {name: value for name, value in os.environ.items() if name in self._allowed.variables}
+
+    def _require_trust(self, verb: str) -> None:
+        """Return if the project's files may have anything done.
+
+        Raises:
+            UsageError: they are a stranger's.
+
+        """
+        if self._allowed is not None:
+            hint = "leave out `--untrusted` and ETC_UNTRUSTED for files that you trust"
+            raise UsageError(Code.NOT_TRUSTED, f"`{verb}` is not for files that are not trusted", hint=hint)
 
     def __enter__(self) -> Self:
         """The project; leaving the block closes it."""
@@ -232,7 +267,9 @@ class Workspace:
     def _declared(self) -> ProjectReading:
         """The project's files, with which no table is looked up, as they are now, or were when the first verb read them."""
         if self._last is None or not self._read_once:
-            self._last = read_whole_project(self.project_dir, self.target, self._state, self._variables)
+            self._last = read_whole_project(
+                self.project_dir, self.target, self._state, self._variables, self._files_environment
+            )
         return self._last
 
     def _read_if_any(self) -> ProjectReading | None:
@@ -247,7 +284,7 @@ class Workspace:
     def _target_and_folders(self) -> tuple[Target, Folders]:
         if self._last is not None and not self._last.has_errors:
             return self._last.files.target, self._last.files.folders
-        settings = read_own_settings(str(self.project_dir), os.environ, self.target, self._variables)
+        settings = read_own_settings(str(self.project_dir), self._files_environment, self.target, self._variables)
         return settings.target, settings.project.folders
 
     def _manifest(self, reading: ProjectReading) -> Manifest:
@@ -320,6 +357,11 @@ class Workspace:
         if "freshness" in methods:
             selection = replace(selection, freshness=found_freshness(self.target_dir, policies))
         return selection
+
+
+def _real(term: str) -> str:
+    """A term of `allow`, of a local folder the one that it leads to."""
+    return os.path.realpath(term) if "/" in term and is_local(term) else term
 
 
 def _free_confs(confs: Mapping[str, str]) -> dict[str, str]:

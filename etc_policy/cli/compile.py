@@ -10,7 +10,7 @@ import click
 
 from etc_policy.api.compiling import manifest_text
 from etc_policy.cli.opening import open_project
-from etc_policy.cli.options import Flags, common_options, examples, require_one_form
+from etc_policy.cli.options import Flags, common_options, examples, require_one_form, trust_options
 from etc_policy.cli.printing import say
 from etc_policy.cli.terminal import print_data, print_json, print_text
 from etc_policy.policy.manifest import Policy
@@ -38,6 +38,7 @@ from etc_policy.table.formats import count_of
 @click.option(
     "--explain", is_flag=True, help="Print the resolved values of each policy, and from which line each came."
 )
+@trust_options
 @common_options
 def command(flags: Flags, form: FormName | None, explain: bool) -> None:
     """Write the manifest and the writers' options.

@@ -19,6 +19,7 @@ from etc_policy.cli.options import (
     metadata_only_option,
     output_option,
     shared_options,
+    trust_options,
 )
 from etc_policy.cli.printing import say
 from etc_policy.cli.terminal import print_json, print_text
@@ -57,6 +58,7 @@ def command() -> None:
     show_default=True,
     help="So many of the newest runs of a policy have a page.",
 )
+@trust_options
 @shared_options(
     *PROJECT_OPTIONS, *SELECT_OPTIONS, at_option, conf_option, jobs_option, metadata_only_option, output_option
 )

@@ -17,6 +17,7 @@ from etc_policy.cli.options import (
     long_option,
     metadata_only_option,
     require_one_form,
+    trust_options,
 )
 from etc_policy.cli.printing import show, text_width
 from etc_policy.cli.value_types import at_option
@@ -61,6 +62,7 @@ from etc_policy.table.formats import MANY_TABLES
     show_default=True,
     help="Exit with 1 from this status on; `unknown` always does.",
 )
+@trust_options
 @common_options
 def command(
     flags: Flags,

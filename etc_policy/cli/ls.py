@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import click
 
 from etc_policy.cli.opening import open_project
-from etc_policy.cli.options import PROJECT_OPTIONS, SELECT_OPTIONS, Flags, examples, shared_options
+from etc_policy.cli.options import PROJECT_OPTIONS, SELECT_OPTIONS, Flags, examples, shared_options, trust_options
 from etc_policy.cli.printing import from_here, say
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.errors.plain_text import one_line
@@ -34,6 +34,7 @@ _output_option = click.option(
         "etc ls --select state:modified --state main/target --output json",
     ),
 )
+@trust_options
 @shared_options(*PROJECT_OPTIONS, *SELECT_OPTIONS, _output_option)
 def command(flags: Flags) -> None:
     """List policies.

@@ -106,6 +106,8 @@ def open_project(
         read_once=read_once,
         looks_up=looks_up,
         ends_java_on_interrupt=True,
+        untrusted=flags.untrusted,
+        allow=flags.allow,
         jobs=flags.jobs,
         progress=progress,
         warn=_warn,
@@ -127,7 +129,7 @@ def open_tables(flags: Flags, paths: tuple[str, ...]) -> Iterator[Project]:
 
     """
     with TemporaryDirectory(prefix="etc-") as folder:
-        own = replace(flags, project_dir=Path(folder), target_dir=Path(folder, "target"))
+        own = replace(flags, project_dir=Path(folder), target_dir=Path(folder, "target"), untrusted=False)
         with open_project(own) as project:
             report, failed = settle(project.import_tables, paths, guesses=True)
             if failed is not None and all(table.status == "failed" for table in report.tables):

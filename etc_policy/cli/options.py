@@ -33,6 +33,8 @@ class Flags:
     confs: Mapping[str, str] = field(default_factory=dict)
     metadata_only: bool = False
     jobs: int | None = None
+    untrusted: bool | None = None
+    allow: tuple[str, ...] = ()
 
     @property
     def terms(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -153,6 +155,19 @@ _vars_option = click.option(
     callback=_given_variables,
     help="Values for var('name') in the files, such as '{lake: /mnt/lake}'; they win. Not for secrets: compile shows them.",
 )
+_untrusted_option = click.option(
+    "--untrusted",
+    is_flag=True,
+    default=None,
+    help="The files may be a stranger's, as in a pull request: they run nothing, and reach what `--allow` names.  "
+    "[default: as ETC_UNTRUSTED says]",
+)
+_allow_option = click.option(
+    "--allow",
+    multiple=True,
+    metavar="NAME|PLACE",
+    help="A variable, a table, a folder of tables or a store's URL that a stranger's files may reach; ETC_ALLOW has more.",
+)
 metadata_only_option = click.option(
     "--metadata-only",
     is_flag=True,
@@ -192,6 +207,12 @@ conf_option = click.option(
 
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def trust_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds `--untrusted` and `--allow`; they stand above those of `shared_options`."""
+    return _untrusted_option(_allow_option(function))
+
 
 PROJECT_OPTIONS: tuple[Option, ...] = (_project_dir_option, _target_option, _vars_option, _target_dir_option)
 SELECT_OPTIONS: tuple[Option, ...] = (_select_option, _exclude_option, _state_option)

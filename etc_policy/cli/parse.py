@@ -12,7 +12,7 @@ from etc_policy.api.project import Project
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.messages import issue_fields
 from etc_policy.cli.opening import open_project
-from etc_policy.cli.options import Flags, common_options, examples
+from etc_policy.cli.options import Flags, common_options, examples, trust_options
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.errors import ExitCode, Issue, PolicyError
 from etc_policy.policy.manifest import Manifest, Policy
@@ -26,6 +26,7 @@ from etc_policy.table.formats import count_of
     short_help="Check the project's files",
     epilog=examples("etc parse", "etc parse --project-dir warehouse", "etc parse --select orders_ro --output json"),
 )
+@trust_options
 @common_options
 def command(flags: Flags) -> ExitCode:
     """Check the project's files.

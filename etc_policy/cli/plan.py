@@ -20,6 +20,7 @@ from etc_policy.cli.options import (
     long_option,
     metadata_only_option,
     require_one_form,
+    trust_options,
 )
 from etc_policy.cli.printing import show, text_width
 from etc_policy.cli.value_types import FILE, at_option, every_option
@@ -52,6 +53,7 @@ from etc_policy.table.formats import MANY_TABLES
 @long_option
 @click.option("--explain", is_flag=True, help="Say in words why: each slice, each guard, what holds RO back.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when there is something to compact.")
+@trust_options
 @common_options
 def command(
     flags: Flags,

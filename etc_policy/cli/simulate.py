@@ -23,6 +23,7 @@ from etc_policy.cli.options import (
     metadata_only_option,
     output_option,
     shared_options,
+    trust_options,
 )
 from etc_policy.cli.printing import show, text_width
 from etc_policy.cli.value_types import FILE, every_option, interval_option
@@ -86,6 +87,7 @@ def _values(_context: click.Context, parameter: click.Parameter, given: tuple[st
 @click.option("--html", type=FILE, help="Write the page of all tables to this file too.")
 @metadata_only_option
 @long_option
+@trust_options
 @shared_options(*PROJECT_OPTIONS, *SELECT_OPTIONS, output_option)
 def command(
     flags: Flags,

@@ -89,6 +89,12 @@ class Code(StrEnum):
     BAD_STATE = ("ETC007", _USAGE, "The manifest of `--state` cannot be used",
         "`--state DIR` names a folder with the manifest.json that `etc compile` wrote, by this version of etc or an older "
         "one, for the same target and with the same `--vars`.")
+    NOT_TRUSTED = ("ETC008", _PROJECT, "A stranger's files ask for what they may not reach",
+        "With `--untrusted`, or ETC_UNTRUSTED=1, the project's files are taken for those of somebody who may be hostile, as in a "
+        "pull request: `parse`, `compile`, `ls`, `plan`, `freshness`, `simulate` and `docs` run no program for them, ask no "
+        "catalog, send no messages, and reach only what `--allow` names, or ETC_ALLOW: variables of the environment, tables, "
+        "and the servers of stores. Tables in the project's own folder are always allowed.\n"
+        "Other commands need trusted files.")
     UNEXPECTED = ("ETC009", _ENGINE, "An error in etc itself",
         "This is a bug in etc. Report it with what `--debug` prints; no data of a table are lost.")
 

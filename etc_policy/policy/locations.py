@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from etc_policy.errors.plain_text import without_passwords
 
@@ -30,6 +32,7 @@ _FORMS = {
 }
 #: The port of a NameNode that is named without one.
 _HDFS_PORT = re.compile(r"^(hdfs:/[^/]+):8020(?=/|$)")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*")
 S3_SCHEMES = ("s3://", "s3a://", "s3n://")
 
 
@@ -106,3 +109,31 @@ def location_identity(location: str) -> str:
         return normal
     has_host = path.startswith("/") and not (scheme.lower() == "hdfs" and path.startswith("//"))
     return _HDFS_PORT.sub(r"\1", f"{scheme.lower()}:{'' if has_host else '/'}{normal}")
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What the files of a stranger may reach: variables of the environment by their names, and places with all below them.
+
+    A place is the location of a table or of a folder with tables, or the URL of a store's server.
+    """
+
+    variables: frozenset[str]
+    places: tuple[str, ...]
+    terms: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, terms: Iterable[str]) -> Allowed:
+        """By the terms of `--allow`: what is no name of a variable is a place."""
+        given = tuple(terms)
+        variables = frozenset(term for term in given if _VARIABLE.fullmatch(term))
+        return cls(variables, tuple(location_identity(term) for term in given if term not in variables), given)
+
+    def reaches(self, place: str) -> bool:
+        """Whether a place is one of them, or below one."""
+        identity = location_identity(place)
+        return any(identity == one or identity.startswith(f"{one.rstrip('/')}/") for one in self.places)
+
+    def __str__(self) -> str:
+        """What it allows, for messages."""
+        return ", ".join(f"`{term}`" for term in self.terms)

@@ -15,6 +15,7 @@ from etc_policy.policy.schema_values import (
     IntervalMs,
     Name,
     Option,
+    Region,
     ServerUrl,
     Text,
     require_server,
@@ -80,7 +81,7 @@ class StorageSettings(Declared):
         description="URL of an S3 server other than Amazon's; wins over `AWS_ENDPOINT_URL_S3`.",
         examples=["https://minio.example.com:9000"],
     )
-    region: Text | None = Field(None, description="Region; wins over `AWS_REGION`.", examples=["eu-central-1"])
+    region: Region | None = Field(None, description="Region; wins over `AWS_REGION`.", examples=["eu-central-1"])
     path_style: StrictBool | None = Field(
         None,
         description="Whether the bucket is in the path of a URL, not in its host; if not given, it is.",

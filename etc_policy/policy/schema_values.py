@@ -162,6 +162,8 @@ PatternOfNames: TypeAlias = Annotated[
 ]
 #: A glob over folders; what it begins with is the folder that is searched.
 TablesGlob: TypeAlias = Annotated[Text, AfterValidator(lambda glob: _require_glob(glob))]
+#: A part of the host's name of a store's server.
+Region: TypeAlias = Annotated[Text, AfterValidator(lambda region: _require_form(region, r"[A-Za-z0-9_-]+"))]
 DatabaseName: TypeAlias = Annotated[StrictStr, AfterValidator(lambda name: _require_form(name, r"\w+"))]
 TablesMatch: TypeAlias = Annotated[StrictStr, AfterValidator(lambda match: _require_form(match, r"[\w*|]+"))]
 #: An option as Hudi and Spark read it: text, booleans in lower case.

@@ -57,6 +57,10 @@ class Readings(SparkSessions):
         location = policy.table
         if (error := self.refused.get(location)) is not None:
             raise error
+        if is_catalog_name(location):
+            self._require_trust(f"a catalog is needed for `{location}`")
+        else:
+            self.require_allowed(location)
         if is_catalog_name(location) and (glue := self._glue()) is not None:
             location = glue.location(location)
         elif is_catalog_name(location):
@@ -132,6 +136,7 @@ class Readings(SparkSessions):
         from etc_policy.hudi.survey import find_tables
 
         self._reach_storages()
+        self.require_allowed(location)
         return find_tables(location, levels)
 
     def why_not_a_policy(self, location: str) -> EtcError | None:
@@ -148,6 +153,7 @@ class Readings(SparkSessions):
 
     def catalog_tables(self, database: str, pattern: str) -> Iterator[tuple[str, str | EtcError]]:
         """The tables `db.table` of the catalog whose names match, each with its path or why that is not known."""
+        self._require_trust(f"a catalog is needed for the tables of `{database}`")
         if (glue := self._glue()) is not None:
             return glue.tables(database, pattern)
         from etc_policy.spark.catalog import tables_in

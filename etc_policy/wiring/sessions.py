@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,8 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from etc_policy.errors import EtcError, RetryableError
+from etc_policy.errors import EtcError, RetryableError, TableError
+from etc_policy.errors.codes import Code
 from etc_policy.plan.bundles import best_release, bundle_of
+from etc_policy.policy.locations import Allowed, is_local, location_identity
 from etc_policy.policy.project_schema import Folders
 from etc_policy.policy.secrets import with_values
 from etc_policy.policy.targets import Target
@@ -47,6 +50,8 @@ class SparkSessions:
     jobs: int = 1
     compaction_jobs: int = 1
     reaches_s3: bool = False
+    #: What the files of a stranger may reach; None where they are trusted.
+    allowed: Allowed | None = None
     #: Why no verb takes a table that a namespace found, or may find, by its location.
     refused: dict[str, EtcError] = field(default_factory=dict)
     #: The running session; None before it is asked for.
@@ -59,12 +64,40 @@ class SparkSessions:
     @property
     def spark(self) -> Any:  # noqa: ANN401 - a SparkSession, imported late
         """The Spark session; starting it takes seconds, so it is announced. Threads share it, each with jobs of its own."""
+        self._require_trust("Spark is needed")
         with self._starting:
             if self.session is None:
                 self.session = self._start_spark("starting Spark", self._spark_confs(catalog=False))
         from etc_policy.spark.pools import in_pool
 
         return in_pool(self.session)
+
+    def _require_trust(self, what: str) -> None:
+        """Return if the project's settings may run something.
+
+        Raises:
+            TableError: they are a stranger's.
+
+        """
+        if self.allowed is not None:
+            hint = "check it where the files are trusted, without `--untrusted`"
+            raise TableError(Code.NOT_TRUSTED, f"{what}, which files that are not trusted do not get", hint=hint)
+
+    def require_allowed(self, place: str) -> None:
+        """Return if the project's files may reach a table or a folder, by the server that they name.
+
+        Raises:
+            TableError: they are a stranger's, and it is not allowed.
+
+        """
+        if self.allowed is None:
+            return
+        server = None if is_local(place) else self.target.storage.endpoint
+        real = os.path.realpath(location_identity(place)) if is_local(place) else place
+        for asked, name in ((real, place), (server, server)):
+            if asked and name and not self.allowed.reaches(asked):
+                hint = f"allow it by `--allow {shlex.quote(name)}`, where you know it"
+                raise TableError(Code.NOT_TRUSTED, f"files that are not trusted may not reach `{name}`", hint=hint)
 
     @property
     def has_spark(self) -> bool:
@@ -91,6 +124,7 @@ class SparkSessions:
         A session without it is ended first. Compactions and their verification run without a catalog, so that one that
         does not answer cannot hold them up.
         """
+        self._require_trust("a catalog is needed")
         confs = self._spark_confs(catalog=True)
         if self.session is not None and self._catalog_of_session() != confs[_CATALOG]:
             self.close()

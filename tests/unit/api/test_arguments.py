@@ -42,10 +42,12 @@ _FLAGS = (
     "keeps_files",
     "looks_up",
     "ends_java_on_interrupt",
+    "untrusted",
+    "full",
 )
 #: What no argument of that name takes.
 WRONG = {
-    **dict.fromkeys(("select", "exclude", "paths", "buckets", "catalogs"), (None, 3, [1], {"a": 1}, b"a")),
+    **dict.fromkeys(("select", "exclude", "paths", "buckets", "catalogs", "allow"), (None, 3, [1], {"a": 1}, b"a")),
     "name": (3, ["a"]),
     "target": (3, ["a"], ""),
     **dict.fromkeys(("project_dir", "target_dir", "state", "spark_log", "out"), (3, "", b"a")),

