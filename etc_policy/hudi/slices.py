@@ -13,6 +13,7 @@ from typing import NamedTuple
 from etc_policy.hudi.archive import Archive, completions_of
 from etc_policy.hudi.commit_writes import CommitWrites, LogFacts, of_columns, slice_facts
 from etc_policy.hudi.commits import CommitMetadata
+from etc_policy.hudi.completion_times import may_be_shifted
 from etc_policy.hudi.layout import DataFileName, is_log_name, parse_data_file
 from etc_policy.hudi.table_commits import TableCommits
 from etc_policy.hudi.timeline import Timeline
@@ -180,12 +181,14 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
             write = facts.get(name.instant, {}).get(file.group)
             unknown = LogFile(*place, None, not self._by_name, size)
             log_file = unknown if write is None else _written(*place, write, size)
-            self[file.group].logs.append(log_file._replace(rows_since=self._rows_since(name, write)))
+            self[file.group].logs.append(log_file._replace(rows_since=self._rows_since(file, write)))
 
-    def _rows_since(self, name: DataFileName, write: GroupWrite | None) -> str | None:
-        if self._by_name:
+    def _rows_since(self, file: DataFile, write: GroupWrite | None) -> str | None:
+        """The request, where no commit records the file, or is archived with a completion time that may be wrong."""
+        instant = file.name.instant
+        if self._by_name or (write is not None and write.log_files and not may_be_shifted(instant, file.completed)):
             return None
-        return name.instant if write is None or not write.log_files else None
+        return instant
 
     def slices(self) -> tuple[FileSlice, ...]:
         """The latest slice of every file group.

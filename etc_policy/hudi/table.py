@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -55,6 +55,7 @@ from etc_policy.policy.writers import MERGE_MODE, TableShape
 from etc_policy.storage.object_cache import Cache
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import TableReader
+from etc_policy.table.completion_times import WrongTime
 from etc_policy.table.cuts import BaseFiles
 from etc_policy.table.double_keys import Merged, left_behind, merged_by, still_exposed
 from etc_policy.table.history import WRITES, TableHistory, WholeTable
@@ -153,6 +154,8 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
     zone, instants = read_zone(properties, timeline), with_schemas(timeline)
     compactions = compactions_by_whom(timeline, commits.completed)
     metadata = metadata_timeline(storage)
+    wrong_times = read_wrong_times(timeline, metadata, zone.timezone)
+    slices = tuple(_since_true_times(slices, wrong_times))
     return TableState(
         base_path=storage.location,
         table_version=int(properties["hoodie.table.version"]),
@@ -175,7 +178,7 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
         stray_files=stray_files,
         unseen_files=unseen_files,
         exposed=_exposed(commits, slices, instants),
-        wrong_times=read_wrong_times(timeline, metadata, zone.timezone),
+        wrong_times=wrong_times,
         zone=zone,
         foreign_compaction=compactions.foreign,
         uncarried=compactions.uncarried,
@@ -229,6 +232,20 @@ def _first_instant(timeline: Timeline, archive: Archive) -> str:
     if timeline.layout == 1:
         return ""
     return min((*timeline.completions, *filter(None, (archive.first_instant,))), default="")
+
+
+def _since_true_times(slices: Iterable[FileSlice], wrong_times: Iterable[WrongTime]) -> Iterator[FileSlice]:
+    """The slices, where a completion time that is too late bounds nothing: the true one does, else the request."""
+    late = {one.requested: one.right or one.requested for one in wrong_times if one.late and one.timeline == "table"}
+    for one in slices:
+        if not late or late.keys().isdisjoint(log_file.requested for log_file in one.log_files):
+            yield one
+            continue
+        bounded = (
+            file._replace(rows_since=late.get(file.requested)) if file.rows_since is None else file
+            for file in one.log_files
+        )
+        yield replace(one, log_files=tuple(bounded))
 
 
 def _read_besides_writes(timeline: Timeline) -> Iterator[InstantFile]:

@@ -43,7 +43,7 @@ class read_once(Generic[T]):  # noqa: N801 - a decorator, as `property` is
 
 _STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
 #: The operation of a clustering, as its commit names it.
-_CLUSTERING = "CLUSTER"
+CLUSTERING = "CLUSTER"
 _NEVER_EMPTY = frozenset(("completed", action) for action in WRITES)
 _VERSIONS_FOLDER = ".hoodie/.schema"
 _VERSIONS_FILE = re.compile(r"(?P<instant>\d{14,17})(?:_\d+)?\.schemacommit")
@@ -167,7 +167,7 @@ class Timeline:
         Beside a clustering a writer of consistent hashing writes twice, to the old and to the new file groups
         (facts: dual-write-names).
         """
-        writes = [one for one in self._replacing if one[1].operation != _CLUSTERING]
+        writes = [one for one in self._replacing if one[1].operation != CLUSTERING]
         writes.sort(key=itemgetter(0))
         return {group: end for end, commit in writes for group in commit.replaced}
 

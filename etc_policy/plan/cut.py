@@ -77,8 +77,8 @@ def _first_not_before(file_slice: FileSlice, instant: str) -> int:
 def closed_in_both_orders(cut: Cut, instant: str) -> Raised | None:
     """Slices follow completion order, merging and time travel requested order; C respects both (facts: both-orders).
 
-    So nothing that stays behind may have been requested before C: merged in requested order it would change places with
-    what is compacted, and between its request and C time travel would miss it.
+    So nothing that stays behind may have been requested before C, and nothing that is compacted after it: merged in requested
+    order the one would change places with the other, and between a request and C time travel would miss it.
     """
     late = [
         log_file
@@ -87,7 +87,18 @@ def closed_in_both_orders(cut: Cut, instant: str) -> Raised | None:
         if log_file.requested < instant
     ]
     why = "a commit that was requested before it completed after it, on a chosen slice (writers overlapped)"
-    return _past_the_last(late, why) if late else None
+    return _past_the_last(late, why) if late else _past_the_requests(cut, instant)
+
+
+def _past_the_requests(cut: Cut, instant: str) -> Raised | None:
+    """Where clocks were set back meanwhile, what completed before C may have been requested after it."""
+    merged = (log_file for file_slice in cut.slices for log_file in compacted(file_slice, instant))
+    last = max((one for one in merged if one.requested >= instant), key=attrgetter("requested", "name"), default=None)
+    if last is None:
+        return None
+    why = "a commit that completed before it was requested after it, on a chosen slice (clocks were set back)"
+    witness = f"{last.name}, requested at {last.requested}, completed at {last.completed}"
+    return Raised(add_ms(last.requested, 1), why, witness)
 
 
 def no_tombstone_alone(cut: Cut, instant: str) -> Raised | None:
@@ -124,7 +135,7 @@ def after_services(cut: Cut, instant: str) -> Raised | None:
     chosen = {file_slice.file_id for file_slice in cut.slices}
     latest, last = max(
         (
-            ((done.completed if done.action in _AT_COMPLETION else None) or done.requested, done)
+            (max(done.requested, (done.completed if done.action in _AT_COMPLETION else None) or ""), done)
             for done in cut.instants
             if done.state == "completed" and done.action in SERVICE_ACTIONS
             if done.file_ids is None or not chosen.isdisjoint(done.file_ids)

@@ -376,11 +376,10 @@ MEND_WRONG_TIME = "docs/how-to/repair.md says when its file may be renamed, and 
 
 
 def wrong_time(facts: Facts) -> Refusal | None:
-    """A completion time that cannot be true: before its request, so that RO may not see it, or still to come."""
-    wrong = next((one for one in facts.state.wrong_times if not one.late or one.is_future(facts.now)), None)
-    if wrong is None:
-        return None
-    return Refusal("wrong_time", f"{wrong.what}; its writer was in another time zone, {wrong.truth}", MEND_WRONG_TIME)
+    """A completion time that cannot be true: before its request, so that readers may not see it, or still to come."""
+    wrong = (one for one in facts.state.wrong_times if not one.late or one.is_future(facts.now))
+    found = next((one for one in wrong if not one.is_harmless), None)
+    return Refusal("wrong_time", f"{found.what}; {found.truth}", MEND_WRONG_TIME) if found is not None else None
 
 
 def writers_elsewhere(state: TableState) -> Refusal | None:

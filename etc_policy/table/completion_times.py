@@ -33,7 +33,9 @@ class WrongTime:
     """A completion time that cannot be true.
 
     `late` says that it lies after the file that bears it was written, else it lies before the request. `right` is the
-    true time; where that cannot be known it is None and `unknown` says why.
+    true time; where that cannot be known it is None and `unknown` says why. `set_back` says that it is what the clock showed,
+    which was set back since the request: then `misplaced` says, as a clause, why readers may not see what was written; it is
+    empty where they do.
     """
 
     timeline: TimelineName
@@ -44,6 +46,13 @@ class WrongTime:
     written_ms: int
     right: str | None
     unknown: str = ""
+    set_back: bool = False
+    misplaced: str = ""
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether every reader sees what was written."""
+        return self.set_back and not self.misplaced
 
     @property
     def what(self) -> str:
@@ -58,11 +67,19 @@ class WrongTime:
 
     @property
     def truth(self) -> str:
-        """Its true time and how far that is off, or why it cannot be known; as a clause."""
+        """How it came about and its true time, or why that cannot be known; as a clause."""
+        if self.set_back:
+            return ", and ".join(
+                filter(None, ("clocks were set back meanwhile, as at the end of summer time", self.misplaced))
+            )
+        return f"its writer was in another time zone, and its true time {self._right}"
+
+    @property
+    def _right(self) -> str:
         if self.right is None:
-            return f"and its true time cannot be known: {self.unknown}"
+            return f"cannot be known: {self.unknown}"
         apart = abs(parse_instant(self.right) - parse_instant(self.completed))
-        return f"and its true time is {self.right} ({format_duration(round(apart.total_seconds() * 1000))} off)"
+        return f"is {self.right} ({format_duration(round(apart.total_seconds() * 1000))} off)"
 
     @property
     def _written(self) -> str:
@@ -113,7 +130,8 @@ class _Evidence:
         if shift_ms:
             right = instant_from_ms(instant_to_ms(file.completed, self.zone) + shift_ms, self.zone)
         unknown = self._unknown(file, shift_ms, right)
-        return WrongTime(timeline, *file[:3], late, file.written_ms, None if unknown else right, unknown)
+        is_set_back = shift_ms == 0 and bool(self.agreeing)
+        return WrongTime(timeline, *file[:3], late, file.written_ms, None if unknown else right, unknown, is_set_back)
 
     def _unknown(self, file: CompletedFile, shift_ms: int | None, right: str | None) -> str:
         """Why the true time cannot be known; empty where it can."""

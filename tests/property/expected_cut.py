@@ -58,6 +58,8 @@ def broken_rules(
             yield f"not later than {other.action} {other.requested}, which touched the slices"
     for one in chosen:
         compacted, remaining = split(one, instant)
+        if any(instant_time(log.requested) >= instant for log in compacted):
+            yield f"{one.file_id}: a commit that was requested after C is compacted"
         if compacted and remaining:
             # Stricter than closed in both orders, and implies it: time travel to a commit, and an incremental query of
             # it while the plan is pending, do not look into a slice that begins after the commit was requested (run).

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from etc_policy.table.instants import add_ms, instant_to_ms
-from tests.unit.hudi.table_folder import TableFolder, at, base, log
+from tests.unit.hudi.table_folder import TableFolder, at, base, log, operation
 
 WEST_MS, EAST_MS = -8 * 3_600_000, 24 * 366 * 3_600_000 * 20
 REQUESTED, DONE = at("10:30:00"), at("10:40:00")
@@ -24,7 +24,9 @@ def written(path, instant):
 def three_commits(folder):
     """A table of three delta commits, their files as old as their names say."""
     table = TableFolder(folder)
-    for hour, file in ((9, base("f")), (10, log("f", min_event=1_700_000_000_000)), (11, log("f"))):
+    first = at("09:00:00")
+    logs = log("f", min_event=1_700_000_000_000, previous=first), log("f", previous=first)
+    for hour, file in zip((9, 10, 11), (base("f"), *logs), strict=True):
         instant, completed = at(f"{hour:02}:00:00"), at(f"{hour:02}:00:05")
         written(table.commit(instant, completed, file), completed)
     return table
@@ -101,6 +103,44 @@ def test_a_name_that_was_copied_and_not_removed(etc, project, table):
     file.with_name(f"{REQUESTED}_{DONE}.commit").write_bytes(file.read_bytes())
     code, _, err = etc("plan", "--select", "orders_ro")
     assert (code, "has two completed files" in err, "that has the wrong time" in err) == (3, True, True)
+
+
+class TestClocksSetBack:
+    """A delta commit that was requested at 11:30 and completed at 10:40, when its file was written."""
+
+    BEGUN, ENDED = at("11:30:00"), at("10:40:00")
+
+    @pytest.fixture
+    def early(self, table):
+        return written(table.commit(self.BEGUN, self.ENDED, log("f", previous=at("09:00:00"))), self.ENDED)
+
+    def test_it_is_no_reason_to_refuse(self, etc, table, early):
+        plan, debug, fresh = statuses(etc)
+        assert (plan["action"], debug["status"], fresh["status"]) == ("compact", "ok", "pass")
+        assert plan["instant"] > self.BEGUN
+        assert (
+            "clocks were set back meanwhile" in debug["message"] and "readers see all that it wrote" in debug["message"]
+        )
+
+    def test_nor_once_it_is_compacted(self, etc, table, early):
+        names = (log("f").name(instant) for instant in (at("10:00:00"), self.BEGUN))
+        table.plan(at("11:40:00"), {}, operation("f", None, *names))
+        written(table.compaction(at("11:40:00"), at("11:41:00"), base("f", previous=at("09:00:00"))), at("11:41:00"))
+        assert statuses(etc)[2]["status"] == "pass"
+
+    @pytest.mark.parametrize("instant", ["11:00:30", "11:45:00"])
+    def test_a_slice_that_may_hide_it(self, etc, table, early, instant):
+        done = add_ms(at(instant), 60_000)
+        written(table.compaction(at(instant), done, base("f", previous=at("09:00:00"))), done)
+        plan, debug, fresh = statuses(etc)
+        assert (plan["reason_code"], debug["status"], fresh["status"]) == ("wrong_time", "error", "unknown")
+        for said in (plan["reason"], debug["message"], fresh["reason"]):
+            assert "clocks were set back" in said and f"the write at {at(instant)} began" in said
+            assert "zone" not in said
+
+    def test_a_slice_that_it_began_may_hide_others(self, etc, table):
+        written(table.commit(self.BEGUN, self.ENDED, base("f", previous=at("09:00:00"))), self.ENDED)
+        assert "it began may hide what the write at" in statuses(etc)[0]["reason"]
 
 
 @pytest.mark.parametrize("moment", ["-1000", "-86400000", "1969-12-31T00:00:00Z"])

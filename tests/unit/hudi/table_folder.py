@@ -237,8 +237,9 @@ class TableFolder:
         extra: Mapping[str, str] | None = None,
         plan_extra: Mapping[str, str] | None = None,
     ) -> Path:
-        """A completed compaction: its plan, and the commit that it became."""
-        self.plan(instant, plan_extra or {})
+        """A completed compaction: its plan, an empty one unless there is one, and the commit that it became."""
+        if not (self.timeline / f"{instant}.compaction.requested").exists():
+            self.plan(instant, plan_extra or {})
         self.file(instant, ".compaction.inflight")
         self.data(instant, *written)
         record = commit_metadata(instant, written, extra, "COMPACT")
