@@ -16,7 +16,7 @@ from etc_policy.hudi.commits import CommitMetadata
 from etc_policy.hudi.completion_times import may_be_shifted
 from etc_policy.hudi.layout import DataFileName, is_log_name, parse_data_file
 from etc_policy.hudi.table_commits import TableCommits
-from etc_policy.hudi.timeline import Timeline
+from etc_policy.hudi.timeline import CLUSTERING, Taken, Timeline
 from etc_policy.hudi.values import text_of, time_of
 from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.commit_metadata import compaction_record
@@ -27,6 +27,8 @@ from etc_policy.table.state import FileSlice, GroupKey, LogFile, path_below
 
 #: Bytes by file name of each partition.
 Listing = Mapping[str, dict[str, int]]
+#: The operations of commits that move rows which are there already.
+_SERVICES = frozenset({CLUSTERING, "COMPACT", "LOG_COMPACT"})
 
 
 class DataFile(NamedTuple):
@@ -355,8 +357,9 @@ def instants_in(listed: Listing) -> frozenset[str]:
 
 
 class LatestSlices(NamedTuple):
-    """The latest slices, and paths of files: missing in them, carried ones without their compaction, log files that were added to
-    file groups after these were replaced, base files of which nobody knows which one counts, and those beside the one that does.
+    """The latest slices, and paths of files: missing in them, carried ones without their compaction, files that were added to
+    file groups which were replaced without them, base files of which nobody knows which one counts, and those beside the one
+    that does.
     """
 
     latest: tuple[FileSlice, ...]
@@ -428,16 +431,30 @@ def _bounded_by_plan(log_file: LogFile, thresholds: Mapping[str, int]) -> LogFil
 
 
 def _unseen_in(listed: Listing, commits: TableCommits) -> Iterator[str]:
-    """Paths of log files to which a write added that completed after another had taken their file group away."""
-    gone, completions = commits.timeline.overwritten, commits.timeline.completions
-    first = min(gone.values(), default=None)
-    later = (one for one in commits.metadata if first is not None and completions[one] > first)
-    for requested in later:
-        stats = commits.metadata[requested].stats
-        for group, name in zip(stats.groups, stats.file_names, strict=True):
-            is_after = group in gone and completions[requested] > gone[group]
-            if is_after and name.startswith(".") and name in listed.get(group[0], ()):
+    """Paths of files that a write added to a file group which had been taken away without them, or was by then.
+
+    After a deletion base files are readable: a bulk insert begins the partition anew (facts: deleted-partition-write).
+    """
+    taken, completions = commits.timeline.taken, commits.timeline.completions
+    for requested, commit in commits.metadata.items():
+        if taken.keys().isdisjoint(commit.stats.groups) or commit.operation in _SERVICES:
+            continue
+        for group, name in zip(commit.stats.groups, commit.stats.file_names, strict=True):
+            by = taken.get(group)
+            if by is None or completions[requested] <= by.seen_until or name not in listed.get(group[0], ()):
+                continue
+            is_read = not name.startswith(".") and not by.is_clustering
+            if not is_read and not _is_written_twice(commit, group[0], by):
                 yield path_below(group[0], name)
+
+
+def _is_written_twice(commit: CommitMetadata, partition: str, by: Taken) -> bool:
+    """Whether the rows went to the new file groups of a clustering too, whose log files bear its instant.
+
+    Writers of consistent hashing do that until it has completed (facts: dual-write-names).
+    """
+    written = zip(commit.stats.groups, commit.stats.file_names, strict=True)
+    return by.is_clustering and any(of == partition and f"_{by.by}.log." in name for (of, _), name in written)
 
 
 def _take_orphans(listed: Listing, timeline: Timeline, archive: Archive) -> Iterator[str]:

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from operator import attrgetter, itemgetter
-from typing import Any, Generic, TypeVar
+from operator import attrgetter
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
@@ -19,7 +19,7 @@ from etc_policy.hudi.layout import InstantFile, parse_data_file, parse_instant_f
 from etc_policy.hudi.values import time_of
 from etc_policy.storage.port import TableReader
 from etc_policy.table.history import WRITES
-from etc_policy.table.state import WRITE_ACTIONS, Instant, InstantState
+from etc_policy.table.state import WRITE_ACTIONS, GroupKey, Instant, InstantState
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class read_once(Generic[T]):  # noqa: N801 - a decorator, as `property` is
 
 
 _STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
-#: The operation of a clustering, as its commit names it.
+#: The operation of a clustering, as its plan and its commit name it.
 CLUSTERING = "CLUSTER"
 _NEVER_EMPTY = frozenset(("completed", action) for action in WRITES)
 _VERSIONS_FOLDER = ".hoodie/.schema"
@@ -51,6 +51,17 @@ CUT_OFF_HINT = (
     "under Hudi 0.x a process that is killed while it writes its commit leaves an empty file; "
     f"`etc explain {Code.DAMAGED_TIMELINE}` says how to go on"
 )
+
+
+class Taken(NamedTuple):
+    """What took a file group away: its instant, and until when a write must have completed to be taken as it was meant.
+
+    A clustering moves what its plan has seen. A deletion or an overwrite takes all that is there when it completes.
+    """
+
+    by: str
+    seen_until: str
+    is_clustering: bool
 
 
 @dataclass(frozen=True)
@@ -156,27 +167,22 @@ class Timeline:
         return self.metadata(plan) if plan else None
 
     @read_once
-    def replaced(self) -> frozenset[tuple[str, str]]:
-        """(partition, file id) of the file groups that completed replace commits took away."""
-        return frozenset(group for _, commit in self._replacing for group in commit.replaced)
+    def replaced(self) -> frozenset[GroupKey]:
+        """The file groups that completed replace commits took away."""
+        return frozenset(self.taken)
 
     @read_once
-    def overwritten(self) -> Mapping[tuple[str, str], str]:
-        """Those of them that a write took away, a deletion or an overwrite, and when the last such write completed.
-
-        Beside a clustering a writer of consistent hashing writes twice, to the old and to the new file groups
-        (facts: dual-write-names).
-        """
-        writes = [one for one in self._replacing if one[1].operation != CLUSTERING]
-        writes.sort(key=itemgetter(0))
-        return {group: end for end, commit in writes for group in commit.replaced}
-
-    @read_once
-    def _replacing(self) -> list[tuple[str, CommitMetadata]]:
-        """The completed replace commits, each with its completion time."""
+    def taken(self) -> Mapping[GroupKey, Taken]:
+        """What took each of them away last."""
         ends = map(self.latest, self.files)
         done = (end.requested for end in ends if end.state == "completed" and end.action == "replacecommit")
-        return [(self.completions[requested], self.commit(requested)) for requested in done]
+        found: dict[GroupKey, Taken] = {}
+        for requested in sorted(done, key=self.completions.__getitem__):
+            commit = self.commit(requested)
+            is_clustering = commit.operation == CLUSTERING
+            seen_until = requested if is_clustering else self.completions[requested]
+            found |= dict.fromkeys(commit.replaced, Taken(requested, seen_until, is_clustering))
+        return found
 
     @read_once
     def schema_versions(self) -> tuple[str, bytes] | None:
@@ -201,7 +207,7 @@ class Timeline:
         touched = self._touched(file) if file.state == "completed" else None
         return Instant(
             file.requested,
-            "logcompaction" if self._is_log_compaction(file) else file.action,
+            self._service(file) or file.action,
             _STATES[_STATES.index(file.state)],
             self.completions.get(file.requested),
             touched,
@@ -214,6 +220,19 @@ class Timeline:
         if (file.action, file.state) != ("commit", "completed") or plan_file_of(self.files[file.requested]):
             return False
         return self.commit(file.requested).operation != "COMPACT"
+
+    def _service(self, file: InstantFile) -> str | None:
+        """The service that a file is of whose action is that of a write; None for a write.
+
+        Before table version 8 a clustering begins as a replace commit, of which its plan alone tells it apart.
+        """
+        if self._is_log_compaction(file):
+            return "logcompaction"
+        if self.layout > 1 or file.action != "replacecommit" or file.state == "completed":
+            return None
+        plan = next((f for f in self.files[file.requested] if f.state == "requested"), None)
+        is_clustering = plan is not None and self.metadata(plan).get("operationType") == CLUSTERING
+        return "clustering" if is_clustering else None
 
     def _is_log_compaction(self, file: InstantFile) -> bool:
         """A log compaction completes as a delta commit; what it was requested as distinguishes them."""

@@ -115,10 +115,10 @@ def unseen_warning(state: TableState) -> tuple[str, ...]:
     """Rows that readers have lost, whatever is compacted."""
     if not state.unseen_files:
         return ()
-    count = count_of(len(state.unseen_files), "log file")
+    count = count_of(len(state.unseen_files), "file")
     return (
-        f"{count} with rows that no reader sees, for example {state.unseen_files[0]}: written to a file group after a write had "
-        "deleted or overwritten its partition; `etc debug` says more",
+        f"{count} with rows that no reader sees, for example {state.unseen_files[0]}: written to a file group that a clustering, "
+        "a deletion or an overwrite replaced without them; `etc debug` says more",
     )
 
 

@@ -446,15 +446,15 @@ def index_records(facts: TableFacts) -> Found:
 
 
 def unseen_rows(facts: TableFacts) -> Found:
-    """Whether writes have added to file groups that a deletion or an overwrite of their partition had taken away."""
+    """Whether writes have added to file groups that a clustering, a deletion or an overwrite took away without them."""
     files = facts.state.unseen_files
     if not files:
-        return "ok", "no log file was added to a file group that was deleted or overwritten before", None
+        return "ok", "no write added to a file group that was replaced without it", None
     named = ", ".join(files[:_NAMED_FILES]) + (", ..." if len(files) > _NAMED_FILES else "")
-    message = f"{count_of(len(files), 'log file')} with rows that no reader sees: {named}"
+    message = f"{count_of(len(files), 'file')} with rows that no reader sees: {named}"
     hint = (
-        "stop the writers of these partitions: what they write next may not be seen either (apache/hudi 19793). Copy the files "
-        "aside before a clean removes them"
+        "stop the writers of these partitions: what they write next may not be seen either (apache/hudi 19793, or a clustering "
+        "by another index or strategy than theirs). Copy the files aside before a clean removes them"
     )
     return "error", message, hint
 

@@ -143,10 +143,42 @@ def test_a_write_that_began_before_a_deletion_and_ended_after_it_is_seen_by_no_r
     assert read(table).unseen_files == (f"p/{log('f1', 1).name(at('10:00:02'))}",)
 
 
-def test_beside_a_clustering_rows_may_be_written_to_both_file_groups(table):
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_clustering_moves_what_its_plan_has_seen(tmp_path, version):
+    """What was written to its file groups since no reader sees, also what completed before it did."""
+    table = TableFolder(tmp_path / "t", version=version)
+    start, planned = at("10:00:00"), at("10:00:04")
+    table.commit(start, at("10:00:01"), base("f1"), base("f1", partition="q"))
+    before, beside, after = (log("f1", 1, base_instant=start, version=number) for number in (1, 2, 3))
+    table.commit(at("10:00:02"), at("10:00:03"), before)
+    table.commit(at("10:00:05"), at("10:00:06"), beside)
+    table.replace(planned, at("10:00:07"), base("f2"), replaced={"p": ["f1"]})
+    table.commit(at("10:00:08"), at("10:00:09"), after, base("f1"), log("f1", 1, base_instant=start, partition="q"))
+    table.compaction(at("10:00:10"), at("10:00:11"), base("f2"))
+
+    found = (beside.name(at("10:00:05")), after.name(at("10:00:08")), base("f1").name(at("10:00:08")))
+    assert read(table).unseen_files == tuple(sorted(f"p/{name}" for name in found))
+
+
+@pytest.mark.parametrize(
+    ("of", "partition", "unseen"), [("clustering", "p", 0), ("clustering", "q", 1), ("write", "p", 1)]
+)
+def test_beside_a_clustering_rows_may_be_written_to_both_file_groups(table, of, partition, unseen):
+    """The log file of the new one bears the clustering's instant. Any other that a write adds to proves nothing."""
+    planned, write = at("10:00:04"), at("10:00:05")
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
-    table.replace(at("10:00:04"), at("10:00:05"), base("f2"), replaced={"p": ["f1"]})
-    table.commit(at("10:00:06"), at("10:00:07"), log("f1", 1), log("f2", 1))
+    table.replace(planned, at("10:00:06"), base("f2"), replaced={"p": ["f1"]})
+    new = log("f2", 1, base_instant=planned if of == "clustering" else None, partition=partition)
+    table.commit(write, at("10:00:07"), log("f1", 1), new)
+    assert len(read(table).unseen_files) == unseen
+
+
+def test_services_add_no_rows_to_what_was_replaced(table):
+    """A compaction or log compaction that was pending meanwhile writes what it was to write."""
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1", 1))
+    table.replace(at("10:00:02"), at("10:00:03"), replaced={"p": ["f1"]}, kind="DELETE_PARTITION")
+    table.compaction(at("10:00:04"), at("10:00:05"), base("f1"))
+    table.log_compaction(at("10:00:06"), at("10:00:07"), log("f1"))
     assert read(table).unseen_files == ()
 
 

@@ -182,6 +182,18 @@ def test_a_log_compaction_is_one_also_when_it_ended_as_a_delta_commit(table):
     assert (pending.action, pending.state) == ("logcompaction", "inflight")
 
 
+@pytest.mark.parametrize(("kind", "action"), [("CLUSTER", "clustering"), (None, "replacecommit")])
+@pytest.mark.parametrize("state", ["requested", "inflight"])
+def test_before_version_8_a_clustering_is_told_from_an_overwrite_by_its_plan(tmp_path, kind, action, state):
+    table = TableFolder(tmp_path / "t", version=6)
+    schema = {"type": "record", "name": "r", "fields": [{"name": "operationType", "type": ["null", "string"]}]}
+    table.file(at("10:00:02"), ".replacecommit.requested", avro(schema, {"operationType": kind}) if kind else b"")
+    if state == "inflight":
+        table.file(at("10:00:02"), ".replacecommit.inflight")
+    (pending,) = read_timeline(LocalStorage(table.base), {"hoodie.timeline.layout.version": "1"}).instants()
+    assert (pending.action, pending.state) == (action, state)
+
+
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_bulk_insert_is_told_from_a_compaction(tmp_path, version):
     table = TableFolder(tmp_path / "t", version=version)

@@ -84,7 +84,7 @@ def test_the_lag_of_the_catalog_is_told_apart(synced, status, says):
 def test_what_stands_in_the_way_of_a_plan():
     pending = Instant(instant("11:59:00"), "clustering", "requested")
     status, message, hint = look("plan", state=replace(STATE, instants=(*STATE.instants, pending)))
-    assert (status, "clustering" in message, "etc finish" in hint) == ("warn", True, True)
+    assert (status, "clustering" in message, "`CALL run_clustering(" in hint) == ("warn", True, True)
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ def test_what_never_passes_by_itself_is_an_error_as_for_a_plan(state, said):
 
 def test_log_files_that_no_reader_sees():
     status, message, hint = look("unseen rows", state=replace(STATE, unseen_files=("p/L1", "p/L2")))
-    assert (status, message) == ("error", "2 log files with rows that no reader sees: p/L1, p/L2")
+    assert (status, message) == ("error", "2 files with rows that no reader sees: p/L1, p/L2")
     assert "before a clean removes them" in hint
     many = look("unseen rows", state=replace(STATE, unseen_files=tuple(f"p/L{n}" for n in range(6))))
-    assert many[1] == "6 log files with rows that no reader sees: p/L0, p/L1, p/L2, p/L3, p/L4, ..."
+    assert many[1] == "6 files with rows that no reader sees: p/L0, p/L1, p/L2, p/L3, p/L4, ..."
 
 
 class TestLogFileSize:
