@@ -97,8 +97,8 @@ class MemoryFiles:
 
     table: MemoryTable
 
-    def pending_job(self, policy: Policy, state: TableState) -> Job:
-        instant = state.own_pending or ""
+    def pending_job(self, policy: Policy, state: TableState, instant: str | None = None) -> Job:
+        instant = instant or state.own_pending or ""
         operations, extra = self.table.plans[instant]
         return Job(policy, state.base_path, state.table_version, state.metadata_partitions, instant, operations, extra)
 

@@ -108,8 +108,8 @@ def _of_indexes() -> set[str]:
 
 
 def page(read: Mapping[str, list[str]]) -> str:
-    """The page: each option once, with the bundles that read it where not all do."""
-    return "\n".join([_HEAD, *_lines(read)])
+    """The page: each option once, with the bundles that read it where not all do; then what else etc does."""
+    return "\n".join([_HEAD, *_lines(read), (HERE / "acts.md").read_text("utf-8")])
 
 
 def _lines(read: Mapping[str, list[str]]) -> Iterator[str]:

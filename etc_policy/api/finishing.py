@@ -1,27 +1,37 @@
-"""Finishes the table services that are pending on many tables, and withdraws pending plans of etc."""
+"""Finishes the compactions of others that are pending on many tables, and withdraws pending plans of etc."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from itertools import chain
 
-from etc_policy.api.one_table import entries_of, one_by_one
+from etc_policy.api.one_table import entries_of, one_by_one, set_place
+from etc_policy.api.table_apply import writes_beside_errors
+from etc_policy.errors import EtcError
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.results import FinishedService, FinishReport, UndoReport, WithdrawnPlan, failed_tables
 from etc_policy.wiring import Environment, resolve_table
 
 
 def finish_tables(environment: Environment, policies: Iterable[Policy]) -> FinishReport:
-    """The services that were carried out, and the tables where that failed."""
+    """The compactions of others that were carried out, and the tables where that failed, or beside which writers began."""
+    finished: list[FinishedService] = []
+    beside: list[EtcError] = []
 
-    def finish(policy: Policy) -> list[FinishedService]:
+    def finish(policy: Policy) -> None:
         located = resolve_table(environment, policy)
-        done = environment.finisher().finish(located, located.table)
-        return [FinishedService(policy=policy.name, action=i.action, instant=i.requested) for i in done]
+        with closing(environment.runner().finish_others(located, located.table)) as results:
+            for done in results:
+                instant = done.instant or ""
+                finished.append(FinishedService(policy=policy.name, action="compaction", instant=instant))
+                for error in writes_beside_errors(environment, located, done) if done.may_have_writes_beside else ():
+                    set_place(error, policy)
+                    beside.append(error)
 
-    finished, errors = entries_of(one_by_one(policies, finish), lambda *_: [])
-    services = tuple(chain.from_iterable(finished))
-    return FinishReport(finished=services, failed=failed_tables(errors)).with_errors(errors)
+    _, failed = entries_of(one_by_one(policies, finish), lambda *_: None)
+    errors = (*failed, *beside)
+    return FinishReport(finished=tuple(finished), failed=failed_tables(errors)).with_errors(errors)
 
 
 def undo_tables(environment: Environment, policies: Iterable[Policy]) -> UndoReport:

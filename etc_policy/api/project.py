@@ -516,7 +516,7 @@ class Project(Workspace):
         return diagnose(self.environment, issues, policies, os.environ, spark=spark, target_known=known)
 
     def finish(self, select: Terms = (), exclude: Terms = ()) -> FinishReport:
-        """Carry out pending compactions, log compactions and clusterings that are not etc's own; SeveralErrors as below."""
+        """Carry out pending compactions that are not etc's own; SeveralErrors as below."""
         from etc_policy.api.finishing import finish_tables
 
         policies = self.policies(select, exclude)  # first, as it reads the target's settings too

@@ -8,7 +8,7 @@ from dataclasses import replace
 from etc_policy.errors import OvertakenError, StalePlanError
 from etc_policy.plan.between_writes import ends_refusals
 from etc_policy.plan.model import PendingWork, TablePlan
-from etc_policy.plan.refusals import BLOCKING_ACTIONS, FINISHED_SERVICES, REFUSED_BY_WRITERS
+from etc_policy.plan.refusals import BLOCKING_ACTIONS, REFUSED_BY_WRITERS
 from etc_policy.plan.rules import Passes, passing
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Refusals
@@ -70,7 +70,7 @@ def _stuck(refusals: Refusals, pending: PendingWork | None) -> str | None:
             "its writer's process: until then Hudi keeps the heartbeat of a failed write fresh"
         )
     what = f"the {BLOCKING_ACTIONS[pending.action]} at {pending.instant} has been pending all the time"
-    once = "`etc finish` runs it once" if pending.action in FINISHED_SERVICES else "run it once by hand, or cancel it"
+    once = "`etc finish` runs it once" if pending.action == "compaction" else "run it once by hand, or cancel it"
     if not pending.is_begun:
         return f"{what} and was never started: the job that requests it must also run it; {once}"
     return f"{what}: whoever began it may be dead; if so, {once}"

@@ -1,4 +1,4 @@
-"""`etc finish`: carries out table services that others have scheduled."""
+"""`etc finish`: carries out compactions that others have scheduled."""
 
 from __future__ import annotations
 
@@ -12,23 +12,26 @@ from etc_policy.errors import ExitCode
 
 @click.command(
     "finish",
-    short_help="Run what others have scheduled and not carried out",
+    short_help="Run compactions that others have scheduled and not carried out",
     epilog=examples("etc finish --select orders_ro", "etc finish --output json"),
 )
 @conf_option
 @common_options
 def command(flags: Flags) -> ExitCode:
-    """Run what others have scheduled and not carried out.
+    """Run compactions that others have scheduled and not carried out.
 
-    A compaction, log compaction or clustering that a stock job has scheduled and nobody runs keeps `etc plan` from planning.
-    This runs it by the stock client, set up like the table: its indexes, its metadata table, its version and the zone of
-    its instants stay as they are. One that a living job runs is left to it (exit code 4). Rollbacks and restores are left to
-    the writers. Plans of etc are finished by `etc apply`.
+    A compaction that a stock job has scheduled and nobody runs keeps `etc plan` from planning. This runs it by the stock
+    client, set up like the table and by the rules of etc's own plans: indexes, metadata table, version and zone stay as they
+    are. One that would lose rows or make keys double by now is taken off the timeline instead (exit code 4): `etc apply`
+    compacts what is due. One that a living job runs is left to it (exit code 4).
+
+    Clusterings and log compactions are left to the writers, as they go by choices that no table shows (exit code 3, with
+    the call to make). So are rollbacks and restores. Plans of etc are finished by `etc apply`.
     """
     with open_project(flags) as project:
         report, error = settle(project.finish, *flags.terms)
     lines = [f"{service.policy}: the {service.action} at {service.instant} is complete" for service in report.finished]
     # that there was none is known only where every table could be read
-    none = "" if error else "No compaction, log compaction or clustering of another job is pending."
+    none = "" if error else "No compaction of another job is pending."
     show(flags, report, lambda: "\n".join(lines) or none)
     return finish(error, report.exit_code)

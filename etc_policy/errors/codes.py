@@ -361,10 +361,10 @@ class Code(StrEnum):
     BAD_DONE_RECORD = ("ETC246", _UNCHANGED, "The record of partitions that are done cannot be read",
         "`.hoodie/.etc/done.json` of the table is not as etc wrote it, so nobody knows what was sent to whom. Without the file "
         "each partition that is done is reported once more.")
-    FOREIGN_PLAN = ("ETC245", _UNCHANGED, "A pending plan on the timeline is not one that etc wrote",
+    FOREIGN_PLAN = ("ETC245", _UNCHANGED, "A pending plan on the timeline is not one that etc or Hudi writes",
         "Every writer of the table can write to its timeline. The plan, one of its markers or a rollback of it\n"
-        "names a file that is not the table's, or in a form that etc never writes: Hudi would read, write or remove what "
-        "it\n"
+        "names a file that is not the table's, or in a form that etc and Hudi never write: Hudi would read, write or remove "
+        "what it\n"
         "names. Nothing was touched. Look at who may write to the table. When no writer is at work, remove the pending\n"
         "`<instant>.compaction.*` from the timeline and `.hoodie/.temp/<instant>` by hand.")
 
@@ -494,9 +494,9 @@ class Code(StrEnum):
         "process lives: Hudi keeps the heartbeat of a failed delete fresh, and its own cleaning waits for it too. If writes "
         "that began later complete and the one in the message does not, look at that writer's log, and end or restart its "
         "process: `etc apply` goes on after `writer.heartbeat_expiry`, and the next write rolls the failed one back. A pending "
-        "compaction, log compaction or clustering passes when somebody carries it out: its own engine, or `etc finish "
-        "--select NAME`. A table version, a damaged file, a wrong clock or a write "
-        "that hides the schema does not pass.")
+        "compaction passes when somebody carries it out: its own engine, or `etc finish --select NAME`. A pending clustering or "
+        "log compaction passes when its writers carry it out: etc does not know the choices by which they do. A table version, "
+        "a damaged file, a wrong clock or a write that hides the schema does not pass.")
     POLICY_IS_GONE = ("ETC406", _REPLAN, "A policy of the plan is gone",
         "The plan was made for a policy that the project no longer has. Plan again.")
     POLICY_CHANGED = ("ETC407", _REPLAN, "A policy was changed since the plan was made",
@@ -523,11 +523,11 @@ class Code(StrEnum):
         "Nothing was committed: a key that was deleted and written again could exist twice, or an ALTER TABLE came\n"
         "between, and Hudi would have merged by the schema of before. Plan again when the writers are idle; `etc apply` "
         "without a\n"
-        "file does so by itself, and leaves out what is written to again. A compaction that somebody else has scheduled "
-        "before an\n"
-        "ALTER TABLE loses the values of renamed columns when it is carried out, by etc or by Hudi. Read them first, from "
-        "the\n"
-        "snapshot view and with schema on read.")
+        "file does so by itself, and leaves out what is written to again. A compaction that "
+        "somebody else has scheduled is taken\n"
+        "back by `etc finish` where it would lose rows by now: `etc apply` compacts what is due. Hudi itself carries it out, and "
+        "after\n"
+        "an ALTER TABLE loses the values of renamed columns.")
     WRITTEN_BESIDE = ("ETC416", _FAILED, "A writer began while deletes were being committed",
         "What it wrote is compacted at once where the plan may be made again. This says that it may not, or\n"
         "that others wrote in the meantime: a key can exist twice after its next upsert. Run `etc apply` again before "

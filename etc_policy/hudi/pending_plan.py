@@ -1,4 +1,4 @@
-"""Whether a pending plan of etc, and what Hudi would take it back by, names files of its table alone.
+"""Whether a pending plan, and what Hudi would take it back by, names files of its table alone.
 
 Every writer of the table can write them, and Hudi reads, writes and removes what they name.
 """
@@ -25,7 +25,7 @@ _INSTANT = re.compile(r"[0-9]{14,17}")
 
 
 def require_own(timeline: Timeline, instant: str, operations: tuple[Operation, ...]) -> None:
-    """Return if the pending plan at an instant has the form that etc gives it, and its traces are below the table.
+    """Return if the pending plan at an instant has a form that etc or Hudi gives it, and its traces are below the table.
 
     Raises:
         TableError: something of it names a file elsewhere, or is of another form; nothing may be made or removed by it.
@@ -33,7 +33,7 @@ def require_own(timeline: Timeline, instant: str, operations: tuple[Operation, .
     """
     found = next(_foreign(timeline, instant, operations), None)
     if found is not None:
-        message = f"the pending plan at {instant} of `{timeline.storage.location}` is not one that etc wrote: {found}"
+        message = f"the pending plan at {instant} of `{timeline.storage.location}` is not one that etc or Hudi writes: {found}"
         hint = "nothing was touched; look at who may write to the table, and remove what they made once no writer is at work"
         raise TableError(Code.FOREIGN_PLAN, message, hint=hint)
 
@@ -63,7 +63,7 @@ def _foreign(timeline: Timeline, instant: str, operations: tuple[Operation, ...]
 
 
 def _malformed(operation: Operation) -> str | None:
-    """The first name of an operation that etc would not have written, and what it is of."""
+    """The first name of an operation that neither etc nor Hudi writes, and what it is of."""
     if not _is_partition(operation.partition):
         return f"partition `{operation.partition}`"
     if not _INSTANT.fullmatch(operation.base_instant):

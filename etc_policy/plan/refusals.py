@@ -4,6 +4,7 @@ a plan is built.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import chain
 from zoneinfo import ZoneInfo
@@ -15,6 +16,7 @@ from etc_policy.plan.cut import not_left_behind
 from etc_policy.plan.model import PUBLISHED, Operation, PendingWork, SeenState
 from etc_policy.plan.split import find_split_obstacle, is_exact
 from etc_policy.policy.manifest import Level, Policy
+from etc_policy.policy.writers import spark_text
 from etc_policy.table.formats import count_of, format_duration, format_time
 from etc_policy.table.history import promise_of
 from etc_policy.table.impossible_times import unit_advice, wrong_unit
@@ -43,8 +45,10 @@ BLOCKING_ACTIONS = {
 }
 #: Reasons to refuse a plan while a write is in flight; between two writes none of them holds.
 REFUSED_BY_WRITERS = ("writer_in_flight", "not_exact")
-#: What `etc finish` carries out.
-FINISHED_SERVICES = ("compaction", "logcompaction", "clustering")
+#: Services that go by choices of their writers which no table shows: `etc` carries out none of them.
+LEFT_TO_WRITERS = ("clustering", "logcompaction")
+#: How options begin that decide where a clustering writes, what it does about later writes, and which indexes it keeps.
+_CLUSTERING_OPTIONS = ("index", "bucket", "clustering", "write", "metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +144,11 @@ def work_of(pending: Instant) -> PendingWork:
     return PendingWork(instant=pending.requested, action=pending.action, is_begun=pending.state != "requested")
 
 
-def pending_service(policy: Policy, state: TableState) -> Refusal | None:
+def pending_service(
+    policy: Policy, state: TableState, actions: Collection[str] = tuple(BLOCKING_ACTIONS)
+) -> Refusal | None:
     """No pending compaction, log compaction, clustering, replace, rollback or restore (facts: no-pending-service)."""
-    pending = next((i for i in state.pending if i.action in BLOCKING_ACTIONS), None)
+    pending = next((i for i in state.pending if i.action in actions), None)
     if pending is None:
         return None
     reason = f"a {BLOCKING_ACTIONS[pending.action]} at {pending.requested} is pending ({pending.state})"
@@ -151,7 +157,7 @@ def pending_service(policy: Policy, state: TableState) -> Refusal | None:
         return Refusal(
             "pending_own_plan", reason, f"it is etc's own: `etc apply --select {policy.name}` finishes it", work
         )
-    return Refusal("pending_service", reason, _finish_hint(pending.action, policy), work)
+    return Refusal("pending_service", reason, _finish_hint(pending, policy, state), work)
 
 
 def carried_files_lost(policy: Policy, state: TableState) -> Refusal | None:
@@ -344,10 +350,23 @@ def unbounded_event_times(policy: Policy, state: TableState) -> Refusal | None:
 _BY_RESTORE = ("restore", "rollback")
 
 
-def _finish_hint(action: str, policy: Policy) -> str:
-    if action in FINISHED_SERVICES:
+def _finish_hint(pending: Instant, policy: Policy, state: TableState) -> str:
+    if pending.action == "compaction":
         return f"if no job of yours is running it, `etc finish --select {policy.name}` does"
-    if action in _BY_RESTORE:
+    if pending.action == "clustering":
+        options = ", ".join(f"`hoodie.{name}.`" for name in _CLUSTERING_OPTIONS)
+        return (
+            "etc does not carry it out, as no table shows its writers' index and strategies, without which rows are lost. If no "
+            f"job of yours is running it: `CALL run_clustering(path => {spark_text(state.base_path)}, op => 'execute', "
+            f"instants => '{pending.requested}', options => 'KEY=VALUE,...')`, with all options of its writers that begin with "
+            f"{options}"
+        )
+    if pending.action == "logcompaction":
+        return (
+            "etc does not carry it out. If no job of yours is running it, the next commit of a writer with "
+            "`hoodie.log.compaction.inline=true` does"
+        )
+    if pending.action in _BY_RESTORE:
         return (
             "plan again when it has completed; a restore that failed with `Found commits after time` is called again, after "
             "`SET hoodie.clean.failed.writes.policy=LAZY`"

@@ -123,15 +123,17 @@ def _slices_changed(facts: Facts) -> Iterator[str]:
 
 
 def _changed_or_overtaken(facts: Facts) -> Iterator[str]:
-    """Of a plan that can be taken back: before version 8 what writers have added forbids that, unless log files are carried."""
+    """Writers that add to a slice of deletes spoil a plan that can be taken back: before version 8 what they add forbids that,
+    unless log files are carried.
+    """
+    yield from _slices_changed(facts)
     if facts.is_cut or facts.carries:
-        yield from _slices_changed(facts)
         overtaken = find_overtaken(facts.policy, facts.operations, facts.state)
         yield from (one.why for one in overtaken if not one.waits)
 
 
 def _changed_since_carried(facts: Facts) -> Iterator[str]:
-    if facts.carries:
+    if facts.carries or not facts.is_cut:
         yield from staleness.changed_since_carried(facts.operations, facts.state, facts.instant)
 
 
@@ -168,8 +170,9 @@ RULES: tuple[Rule, ...] = (
         _of_table(refusals.pending_service),
         passes=Passes.OTHERS_END,
         means="A compaction, clustering, rollback or other service is pending. If a job is running it, it passes when that job "
-        "completes it. If none is, run `etc finish --select NAME` first, which starts Spark: it completes compactions, log "
-        "compactions and clusterings. A writer carries out rollbacks and restores.",
+        "completes it. If none is: `etc finish --select NAME` completes compactions, and starts Spark for it. Whoever "
+        "scheduled a clustering or log compaction must carry it out, as no table shows its writers' choices; the hint of a plan "
+        "has the call. A writer carries out rollbacks and restores.",
         mended_by=_WRITERS,
     ),
     Rule(

@@ -203,7 +203,7 @@ def render_tblproperties(policy: Policy, shape: TableShape | None = None) -> str
     options, is_named = writer_options(policy, shape), is_catalog_name(policy.table)
     note = "" if is_named else f"-- Put the catalog's name of {' '.join(policy.table.split())} for db.table.\n"
     notes = note + "".join(notes_on_left_out(options, "--"))
-    table, pairs = policy.table if is_named else "db.table", _pairs(fit_for_files(options), _spark_text)
+    table, pairs = policy.table if is_named else "db.table", _pairs(fit_for_files(options), spark_text)
     return f"{notes}ALTER TABLE {table} SET TBLPROPERTIES (\n{pairs}\n);\n"
 
 
@@ -234,7 +234,7 @@ def _pairs(options: Mapping[str, str], quote: Callable[[str], str]) -> str:
     return ",\n".join(f"  {quote(key)} = {quote(value)}" for key, value in options.items())
 
 
-def _spark_text(text: str) -> str:
+def spark_text(text: str) -> str:
     r"""A literal of Spark SQL, which knows escapes by `\`."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
     return f"'{escaped}'"

@@ -104,7 +104,7 @@ class TableVerification(Frozen):
 
 
 class FinishedService(Frozen):
-    """A compaction, log compaction or clustering of others that `etc finish` carried out; `instant` is its request."""
+    """A compaction of others that `etc finish` carried out; `instant` is its request."""
 
     policy: str
     action: str

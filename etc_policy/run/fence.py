@@ -72,7 +72,7 @@ class Fence:
     def _require_not_spoiled(self, files: AtCommit) -> None:
         """What rules object to the compaction that is about to be committed."""
         job = self.job
-        self.last = self._read() if job.carries else self.last
+        self.last = self._read() if job.carries or not self._may_refuse else self.last
         facts = Facts(
             job.policy,
             self.last,

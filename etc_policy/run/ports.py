@@ -97,21 +97,11 @@ class Compactor(Protocol):
         """The table's lock, held."""
 
 
-class Services(Protocol):
-    """Carries out table services that others have scheduled. It raises EngineError with the engine's own words."""
-
-    def finish(self, job: Job, action: str, note_inflight: Callable[[], None], gate: CommitGate) -> None:
-        """Run and commit the `compaction`, `logcompaction` or `clustering` that is pending at the job's instant.
-
-        `note_inflight` and `gate` are as in `Compactor.run`, for a compaction.
-        """
-
-
 class TableFiles(Protocol):
     """What apply reads from the table's files besides its state."""
 
-    def pending_job(self, policy: Policy, state: TableState) -> Job:
-        """The pending plan of etc at `state.own_pending`, as a job to finish."""
+    def pending_job(self, policy: Policy, state: TableState, instant: str | None = None) -> Job:
+        """The pending plan of etc at `state.own_pending`, or that of others at the instant, as a job to finish."""
 
     def missing_files(self, job: Job) -> tuple[str, ...]:
         """Planned files that no longer exist, as paths below the table."""

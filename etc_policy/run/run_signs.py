@@ -14,7 +14,6 @@ from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import HEARTBEATS, timeline_folder
 from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.writers import announced_by, marker_files
-from etc_policy.plan.refusals import FINISHED_SERVICES
 from etc_policy.storage.clocks import time_at
 from etc_policy.storage.port import FileInfo, TableStorage, os_errors_as
 from etc_policy.table.formats import format_duration
@@ -69,12 +68,12 @@ class RunSigns:
         first = self._last(instant)
         if first is not None and (left := tolerance_seconds - (self._now() - first)) > 0:
             self._progress(
-                f"a run of the service at {instant} wrote {self._now() - first:.0f} s ago; waiting {left:.0f} s to see "
+                f"a run of the compaction at {instant} wrote {self._now() - first:.0f} s ago; waiting {left:.0f} s to see "
                 "whether it is dead"
             )
         while (sign := self._last(instant)) is not None and self._now() - sign <= tolerance_seconds:
             if sign != first:
-                message = f"a run of the service at {instant} is alive: it goes on writing"
+                message = f"a run of the compaction at {instant} is alive: it goes on writing"
                 raise RetryableError(Code.RUN_IS_ALIVE, message, hint="wait for it to end, then run this again")
             sleep(_POLL_SECONDS)
 
@@ -118,10 +117,9 @@ class RunSigns:
         return None
 
     def _inflight(self, instant: str) -> FileInfo | None:
-        """That of the service at an instant, whichever it is."""
+        """That of the compaction at an instant."""
         folder, _ = timeline_folder(read_properties(self._storage), self._storage.location)
-        found = (self._storage.info(f"{folder}/{instant}.{action}.inflight") for action in FINISHED_SERVICES)
-        return next((file for file in found if file is not None), None)
+        return self._storage.info(f"{folder}/{instant}.compaction.inflight")
 
 
 def _seconds(found: FileInfo | None) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,17 +12,18 @@ from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableEr
 from etc_policy.errors.codes import Code
 from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.model import TablePlan
+from etc_policy.plan.refusals import LEFT_TO_WRITERS, pending_service
 from etc_policy.plan.split import is_exact
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.fence import Fence
 from etc_policy.run.file_lock import FileLock
 from etc_policy.run.lock_hold import LONGEST_DRAIN_SECONDS, POLL_SECONDS, LockHold, hold_place, take_between_writes
 from etc_policy.run.ports import Compactor, Job, Lease, TableFiles
-from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_unfit, require_clock_and_instants
+from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_refusal, raise_unfit, require_clock_and_instants
 from etc_policy.run.results import TableResult, TableStatus, timed
 from etc_policy.table.formats import count_of, format_duration
 from etc_policy.table.history import Commit
-from etc_policy.table.state import TableState, TableStateReader
+from etc_policy.table.state import TableState, TableStateReader, newest_base_file
 
 Progress = Callable[[str], None]
 
@@ -56,18 +57,61 @@ class Runner:
                 self._discard_left(policy, base_path)
                 return None
             lease, state, job = found
-            spoiled = find_spoiled(self.files, state, job)
-            if spoiled:
-                self.progress(f"{policy.name}: withdrawing it: {spoiled}")
-                with else_by_hand(self.files, job, spoiled):
-                    self._engine_once_free(job, lease).withdraw(job)
-                return None
-            require_clock_and_instants(policy, state, self.clock_ms())
             try:
-                return self._run(job, Fence(self.reader, self.files, job, lease, state), "resumed", started_ms)
+                return self._finish(job, state, lease, started_ms)
             except OvertakenError as error:
                 self.progress(f"{policy.name}: {error.message}; planning again")
                 return None
+
+    def finish_others(self, policy: Policy, base_path: str) -> Generator[TableResult, None, None]:
+        """Finish the compactions that others have scheduled and nobody runs, oldest first, by the rules of etc's own.
+
+        A clustering or log compaction goes by choices of its writers that no table shows: where one is pending nothing is done.
+
+        Raises:
+            RetryableError: the job that runs one is alive, or another run of etc works on the table.
+            OvertakenError: one would lose rows, or make keys double; it is withdrawn.
+            EngineError: Hudi failed, or something is pending that etc does not carry out.
+
+        """
+        self._release_left_lock(policy, base_path)
+        if self._first_of_others(policy, self.state_of(policy, base_path)) is None:
+            return
+        with self.lease(base_path) as lease:
+            while instant := self._first_of_others(policy, state := self.state_of(policy, base_path)):
+                started_ms = self.clock_ms()
+                self.progress(f"{policy.name}: found a pending compaction of others at {instant}")
+                lease.wait_for_dead_run(instant, policy.writer.heartbeat_expiry_ms)
+                job = self.files.pending_job(policy, state, instant)
+                try:
+                    done = self._finish(job, state, lease, started_ms)
+                except OvertakenError as error:
+                    error.hint = f"nothing was committed: `etc apply --select {policy.name}` compacts what is due"
+                    raise
+                yield done
+
+    def _first_of_others(self, policy: Policy, state: TableState) -> str | None:
+        """The oldest compaction that others have scheduled and that is pending; None without one."""
+        raise_refusal(policy, pending_service(policy, state, LEFT_TO_WRITERS))
+        found = (i.requested for i in state.pending if i.action == "compaction" and i.requested != state.own_pending)
+        return min(found, default=None)
+
+    def _finish(self, job: Job, state: TableState, lease: Lease, started_ms: int) -> TableResult:
+        """Execute a pending plan.
+
+        Raises:
+            OvertakenError: it would be wrong by now, and is withdrawn.
+
+        """
+        name = job.policy.name
+        spoiled = find_spoiled(self.files, state, job)
+        if spoiled:
+            self.progress(f"{name}: withdrawing it: {spoiled}")
+            with else_by_hand(self.files, job, spoiled):
+                self._engine_once_free(job, lease).withdraw(job)
+            raise OvertakenError(Code.OVERTAKEN, f"the plan for `{name}` was overtaken: {spoiled}", frozenset())
+        require_clock_and_instants(job.policy, state, self.clock_ms())
+        return self._run(job, Fence(self.reader, self.files, job, lease, state), "resumed", started_ms)
 
     def _release_left_lock(self, policy: Policy, base_path: str) -> None:
         """Remove the table's lock that a killed run has left, whether or not anything is due: writers wait for it."""
@@ -399,4 +443,5 @@ def _job_of(policy: Policy, table: TablePlan, state: TableState, extra: Mapping[
         operations=table.operations,
         extra_metadata=extra,
         partitions_with_logs=state.partitions_with_logs,
+        base_file=newest_base_file(state.slices),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from math import inf
 
@@ -27,23 +28,24 @@ from etc_policy.run.splitting import discard, discard_extracts, split_files, spl
 from etc_policy.storage.clocks import time_at
 from etc_policy.storage.open_storage import open_reader, open_storage
 from etc_policy.table.history import WITHDRAWN, Commit
-from etc_policy.table.state import TableState
+from etc_policy.table.state import TableState, newest_base_file
 
 
 class HudiFiles:
     """Reads plans and commits from the timeline."""
 
-    def pending_job(self, policy: Policy, state: TableState) -> Job:
-        """Our pending plan as a job, with the metadata that its plan file carries.
+    def pending_job(self, policy: Policy, state: TableState, instant: str | None = None) -> Job:
+        """Our pending plan, or that of others at the instant, as a job, with the metadata that its plan file carries.
 
         Raises:
-            TableError: it cannot be read, or etc has not written it.
+            TableError: it cannot be read, or is of no form that etc and Hudi write.
 
         """
-        instant = state.own_pending or ""
         with table_errors(state.base_path):
             timeline = timeline_of(state.base_path)
-            return _job(policy, timeline, instant, state.table_version, state.metadata_partitions)
+            planned = instant or state.own_pending or ""
+            job = _job(policy, timeline, planned, state.table_version, state.metadata_partitions)
+            return replace(job, base_file=newest_base_file(state.slices))
 
     def missing_files(self, job: Job) -> tuple[str, ...]:
         """Planned base and log files that are gone, and what a split made that is not as it was, as paths below the table."""

@@ -30,15 +30,12 @@ _WAITING = ("Zookeeper", "StorageBased", "DynamoDB")
 _RETRY_MS = 1_000
 
 
-def client_options(job: Job, *, takes_lock: bool = False) -> dict[str, str]:
+def client_options(job: Job) -> dict[str, str]:
     """The client's options: the metadata table and the table version as they are, heartbeats on, no other service.
 
     `hudi_options` of the policy add to these; what is set here wins, because the rest would change the table. References
-    to environment variables become their values only here. The table's lock is held by the caller, see `table_lock`, or
-    the client `takes_lock` itself for each of its changes.
+    to environment variables become their values only here. The table's lock is held by the caller, see `table_lock`.
     """
-    if takes_lock and job.policy.writer.lock:
-        return {**client_options(job), **lock_config(job)}
     return with_values({**job.policy.hudi_options, **_mirror(job), **_IN_PROCESS}, os.environ)
 
 

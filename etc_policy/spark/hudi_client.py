@@ -36,13 +36,7 @@ _HELD = "HoodieLockException"
 
 
 @contextmanager
-def hudi_client(
-    spark: Any,
-    job: Job,
-    failure: EngineError,
-    *,
-    takes_lock: bool = False,
-) -> Iterator[Any]:
+def hudi_client(spark: Any, job: Job, failure: EngineError) -> Iterator[Any]:
     """A write client for the job's table, closed afterwards; Java's errors come out as `failure` with Java's words.
 
     So does the end of Java itself, which py4j reports as an OSError once its first call has failed. A lock or a heartbeat
@@ -51,7 +45,7 @@ def hudi_client(
     from py4j.protocol import Py4JError
 
     try:
-        client = _create(spark, job, client_options(job, takes_lock=takes_lock))
+        client = _create(spark, job, client_options(job))
         try:
             with commit_zone(spark._jvm, job), pinned_in_tasks(spark):
                 yield client

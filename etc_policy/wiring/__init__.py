@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from etc_policy.report.glue_catalog import GlueCatalog
     from etc_policy.report.metrics import TableObservation
     from etc_policy.report.sync import PropertyStore
-    from etc_policy.run.finisher import Finisher
     from etc_policy.run.forgetting import Forgetter
     from etc_policy.run.runner import Runner
     from etc_policy.spark.submission import Submission as Submission
@@ -308,13 +307,6 @@ class Environment(Readings):
         from etc_policy.run.forgetting import Forgetter
 
         return Forgetter(lambda base_path: lease_of(base_path, local=False, progress=self.progress))
-
-    def finisher(self) -> Finisher:
-        """The finisher of `etc finish` over stock Hudi."""
-        from etc_policy.run.finisher import Finisher
-        from etc_policy.spark.services import HudiServices
-
-        return Finisher(self.runner(), lambda: HudiServices(self.spark, self.progress))
 
     def property_store(self) -> PropertyStore:
         """The properties of the catalog's tables."""

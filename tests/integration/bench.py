@@ -12,13 +12,11 @@ from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.model import make_plan
 from etc_policy.policy.manifest import EventTime, Policy, Strategy, Writer
 from etc_policy.run.file_lease import FileLease
-from etc_policy.run.finisher import Finisher
 from etc_policy.run.ports import Job
 from etc_policy.run.runner import Runner
 from etc_policy.run.table_files import HudiFiles
 from etc_policy.spark.column_stats import fill_event_times
 from etc_policy.spark.compactor import HudiCompactor
-from etc_policy.spark.services import HudiServices
 from etc_policy.table.state import TableState
 from etc_policy.wiring import clock_ms
 from tests.integration.history import EPOCH_MS, HISTORY, STRADDLING, Oracle, Views
@@ -80,7 +78,7 @@ class Bench:
 
     def finish(self):
         """What `etc finish` does."""
-        return Finisher(self.runner, lambda: HudiServices(self.spark)).finish(self.policy, self.location)
+        return list(self.runner.finish_others(self.policy, self.location))
 
     def publish(self, plan):
         table = plan.tables[0]

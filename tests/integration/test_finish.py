@@ -1,4 +1,4 @@
-"""`etc finish` runs what stock jobs have scheduled: the hint that a refused plan prints, on tables that it is printed for."""
+"""`etc finish` runs compactions that stock jobs have scheduled, and leaves to them what goes by choices that no table shows."""
 
 from __future__ import annotations
 
@@ -49,29 +49,11 @@ def bench(spark, indexed_table, tmp_path):
 
 def schedule(bench, service):
     """What a stock job schedules, with the settings of the table's writers, and then does not run."""
-    if service == "logcompaction":
-        schedule_log_compaction(bench)
-    else:
-        options = ",".join(f"{key}={value}" for key, value in {**INDEXED, **SCHEDULING}.items())
-        where = f"op => 'schedule', path => '{bench.base}', options => '{options}'"
-        bench.spark.sql(f"CALL run_{service}({where})").collect()
+    options = ",".join(f"{key}={value}" for key, value in {**INDEXED, **SCHEDULING}.items())
+    where = f"op => 'schedule', path => '{bench.base}', options => '{options}'"
+    bench.spark.sql(f"CALL run_{service}({where})").collect()
     (pending,) = [one for one in bench.state().pending if one.action == service]
     return pending
-
-
-def schedule_log_compaction(bench):
-    """By the stock client, as a writer with `hoodie.log.compaction.enable` does; no procedure of SQL does it."""
-    jvm = bench.spark._jvm
-    options = jvm.java.util.HashMap()
-    for key, value in {**INDEXED, **SCHEDULING}.items():
-        options.put(key, value)
-    none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
-    create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient
-    client = create(bench.spark._jsparkSession, str(bench.base), jvm.PythonUtils.toScalaMap(options), none)
-    try:
-        assert client.scheduleLogCompaction(jvm.org.apache.hudi.common.util.Option.empty()).isPresent()
-    finally:
-        client.close()
 
 
 SCHEDULING = {
@@ -95,35 +77,44 @@ def hinted(bench, capsys, arguments):
     return code, json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("service", ["compaction", "clustering", "logcompaction"])
-def test_the_hint_of_a_refused_plan_finishes_the_service_and_keeps_all_indexes(bench, capsys, monkeypatch, service):
-    monkeypatch.setattr(SparkSessions, "_start_spark", lambda *_: bench.spark)
+@pytest.fixture
+def in_this_spark(spark, monkeypatch):
+    """Commands use the session of the tests."""
+    monkeypatch.setattr(SparkSessions, "_start_spark", lambda *_: spark)
     monkeypatch.setattr(SparkSessions, "close", lambda _: None)
-    before = indexes(bench)
-    assert {"record_index", "bloom_filters", "files"} <= set(before)
-    pending = schedule(bench, service)
-    plan = bench.plan().tables[0]
-    assert (plan.action, plan.reason_code) == ("refused", "pending_service")
-    (hint,) = plan.hints
-    code, said = hinted(bench, capsys, hint.split("`")[1])
-    finished = {"policy": "t", "action": service, "instant": pending.requested}
-    assert (code, said["finished"]) == (0, [finished])
 
+
+def refused_hint(bench, action):
+    """The hint of a plan that is refused because of a service."""
+    plan = bench.plan().tables[0]
+    assert (plan.action, plan.reason_code, plan.pending.action) == ("refused", "pending_service", action)
+    (hint,) = plan.hints
+    return hint
+
+
+def is_all_right(bench, before):
+    """Indexes are as they were, and each view has what was written; later writes and compactions go on."""
     assert indexes(bench) == before
     views = Views(bench.spark, bench.base)
     assert views.rt() == views.rt_without_mdt() == views.rust() == ORACLE.rt()
-    if service == "compaction":
-        assert views.ro() == views.rust(read_optimized=True) == ORACLE.rt()
     write_history(bench.spark, bench.base, (LATER,), options=INDEXED, first=len(HISTORY))
-    assert views.rt()[1] == "after"
-    assert views.rt()[8] == "new"
     plan = bench.plan(second=1000)
     assert plan.tables[0].action == "compact"
-    if service == "logcompaction":  # its log file holds again what older ones hold
-        bench.apply(plan)
-        assert views.rt() == views.ro() == views.rust() == views.rust(read_optimized=True)
-        assert views.rt() == {**ORACLE.rt(), 1: "after", 8: "new"}
+    bench.apply(plan)
+    assert views.rt() == views.ro() == views.rust() == views.rust(read_optimized=True)
+    assert views.rt() == {**ORACLE.rt(), 1: "after", 8: "new"}
+
+
+def test_the_hint_of_a_refused_plan_finishes_a_compaction_and_keeps_all_indexes(bench, capsys, in_this_spark):
+    before = indexes(bench)
+    assert {"record_index", "bloom_filters", "files"} <= set(before)
+    pending = schedule(bench, "compaction")
+    code, said = hinted(bench, capsys, refused_hint(bench, "compaction").split("`")[1])
+    assert (code, said["finished"]) == (0, [{"policy": "t", "action": "compaction", "instant": pending.requested}])
+    views = Views(bench.spark, bench.base)
+    assert views.ro() == views.rust(read_optimized=True) == ORACLE.rt()
     assert Project(bench.base.parents[1]).finish().finished == ()
+    is_all_right(bench, before)
 
 
 def test_a_plan_of_etc_is_left_to_apply(bench):

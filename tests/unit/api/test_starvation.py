@@ -102,4 +102,4 @@ def test_the_third_says_how_often_too():
 
 def test_no_declaration_ends_refusals_by_services():
     (hint,) = with_remedy(POLICY, refused(**CLUSTERING), None).hints
-    assert "writer" not in hint
+    assert DECLARE not in hint

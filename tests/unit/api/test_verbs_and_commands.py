@@ -7,7 +7,6 @@ import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -18,15 +17,15 @@ from etc_policy.errors import SeveralErrors, TableError
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.policy.writers import FORMS
 from etc_policy.run.file_lease import FileLease
-from etc_policy.run.finisher import Finisher
 from etc_policy.table.history import THRESHOLD
+from etc_policy.table.state import WriteInFlight
 from etc_policy.wiring import Environment
 from tests.fakes import MemoryCompactor, MemoryTable
 from tests.unit.cli.test_apply import Outside
 from tests.unit.cli.test_sync import Catalog
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
-from tests.unit.plan.plan_cases import epoch_ms
-from tests.unit.plan.states import PLAN, STATE, C
+from tests.unit.plan.plan_cases import epoch_ms, instant
+from tests.unit.plan.states import PLAN, STATE, C, slice_of, with_slice
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 #: What is public of `Project`, and why no command is compared with it.
@@ -195,6 +194,7 @@ def due(folder, monkeypatch):
         outside = Outside(folder, orders_ro=table)
         outside.property_store = lambda: Catalog(orders_ro={})
         outside.undo = lambda policy, path: outside.runner()._runner(policy).undo(policy, path)
+        outside.finish_others = lambda policy, path: table.runner().finish_others(policy, path)
         monkeypatch.setattr(Project, "environment", outside)
         return table
 
@@ -259,9 +259,6 @@ def test_finish(folder, etc_json, due):
     for by_command in (True, False):
         table = due()
         table.put_plan(C, PLAN.operations, {})
-        engine = SimpleNamespace(finish=lambda job, _, begun, gate, of=table: MemoryCompactor(of).run(job, begun, gate))
-        runner = table.runner()
-        Project.environment.finisher = lambda runner=runner, engine=engine: Finisher(runner, lambda: engine)
         if by_command:
             finished = etc_json("finish", "-s", "orders_ro")["finished"]
         else:
@@ -270,6 +267,27 @@ def test_finish(folder, etc_json, due):
     assert found[0] == found[1]
     assert found[0][0] == [{"policy": "orders_ro", "action": "compaction", "instant": C}]
     assert "commit" in found[0][1]
+
+
+def test_finish_says_what_it_did_and_what_that_leaves_to_do(folder, due, monkeypatch):
+    """A writer began while the first compaction was being committed, of deletes; the second one was overtaken by it."""
+    monkeypatch.setattr("etc_policy.run.fence.WRITER_WAIT_SECONDS", -1.0)
+    table = due()
+    deletes = tuple(one._replace(has_deletes=True) for one in slice_of(table.state, "f1").log_files)
+    table.state = with_slice(table.state, "f1", log_files=deletes)
+    both = tuple(one.model_copy(update={"log_files_compacted": ("L1", "L2")}) for one in PLAN.operations)
+    first, second = instant("11:31:00"), instant("11:32:00")
+    for at_ in (first, second):
+        table.put_plan(at_, both, {})
+    late = WriteInFlight(instant("11:59:00"), None)
+    begin = [lambda s: s, lambda s: s, lambda s: replace(s, writes_in_flight=(late,))]
+    runner = table.runner(compactor=MemoryCompactor(table, meanwhile=lambda: table.changes.extend(begin)))
+    Project.environment.finish_others = runner.finish_others
+    with pytest.raises(SeveralErrors) as error:
+        Project(folder).finish("orders_ro")
+    assert [one.instant for one in error.value.report.finished] == [first]
+    assert [one.code for one in error.value.errors] == ["ETC415", "ETC416"]
+    assert {str(one.where) for one in error.value.errors} == {"policies/a.yml:3:11 (policy `orders_ro`)"}
 
 
 def test_forget(tmp_path, monkeypatch, etc_json):

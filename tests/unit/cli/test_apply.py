@@ -1070,7 +1070,7 @@ class TestStarvation:
             starved = [hint for hint in result["hints"] if f"refused {count} times in a row, since " in hint]
             assert len(starved) == (1 if count >= 3 else 0)
         assert "right after that service" in result["hints"][0]
-        assert "`etc finish --select orders_ro`" in result["hints"][1]
+        assert "`CALL run_clustering(path => '/t'" in result["hints"][1]
         _, _, err = run(etc, "--yes", "--select", "orders_ro")
         assert "hint: refused 5 times in a row" in err
 

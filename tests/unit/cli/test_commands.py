@@ -434,7 +434,28 @@ def test_finish_says_what_it_looked_for_where_a_rollback_is_pending(etc, project
     (project / "lake" / "orders" / ".hoodie" / "timeline" / f"{at('09:30:00')}.rollback.requested").touch()
     assert "a rollback at" in etc("plan", "--select", "orders_ro")[1]
     code, out, _ = etc("finish", "--select", "orders_ro")
-    assert (code, out) == (0, "No compaction, log compaction or clustering of another job is pending.\n")
+    assert (code, out) == (0, "No compaction of another job is pending.\n")
+
+
+@pytest.mark.parametrize("command", ["plan", "debug", "finish"])
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        ("clustering", "options => 'KEY=VALUE,...')`, with all options of its writers that begin with `hoodie.index.`"),
+        ("logcompaction", "the next commit of a writer with `hoodie.log.compaction.inline=true` does"),
+    ],
+)
+def test_who_must_carry_out_what_goes_by_its_writers_choices(etc, project, orders, command, action, words):
+    """No Spark is started, and nothing is touched."""
+    orders.file(at("09:30:00"), f".{action}.requested")
+    before = {path: path.stat().st_mtime_ns for path in (project / "lake").rglob("*")}
+    code, out, err = etc(command, "--select", "orders_ro")
+    assert code == {"plan": 4, "debug": 0, "finish": 3}[command]
+    said = " ".join(f"{out}{err}".split())
+    assert (words in said, "etc finish" in said) == (True, False), said
+    if action == "clustering":
+        assert f"CALL run_clustering(path => '{orders.base}', op => 'execute', instants => '{at('09:30:00')}'" in said
+    assert {path: path.stat().st_mtime_ns for path in (project / "lake").rglob("*")} == before
 
 
 @pytest.mark.parametrize(("command", "done"), [("undo", "withdrawn"), ("finish", "finished")])

@@ -80,7 +80,7 @@ def test_codes_of_suites_are_told_from_those_of_tables(etc):
 
 def test_a_refusal_that_does_not_pass_by_itself_is_not_said_to():
     words = " ".join(explain(Code.CANNOT_COMPACT_NOW).split())
-    assert "A pending compaction, log compaction or clustering passes when somebody carries it out" in words
+    assert "A pending compaction passes when somebody carries it out" in words
     assert "A table version, a damaged file, a wrong clock or a write that hides the schema does not pass." in words
 
 

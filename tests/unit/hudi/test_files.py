@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from etc_policy.errors import TableError
@@ -33,6 +35,20 @@ class TestHudiFiles:
 
         assert (job.instant, job.operations, job.extra_metadata) == (C, (planned,), OURS)
         assert (job.base_path, job.table_version) == (str(table.base), 9)
+
+    def test_a_plan_of_others_as_a_job(self, table):
+        first, ours = base("f1").name(at("10:00:00")), at("10:00:07")
+        planned = operation("f1", first, log("f1").name(at("10:00:02")))
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+        table.plan(C, {"theirs": "1"}, planned)
+        table.plan(ours, OURS, operation("f2", None, log("f2").name(at("10:00:02"))))
+        state = FileTableReader().read(str(table.base), TS)
+
+        job = HudiFiles().pending_job(policy_of(table), state, C)
+
+        assert (job.instant, job.operations, job.extra_metadata) == (C, (planned,), {"theirs": "1"})
+        alone = HudiFiles().pending_job(policy_of(table), state)
+        assert (alone.instant, alone.model_file) == (ours, f"p/{first}")  # new base files are written like the table's
 
     def test_planned_files_that_are_gone(self, table):
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1"))
@@ -137,7 +153,7 @@ class TestCutOff:
         files.reopen(job)
         state = FileTableReader().read(str(cut_off.base), TS)
         assert (state.own_pending, state.last_compaction) == (C, None)
-        assert job == files.pending_job(policy, state)
+        assert job == replace(files.pending_job(policy, state), base_file=None)
         assert files.cut_off_job(policy, str(cut_off.base)) is None
 
     def test_a_commit_that_was_written_meanwhile_stays(self, cut_off):

@@ -53,7 +53,7 @@ def test_a_plan_of_etc_is_taken(table, partition):
     ],
 )
 def test_a_path_that_etc_never_writes_is_refused(table, hostile):
-    with pytest.raises(TableError, match=f"pending plan at {C} of .* is not one that etc wrote") as error:
+    with pytest.raises(TableError, match=f"pending plan at {C} of .* is not one that etc or Hudi writes") as error:
         job_of(table, GOOD.model_copy(update={"partition": "q"}), hostile)
     assert error.value.code == "ETC245"
 

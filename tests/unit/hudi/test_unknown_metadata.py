@@ -11,6 +11,7 @@ from etc_policy.errors import TableError
 from etc_policy.hudi.table import FileTableReader, read_compactions
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.run.table_files import HudiFiles
 from tests.unit.hudi.reading import OURS, read, slices
 from tests.unit.hudi.table_folder import COMMIT_SCHEMA, archived, at, avro, base, commit_metadata, log
 
@@ -72,6 +73,10 @@ def test_a_pending_plan_of_another_engine_refuses_the_table(table):
     refused = build_table_plan(policy, state, now_ms=NOON_MS, clock_ms=NOON_MS)
     assert (refused.action, refused.reason_code) == ("refused", "pending_service")
     assert "`etc finish --select " in refused.hints[0]
+    with pytest.raises(
+        TableError, match="not in a form that this version of etc knows"
+    ):  # it carries out no plan that it cannot read
+        HudiFiles().pending_job(policy, state, at("10:00:02"))
 
 
 @pytest.mark.parametrize(

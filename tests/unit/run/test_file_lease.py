@@ -11,7 +11,6 @@ from etc_policy.errors import EngineError, RetryableError
 from etc_policy.hudi.apply_state import FileApplyStateStore
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS
-from etc_policy.plan.refusals import FINISHED_SERVICES
 from etc_policy.policy.manifest import EventTime
 from etc_policy.run import file_lease, run_signs
 from etc_policy.run.file_lease import JAVA_LEASE, FileLease
@@ -202,9 +201,9 @@ class TestHeartbeat:
 class TestStockRun:
     """A stock writer alone on its table keeps no heartbeat: what it writes is the only sign of it."""
 
-    @pytest.fixture(params=FINISHED_SERVICES)
-    def begun(self, table, request):
-        inflight = table.file(C, f".{request.param}.inflight")
+    @pytest.fixture
+    def begun(self, table):
+        inflight = table.file(C, ".compaction.inflight")
         marker = table.meta / ".temp" / C / "p" / "f1_0-1-0_x.parquet.marker.CREATE"
         marker.parent.mkdir(parents=True)
         marker.touch()

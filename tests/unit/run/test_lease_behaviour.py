@@ -221,7 +221,7 @@ def test_a_wait_is_announced(place, monkeypatch):
     monkeypatch.setattr(run_signs, "sleep", lambda _: None)
     with pytest.raises(RetryableError):
         signs.wait_until_silent(C, 30)
-    assert said == [f"a run of the service at {C} wrote 10 s ago; waiting 20 s to see whether it is dead"]
+    assert said == [f"a run of the compaction at {C} wrote 10 s ago; waiting 20 s to see whether it is dead"]
 
 
 def test_a_stock_writer_that_beats_may_be_alive(place, monkeypatch):

@@ -321,8 +321,8 @@ class TestDeletesBesideAWriter:
     def plan(self):
         return build_table_plan(POLICY, self.DELETING, now_ms=NOW, clock_ms=NOW)
 
-    def add(self, table):
-        grown = (*slice_of(table.state, "f1").log_files, self.LATER)
+    def add(self, table, later=LATER):
+        grown = (*slice_of(table.state, "f1").log_files, later)
         table.state = with_slice(table.state, "f1", log_files=grown)
 
     def begin(self, table, groups=None):
@@ -361,9 +361,15 @@ class TestDeletesBesideAWriter:
         """It cannot be taken from under what a writer adds to the slice that it begins."""
         table.state = replace(table.state, table_version=6)
         table.put_plan(plan.instant, plan.operations, extra_metadata(plan, "plan-0", None))
-        getattr(self, in_the_way)(table)
+        if in_the_way == "add":
+            self.add(table, self.LATER._replace(requested=plan.instant))
+        else:
+            self.begin(table)
         outcome = finish(table)
-        assert (outcome.status, outcome.writes_beside) == ("resumed", (instant("11:59:00"),))
+        assert (outcome.status, outcome.writes_beside) == (
+            "resumed",
+            (plan.instant if in_the_way == "add" else instant("11:59:00"),),
+        )
         assert "withdraw" not in table.calls
 
     def test_a_writer_that_stays_in_the_way_is_not_waited_for_for_ever(self, table, plan):
@@ -601,6 +607,166 @@ class TestFinishPending:
         assert finish(table).status == "resumed"
         with pytest.raises(StalePlanError):
             apply(table)
+
+
+class TestFinishOthers:
+    """A compaction that others have scheduled is carried out by the rules of etc's own."""
+
+    OTHER = instant("11:30:00")
+    WHOLE = tuple(one.model_copy(update={"log_files_compacted": ("L1", "L2")}) for one in PLAN.operations)
+    DELETING = TestDeletesBesideAWriter.DELETING
+
+    @pytest.fixture
+    def table(self, monkeypatch):
+        monkeypatch.setattr("etc_policy.run.fence.WRITER_WAIT_SECONDS", 0.0)
+        return MemoryTable(STATE)
+
+    def schedule(self, table, at=OTHER):
+        table.put_plan(at, self.WHOLE, {"theirs": "1"})
+
+    def finish(self, table, **ports):
+        return list(table.runner(**ports).finish_others(POLICY, "/t"))
+
+    def test_it_is_run_as_its_plan_says(self, table):
+        self.schedule(table)
+        engine = MemoryCompactor(table)
+        (done,) = self.finish(table, compactor=engine)
+        (job,) = engine.jobs
+        assert (done.instant, done.status, done.log_files) == (self.OTHER, "resumed", 2)
+        assert (job.operations, job.extra_metadata) == (self.WHOLE, {"theirs": "1"})
+        steps = ["read", "lease", "read", "wait", "wait", "mark", "run", "begun", "read", "heartbeat", "commit", "read"]
+        assert table.calls == [*steps, "give back"]
+
+    def test_each_that_is_pending_the_oldest_first(self, table):
+        for clock in ("11:31:00", "11:30:00"):
+            self.schedule(table, instant(clock))
+        assert [one.instant for one in self.finish(table)] == [instant("11:30:00"), instant("11:31:00")]
+
+    def test_a_plan_of_etc_is_left_to_apply(self, table):
+        left_pending(table)
+        assert self.finish(table) == []
+        assert table.calls == ["read"]
+
+    @pytest.mark.parametrize("beside", [True, False])
+    @pytest.mark.parametrize(
+        ("action", "call"),
+        [
+            (
+                "clustering",
+                "`CALL run_clustering(path => '/t', op => 'execute', instants => '20260101113500000', options => '",
+            ),
+            ("logcompaction", "`hoodie.log.compaction.inline=true`"),
+        ],
+    )
+    def test_what_goes_by_choices_of_its_writers_is_left_to_them(self, table, action, call, beside):
+        if beside:
+            self.schedule(table)
+        table.state = with_instant(table.state, "11:35:00", action, pending="requested")
+        with pytest.raises(EngineError, match=r"cannot be compacted now \(pending_service\)") as error:
+            self.finish(table)
+        assert (error.value.code, error.value.exit_code, table.calls) == ("ETC405", 3, ["read"])
+        assert call in error.value.hint
+
+    def test_a_lock_that_a_dead_run_left_is_removed_first(self, table):
+        table.left_lock = True
+        assert self.finish(table) == []
+        assert table.calls == ["lease", "remove the lock", "give back", "read"]
+
+    def test_one_that_a_living_job_runs_is_left_to_it(self, table):
+        self.schedule(table)
+        with pytest.raises(RetryableError) as error:
+            self.finish(table, lease=lambda _: MemoryLease(table, alive=True))
+        assert (error.value.code, "run" in table.calls, table.calls[-1]) == ("ETC404", False, "give back")
+
+    def overtaken(self, table, match, **ports):
+        """It is withdrawn, and the next plan compacts what is due."""
+        with pytest.raises(OvertakenError, match=match) as error:
+            self.finish(table, **ports)
+        assert (error.value.code, error.value.exit_code) == ("ETC415", 4)
+        assert error.value.hint == "nothing was committed: `etc apply --select orders_ro` compacts what is due"
+        assert table.calls[-2:] == ["withdraw", "give back"]
+        assert (table.commits, [one for one in table.state.pending if one.action == "compaction"]) == ({}, [])
+
+    def test_a_write_that_came_after_it_was_scheduled_beside_deletes(self, table):
+        table.state = self.DELETING
+        self.schedule(table)
+        grown = (*slice_of(table.state, "f1").log_files, TestDeletesBesideAWriter.LATER)
+        table.state = with_slice(table.state, "f1", log_files=grown)
+        self.overtaken(table, "L9 was added to file group f1")
+        assert "run" not in table.calls
+
+    def test_a_writer_that_may_add_to_what_it_compacts_beside_deletes(self, table):
+        table.state = replace(self.DELETING, writes_in_flight=(WriteInFlight(instant("11:59:00"), None),))
+        self.schedule(table)
+        self.overtaken(table, "a writer that began at 20260101115900000")
+
+    def test_one_that_came_right_after_the_last_look_is_named(self, table):
+        table.state = self.DELETING
+        self.schedule(table)
+        late = WriteInFlight(instant("11:59:00"), None)
+
+        def begin():
+            table.changes = [lambda s: s, lambda s: s, lambda s: replace(s, writes_in_flight=(late,))]
+
+        (done,) = self.finish(table, compactor=MemoryCompactor(table, meanwhile=begin))
+        assert done.writes_beside == (late.requested,)
+
+    def test_a_write_that_its_planner_has_not_seen(self, table):
+        """It completed before the compaction's instant: its rows would be of a slice that nobody reads."""
+        self.schedule(table)
+        seen = slice_of(table.state, "f1").log_files
+        unseen = LogFile("L9", 1, instant("11:29:00"), instant("11:29:05"), NOW)
+        table.state = with_slice(table.state, "f1", log_files=(*seen, unseen))
+        self.overtaken(table, "the log files of file group f1 in `p` changed")
+
+    @pytest.mark.parametrize("came", ["before", "meanwhile"])
+    def test_before_version_8_one_that_came_into_the_old_slice(self, table, came):
+        table.state = replace(table.state, table_version=6)
+        self.schedule(table)
+        into_the_old = LogFile("L9", 1, instant("08:00:00"), instant("08:00:00"), NOW)
+
+        def write():
+            seen = slice_of(table.state, "f1").log_files
+            table.state = with_slice(table.state, "f1", log_files=(*seen, into_the_old))
+
+        if came == "before":
+            write()
+        engine = MemoryCompactor(table, meanwhile=write if came == "meanwhile" else lambda: None)
+        self.overtaken(table, "the log files of file group f1 in `p` changed", compactor=engine)
+
+    def test_before_version_8_writers_that_add_to_its_own_slice_are_named(self, table):
+        """It cannot be taken from under what they added."""
+        table.state = replace(self.DELETING, table_version=6)
+        self.schedule(table)
+        seen = slice_of(table.state, "f1").log_files
+        added = LogFile("L9", 1, self.OTHER, self.OTHER, NOW)
+        table.state = with_slice(table.state, "f1", log_files=(*seen, added))
+        (done,) = self.finish(table)
+        assert (done.writes_beside, "withdraw" in table.calls) == ((self.OTHER,), False)
+
+    def test_what_it_names_is_gone(self, table):
+        self.schedule(table)
+        table.missing = ("p/L1",)
+        self.overtaken(table, "its file p/L1 is gone or was altered")
+
+    def test_a_write_of_it_was_rolled_back(self, table):
+        self.schedule(table)
+        table.rolled_back = instant("10:10:00")
+        self.overtaken(table, "takes back the write at 20260101101000000")
+
+    def test_the_schema_was_altered_since(self, table):
+        self.schedule(table)
+        table.altered = instant("11:40:00")
+        self.overtaken(table, "schema was altered")
+
+    def test_what_was_done_before_the_overtaken_one_is_reported(self, table):
+        self.schedule(table)
+        results = table.runner().finish_others(POLICY, "/t")
+        assert next(results).instant == self.OTHER
+        self.schedule(table, instant("11:40:00"))
+        table.missing = ("p/L1",)
+        with pytest.raises(OvertakenError):
+            next(results)
 
 
 class TestUndo:

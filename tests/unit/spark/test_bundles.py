@@ -10,7 +10,6 @@ from etc_policy.hudi.properties import merging_of, read_properties
 from etc_policy.plan import bundles
 from etc_policy.spark.bundles import release_in
 from etc_policy.spark.compactor import HudiCompactor
-from etc_policy.spark.services import HudiServices
 from etc_policy.storage.open_storage import open_reader
 from tests.unit.hudi.table_folder import at, base, log
 from tests.unit.spark.test_compactor import Gate, files, job_of
@@ -37,8 +36,6 @@ def job(table, monkeypatch):
 STEPS = {
     "publish": lambda spark, job: HudiCompactor(spark).publish(job, lambda: None, lambda: None),
     "run": lambda spark, job: HudiCompactor(spark).run(job, lambda: None, Gate([])),
-    "finish": lambda spark, job: HudiServices(spark).finish(job, "compaction", lambda: None, Gate([])),
-    "cluster": lambda spark, job: HudiServices(spark).finish(job, "clustering", lambda: None, Gate([])),
 }
 
 
