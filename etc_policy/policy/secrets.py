@@ -5,7 +5,7 @@ marked, so that messages show what the file says in its place.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
@@ -28,6 +28,8 @@ SECRET_SETTING = (
     rf"|{USER_INFO}"
 )
 _SECRET_SETTING = re.compile(SECRET_SETTING)
+#: The setting of Spark by which its logs and pages hide values.
+REDACTION = "spark.redaction.regex"
 _SECRET_VALUE = re.compile(rf"{USER_INFO}|(?i:[?;&](user_?)?(password|passwd|pwd|secret|token|sig)=)")
 
 #: What messages show where an expression fails that works with one.
@@ -99,6 +101,15 @@ def _canonical(found: re.Match[str]) -> str:
 def is_secret_setting(key: str, value: str) -> bool:
     """Whether the name of a setting says that it is a secret, or its value holds a password."""
     return bool(_SECRET_SETTING.search(key) or _SECRET_VALUE.search(value))
+
+
+def with_hidden(confs: Mapping[str, str], hidden: Iterable[str]) -> dict[str, str]:
+    """Spark's settings, of which those with a value of the environment are secrets to Spark too, whatever they are called."""
+    names = sorted({name for name in hidden if name in confs})
+    if not names:
+        return dict(confs)
+    redacted = confs.get(REDACTION, SECRET_SETTING)
+    return {**confs, REDACTION: f"{redacted}|^(?:{'|'.join(map(re.escape, names))})$"}
 
 
 def is_secret(value: object) -> bool:

@@ -16,7 +16,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.hudi.zones import local_zone
 from etc_policy.plan.bundles import DEFAULT_RELEASE, bundle_of
 from etc_policy.policy.quantities import DEFAULT_CLUSTER_TIMEOUT_MS
-from etc_policy.policy.secrets import SECRET_SETTING, is_secret_setting
+from etc_policy.policy.secrets import REDACTION, SECRET_SETTING, is_secret_setting
 from etc_policy.spark.cluster import (
     answered_within,
     is_local,
@@ -73,7 +73,7 @@ _DEFAULTS = {
     "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
     "spark.sql.session.timeZone": "UTC",
-    "spark.redaction.regex": SECRET_SETTING,
+    REDACTION: SECRET_SETTING,
 }
 
 
@@ -197,7 +197,11 @@ def _launch(confs: Mapping[str, str]) -> None:
 def _without_secrets(confs: Mapping[str, str]) -> dict[str, str]:
     """The settings less secrets; of those that the JVM needs as it starts the name alone decides: later comes too late."""
     judged = ((key, value, "" if key in _AT_START else value) for key, value in confs.items())
-    return {key: value for key, value, looked_at in judged if not is_secret_setting(key, looked_at)}
+    plain = {key: value for key, value, looked_at in judged if not is_secret_setting(key, looked_at)}
+    with suppress(re.error):  # Java's form of a user's own
+        hidden = re.compile(confs.get(REDACTION, SECRET_SETTING))
+        return {key: value for key, value in plain.items() if key in _AT_START or not hidden.search(key)}
+    return plain
 
 
 def _within_submit(confs: Mapping[str, str]) -> dict[str, str]:

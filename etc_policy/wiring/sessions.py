@@ -17,7 +17,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.plan.bundles import best_release, bundle_of
 from etc_policy.policy.locations import Allowed, is_local, location_identity
 from etc_policy.policy.project_schema import Folders
-from etc_policy.policy.secrets import with_values
+from etc_policy.policy.secrets import with_hidden, with_values
 from etc_policy.policy.targets import Target
 
 if TYPE_CHECKING:
@@ -212,6 +212,7 @@ class SparkSessions:
 
     def _spark_confs(self, *, catalog: bool) -> dict[str, str]:
         confs = self._with_s3({**self._shared(), **self._target_confs(), **self.spark_options})
+        confs = with_hidden(confs, self.target.hidden_confs)
         if _CATALOG in self.spark_options:
             return confs
         if not catalog:

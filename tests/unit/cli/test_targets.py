@@ -210,7 +210,10 @@ def test_the_target_decides_how_spark_starts(etc, targets, monkeypatch):
     without = {**given, "spark.sql.catalogImplementation": "in-memory"}
     confs, *others = started[0]
     assert without.items() <= confs.items()
-    assert {key[:18] for key in confs.keys() - without.keys()} == {"spark.hadoop.fs.s3"}  # tables lie there
+    hidden = confs["spark.redaction.regex"].rpartition("|")[2]
+    assert hidden == r"^(?:spark\.hadoop\.fs\.s3a\.secret\.key)$".rpartition("|")[2]
+    more = confs.keys() - without.keys() - {"spark.redaction.regex"}
+    assert {key[:18] for key in more} == {"spark.hadoop.fs.s3"}  # tables lie there
     assert others == [opened[0].spark_log, "/opt/hudi.jar", ("org.apache.hadoop:hadoop-aws:3.3.4",), 300.0]
     opened[0].session = None
     opened[0].catalog_spark  # noqa: B018 - starts it

@@ -1,8 +1,11 @@
 """The settings that Spark is started with; Spark itself is not started here."""
 
+import re
+
 import pytest
 
 from etc_policy.errors import EngineError
+from etc_policy.policy.secrets import with_hidden
 from etc_policy.spark.session import (
     DEFAULT_BUNDLE,
     _brief,
@@ -186,3 +189,17 @@ def test_java_is_never_given_two_collectors_of_garbage(monkeypatch, name, option
         session_confs({"spark.driver.extraJavaOptions": "-XX:+UseG1GC"})["spark.driver.extraJavaOptions"]
         == "-XX:+UseG1GC"
     )
+
+
+def test_a_setting_with_a_value_of_the_environment_is_a_secret_whatever_it_is_called():
+    """It was an argument of Java, which `ps` shows to every user, and stood in Spark's logs and pages."""
+    given = {"spark.hadoop.x.auth": "Basic KEY", "spark.hadoop.x.pin": "1234", "spark.hadoop.x.plain": "p"}
+    started = _confs(with_hidden(given, {"spark.hadoop.x.auth", "spark.hadoop.x.pin", "spark.not.there"}), None)
+    assert {key for key in given if key in _without_secrets(started)} == {"spark.hadoop.x.plain"}
+    redacted = re.compile(started["spark.redaction.regex"])
+    assert [bool(redacted.search(key)) for key in (*given, "spark.hadoop.x.pins", "my.password")] == [
+        *(True, True, False),
+        *(False, True),
+    ]
+    own = with_hidden({**given, "spark.redaction.regex": "mine"}, {"spark.hadoop.x.pin"})
+    assert own["spark.redaction.regex"] == r"mine|^(?:spark\.hadoop\.x\.pin)$"
