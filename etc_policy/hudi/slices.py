@@ -323,19 +323,18 @@ def _order(log_file: LogFile) -> tuple[str, str, int, str]:
 
 
 _MARKER = ".hoodie_partition_metadata"
+#: What Hudi asks for; a task's draft of it bears the task's number (facts: partition-marks).
+_MARKS = frozenset((_MARKER, f"{_MARKER}.parquet", f"{_MARKER}.orc"))
 #: In each name of a carried log file, and in few others.
 _MAYBE_CARRIED = ".log.0_"
 
 
 def partitions_of(tree: Tree) -> Mapping[str, dict[str, int]]:
     """Bytes by file name of the folders that Hudi has marked as partitions, the marks left out."""
-    found = {}
-    for folder, files in tree.items():
-        marks = [name for name in files if name.startswith(_MARKER)]
-        if marks:
-            found[folder] = files
-            for mark in marks:
-                del files[mark]
+    found = {folder: files for folder, files in tree.items() if not _MARKS.isdisjoint(files)}
+    for files in found.values():
+        for mark in [name for name in files if name.startswith(_MARKER)]:
+            del files[mark]
     return found
 
 

@@ -8,6 +8,7 @@ was taken was soon lost.
 from __future__ import annotations
 
 import errno
+import math
 import os
 import shlex
 import threading
@@ -44,7 +45,8 @@ _NO_LINKS = (
 class FileLock:
     """A table's lock file, held from `__enter__` to `__exit__`; only who holds the table's lease may take it.
 
-    The lease proves that a lock which etc took for the same table was left by a run that is dead.
+    The lease proves that a lock which etc took for the same table was left by a run that is dead. It is kept from
+    expiring for `care_ms` at most: what hangs for longer may not keep it from others.
     """
 
     def __init__(
@@ -54,9 +56,10 @@ class FileLock:
         wait_ms: int,
         progress: Callable[[str], None],
         poll_seconds: float = _POLL_SECONDS,
+        care_ms: float = math.inf,
     ) -> None:
         self._place, self._base, self._wait_ms, self._progress = place, local_path(base_path), wait_ms, progress
-        self._path, self._poll_seconds = place.path, poll_seconds
+        self._path, self._poll_seconds, self._care_seconds = place.path, poll_seconds, care_ms / 1000
         table = sha256(str(self._base).encode()).hexdigest()[:12]
         self._own = place.path.with_name(f".lock.etc.{table}.{uuid4().hex}")
         self._content = Owner(str(self._base)).as_lock_file()
@@ -108,7 +111,9 @@ class FileLock:
 
         """
         if self.lost or not self._is_ours():
-            message = f"the lock `{self._path}` was taken over by another process; nothing was committed"
+            message = (
+                f"the lock `{self._path}` was taken over by another process, or has expired; nothing was committed"
+            )
             raise RetryableError(
                 Code.LOCK_LOST, message, hint="run `etc apply` again; declare an expiry longer than any commit"
             )
@@ -160,12 +165,19 @@ class FileLock:
     def _look_after(self) -> None:
         """Keep the file from expiring, and put it back where a stock writer removes it as it gives up waiting.
 
-        Somebody may have had the lock meanwhile, so it counts as lost for whatever has not begun yet.
+        Somebody may have had the lock meanwhile, so it counts as lost for whatever has not begun yet. So does one that has
+        expired, which others may take.
         """
+        until = time.monotonic() + self._care_seconds
+        expires = until + (self._place.expiry_minutes * 60 or math.inf)
         while not self._done.wait(_CARE_SECONDS):
+            if time.monotonic() > expires:
+                self.lost = True
+                return
             with suppress(OSError):
                 self.lost = self.lost or not self._is_ours()
-                os.utime(self._own)
+                if time.monotonic() < until:
+                    os.utime(self._own)
                 with suppress(FileExistsError):
                     os.link(self._own, self._path)
 

@@ -265,7 +265,8 @@ class Runner:
             self.progress(f"{policy.name}: writers leave no moment; waiting for one between two writes")
             wait_ms, expiry_ms = policy.writer.lock_wait_ms, policy.writer.heartbeat_expiry_ms
             in_flight = partial(self.files.writes_in_flight, base_path, expiry_ms)
-            take = partial(FileLock, place, base_path, wait_ms, lambda _: None, POLL_SECONDS)
+            care_ms = policy.writer.hold_ms + wait_ms
+            take = partial(FileLock, place, base_path, wait_ms, lambda _: None, POLL_SECONDS, care_ms)
             ages, hold_seconds = partial(self.files.seconds_since_files, base_path), policy.writer.hold_ms / 1000
             drain_seconds = min(LONGEST_DRAIN_SECONDS, hold_seconds)
             lock = take_between_writes(take, place, in_flight, ages, wait_ms / 1000, drain_seconds)

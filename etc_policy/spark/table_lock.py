@@ -48,7 +48,8 @@ def table_lock(
             if held is not None:
                 yield held.require_held
                 return
-        with FileLock(place, job.base_path, writer.lock_wait_ms, progress) as lock:
+        care_ms = writer.hold_ms + writer.lock_wait_ms
+        with FileLock(place, job.base_path, writer.lock_wait_ms, progress, care_ms=care_ms) as lock:
             yield lock.require_held
         return
     if not writer.lock or is_in_process(writer.lock):  # not on local disk: the lease keeps other runs of etc away

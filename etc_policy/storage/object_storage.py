@@ -387,13 +387,16 @@ def _list_folder(store: ObjectStore, key: str) -> ListResult[Sequence[ObjectMeta
 
 
 def _list_pages(store: ObjectStore, key: str) -> Iterator[Sequence[ObjectMeta]]:
-    """All objects below a key; after a break from the last one on that was listed."""
-    last, left = None, _LISTING_TRIES
+    """All objects below a key, each once; after a break they are listed anew, as not every store lists in the order of names."""
+    seen, left = set[str](), _LISTING_TRIES
     while True:
         try:
-            for page in obstore.list(store, key or None, offset=last, chunk_size=1000):
-                yield page
-                last, left = page[-1]["path"], _LISTING_TRIES
+            for page in obstore.list(store, key or None, chunk_size=1000):
+                new = [one for one in page if one["path"] not in seen]
+                seen.update(one["path"] for one in new)
+                if new:
+                    yield new
+                    left = _LISTING_TRIES
             return
         except BaseError as error:
             left -= 1

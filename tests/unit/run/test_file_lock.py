@@ -1,5 +1,6 @@
 """The table's lock file, taken beside stock Hudi's rules: who finds a file does not hold the lock, who made it does."""
 
+import math
 import os
 import re
 import shlex
@@ -43,8 +44,9 @@ def said():
 
 @pytest.fixture
 def lock(path, said):
-    def make(*, table=None, wait_ms=0, expiry=0):
-        return FileLock(LockPlace(path, expiry), str(table or path.parents[1]), wait_ms, said.append)
+    def make(*, table=None, wait_ms=0, expiry=0, care_ms=math.inf):
+        place, base_path = LockPlace(path, expiry), str(table or path.parents[1])
+        return FileLock(place, base_path, wait_ms, said.append, care_ms=care_ms)
 
     return make
 
@@ -237,6 +239,30 @@ def test_a_stock_writer_who_gives_up_waiting_removes_it_and_it_is_put_back(lock,
         with pytest.raises(RetryableError, match="taken over by another process"):
             held.require_held()
     assert not path.exists()
+
+
+def test_one_that_is_held_for_too_long_expires_and_another_takes_it(lock, path):
+    """Such as by a commit that hangs in Java: what has not begun does not begin, and nobody waits for ever."""
+    with lock(expiry=0.01, care_ms=300) as held:
+        assert not held.lost
+        wait_until(lambda: held.lost)
+        with pytest.raises(RetryableError, match="or has expired"):
+            held.require_held()
+        assert time.time() - path.stat().st_mtime > 0.6
+        path.unlink()
+        time.sleep(0.2)
+        assert not path.exists()
+        path.touch()
+    assert path.exists()
+
+
+def test_one_that_never_expires_is_put_back_however_long_it_is_held(lock, path):
+    with lock(care_ms=0) as held:
+        time.sleep(0.2)
+        path.unlink()
+        wait_until(path.exists)
+        assert time.time() - path.stat().st_mtime > 0.2
+        assert held.lost
 
 
 def test_one_that_another_has_taken_is_lost_and_stays(lock, path):

@@ -4,7 +4,9 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import obstore
 import pytest
+from obstore.exceptions import BaseError
 
 from etc_policy.errors import EtcError, ExitCode, TableError
 from etc_policy.policy.project_schema import StorageSettings
@@ -70,6 +72,25 @@ def test_a_folder_of_more_than_a_page(s3_server, bucket, storage):
     storage.remove_tree("p")
     with pytest.raises(FileNotFoundError):
         storage.names("p")
+
+
+def test_a_listing_in_another_order_that_breaks_off_is_whole(storage, monkeypatch):
+    """As of a store with folders of its own, which lists `a/` before `a-b/`: what sorts before the last name may still come."""
+    for path in ("a/1", "a/2", "a-b/1", "c/1"):
+        storage.create(f"p/{path}", b"x")
+    breaks, real = [BaseError("list response body"), BaseError("list response body")], obstore.list
+
+    def in_order_of_folders(store, key, *, offset=None, chunk_size=1000):
+        objects = [one for page in real(store, key) for one in page]
+        for one in sorted(objects, key=lambda one: one["path"].split("/")):
+            if offset is None or one["path"] > offset:
+                yield [one]
+                if breaks and one["path"].endswith("a/2"):
+                    raise breaks.pop()
+
+    monkeypatch.setattr(obstore, "list", in_order_of_folders)
+    assert sorted(storage.below("p")) == ["p/a-b/1", "p/a/1", "p/a/2", "p/c/1"]
+    assert breaks == []
 
 
 def test_many_folders_are_listed_in_one_go(storage, monkeypatch):
