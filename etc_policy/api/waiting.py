@@ -164,7 +164,7 @@ class Waiter:
         )
 
     def wait(self, policies: Sequence[Policy]) -> tuple[TableFreshness, ...]:
-        """The freshness of each table as it was when the table reached the goal.
+        """The freshness of each table once all have reached the goal: what several reached one after the other is read again.
 
         Raises:
             RetryableError: the time ran out, or no wait of this length can be enough.
@@ -175,7 +175,10 @@ class Waiter:
         self.deadline_ms = self.now() + self.timeout_ms
         self._require_possible(policies)
         while True:
-            open_ones = [policy for policy in policies if not self._complete(policy)]
+            before = [policy for policy in policies if self._has_reached(policy)]
+            open_ones = [policy for policy in policies if policy not in before and not self._complete(policy)]
+            if not open_ones:
+                open_ones = [policy for policy in before if not self._complete(policy)]  # late data may have come since
             if not open_ones:
                 return self.last_seen(policies)
             left_ms = self.deadline_ms - self.now()
@@ -200,10 +203,12 @@ class Waiter:
         """How long no table can become complete, whatever is compacted."""
         return min(map(self.goal.possible_from_ms, policies)) - self.now()
 
+    def _has_reached(self, policy: Policy) -> bool:
+        known = self.found.get(policy.name)
+        return known is not None and self.goal.is_reached(known)
+
     def _complete(self, policy: Policy) -> bool:
         known = self.found.get(policy.name)
-        if known is not None and self.goal.is_reached(known):
-            return True
         try:
             with one_table(policy):
                 state, now_ms = self.environment.read_state(policy), self.now()

@@ -16,6 +16,10 @@ _LOG_FILE = re.compile(
 )
 #: What follows `.log.` in the name of a log file, which is not one for change data capture: version and write token.
 _LOG_END = re.compile(r"\d+(?:_\d+-\d+-\d+)?")
+#: An instant in a name that is no data file's.
+_WITH_INSTANT = re.compile(r"_(?P<instant>\d{17}|\d{14})\.")
+#: How names of files end that are beside data files and hold no rows.
+NO_ROWS = (".crc", ".cdc", "-cdc")
 _INSTANT_V2 = re.compile(
     r"(?P<requested>\d+)(?:_(?P<completed>\d+))?\.(?P<action>[a-z]+)(?:\.(?P<state>requested|inflight))?"
 )
@@ -60,6 +64,15 @@ def parse_data_file(name: str) -> DataFileName | None:
     if match := _BASE_FILE.fullmatch(name):
         return DataFileName(name, match["file_id"], match["instant"], is_log=False)
     return None
+
+
+def unknown_instant(name: str) -> str | None:
+    """The instant in a name that is no data file's, where it may be one of a form that is not known; None for any other file.
+
+    Checksums of Hadoop and logs for change data capture hold no rows.
+    """
+    match = None if name.endswith(NO_ROWS) else _WITH_INSTANT.search(name)
+    return match["instant"] if match else None
 
 
 def parse_instant_file(name: str, layout: int) -> InstantFile | None:

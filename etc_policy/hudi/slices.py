@@ -10,11 +10,13 @@ from itertools import repeat
 from operator import attrgetter, lt
 from typing import NamedTuple
 
+from etc_policy.errors import TableError
+from etc_policy.errors.codes import Code
 from etc_policy.hudi.archive import Archive, completions_of
 from etc_policy.hudi.commit_writes import CommitWrites, LogFacts, of_columns, slice_facts
 from etc_policy.hudi.commits import CommitMetadata
 from etc_policy.hudi.completion_times import may_be_shifted
-from etc_policy.hudi.layout import DataFileName, is_log_name, parse_data_file
+from etc_policy.hudi.layout import NO_ROWS, DataFileName, is_log_name, parse_data_file, unknown_instant
 from etc_policy.hudi.table_commits import TableCommits
 from etc_policy.hudi.timeline import CLUSTERING, Taken, Timeline
 from etc_policy.hudi.values import text_of, time_of
@@ -226,6 +228,8 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         See facts: dual-write-names.
         """
         name = parse_data_file(recorded.file_name)
+        if name is None and recorded.file_name and not recorded.file_name.endswith(NO_ROWS):
+            raise _unknown_name(path_below(recorded.partition, recorded.file_name), self._timeline)
         if name is None or (recorded.partition, name.file_id) in self._timeline.replaced:
             return False
         if name.is_log and name.instant in self._timeline.files and name.instant not in self._timeline.completions:
@@ -260,15 +264,28 @@ def data_files(listed: Listing, timeline: Timeline, completion: Callable[[str], 
     """Every data file in a listing that is of a commit that completed, less the file groups that were replaced.
 
     `completion` gives the completion time of an instant, archived ones included, and None where it never completed.
+
+    Raises:
+        TableError: a file of such a commit may be a data file of a form that is not known.
+
     """
     for partition, files in listed.items():
         for file_name, size in files.items():
             name = parse_data_file(file_name)
+            if name is None and (instant := unknown_instant(file_name)) and completion(instant) is not None:
+                raise _unknown_name(path_below(partition, file_name), timeline)
             if name is not None and (partition, name.file_id) not in timeline.replaced:
                 completed = completion(name.instant) or _begun(name, timeline)
                 if completed is not None:
                     text_of(f"{partition}/{file_name}")
                     yield DataFile((partition, name.file_id), name, size, time_of(completed))
+
+
+def _unknown_name(path: str, timeline: Timeline) -> TableError:
+    """A file that a commit wrote, or may have written, may be a log file of a form that is not known."""
+    message = f"`{path}` in `{timeline.storage.location}` may be a data file, and its name has a form that is not known"
+    hint = "a later Hudi may have written it: look for a later etc; move it away if it is none of the table's"
+    return TableError(Code.UNKNOWN_METADATA, message, hint=hint)
 
 
 def _paths(files: Iterable[DataFile]) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC
 
 import pytest
 
+from etc_policy.errors import TableError
 from etc_policy.hudi import commits as hudi_commits
 from etc_policy.plan.rules import why_refused, why_unknown
 from etc_policy.policy.manifest import EventTime
@@ -12,7 +13,17 @@ from etc_policy.table.history import POLICY_VALUES
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.watermark import watermark_of
 from tests.unit.hudi.reading import OURS, read, slices
-from tests.unit.hudi.table_folder import COMMIT_SCHEMA, TableFolder, archived, at, avro, base, commit_metadata, log
+from tests.unit.hudi.table_folder import (
+    COMMIT_SCHEMA,
+    TableFolder,
+    Written,
+    archived,
+    at,
+    avro,
+    base,
+    commit_metadata,
+    log,
+)
 from tests.unit.plan.states import POLICY
 
 CLOCK_MS = instant_to_ms("20990101000000000", UTC)
@@ -623,3 +634,54 @@ def test_the_latest_event_time_that_a_commit_recorded_is_not_believed(table):
     table.commit(at("02:00:00"), at("02:00:01"), log("f1", ms, max_event=ms + 8, deletes=1))
     (one,) = read(table, EventTime(column="ts", unit="ms")).slices
     assert [(f.min_event_time_ms, f.max_event_time_ms) for f in one.log_files] == [(ms, None), (None, None)]
+
+
+@dataclass(frozen=True)
+class Named(Written):
+    """A log file with a name of another form."""
+
+    form: str = ""
+
+    def name(self, instant):
+        return self.form.format(instant)
+
+
+UNKNOWN_NAMES = (
+    ".f1_{0}.log.1_0-1-0.parquet",
+    ".f1_{0}.log.parquet",
+    ".f1_{0}.archive.1_0-1-0",
+    ".f1_{0}.log.1_0-1-0-7",
+    "f1_0-1-0_{0}.log.parquet",
+    "f1_0-1-0_{0}.avro",
+)
+
+
+@pytest.mark.parametrize("archived", [0, 2])
+@pytest.mark.parametrize("name", UNKNOWN_NAMES)
+def test_a_file_of_a_commit_whose_name_is_not_known_is_no_file_that_is_not_there(tmp_path, name, archived):
+    """It may be a log file, as a later Hudi writes it: RO may lack its rows."""
+    table = TableFolder(tmp_path / "t")
+    table.commit(at("09:00:00"), at("09:00:01"), base("f1"))
+    table.commit(at("09:10:00"), at("09:10:01"), Named("f1", min_event=1, form=name))
+    table.commit(at("09:20:00"), at("09:20:01"), log("f1", 2))
+    table.archive_first(archived)
+    with pytest.raises(TableError) as error:
+        read(table)
+    assert error.value.code == "ETC216"
+    assert f"p/{name.format(at('09:10:00'))}" in str(error.value)
+
+
+@pytest.mark.parametrize("name", [".f1_{0}.log.1_0-1-0.cdc", ".f1_{0}.log.1_0-1-0.crc", "_SUCCESS", "notes_1.txt"])
+def test_what_holds_no_rows_is_beside_them(tmp_path, name):
+    table = TableFolder(tmp_path / "t")
+    table.commit(at("09:00:00"), at("09:00:01"), base("f1"))
+    (table.base / "p" / name.format(at("09:00:00"))).write_bytes(b"x")
+    assert [one.log_files for one in read(table).slices] == [()]
+
+
+@pytest.mark.parametrize("name", UNKNOWN_NAMES)
+def test_what_no_commit_has_written_is_none_of_the_table(tmp_path, name):
+    table = TableFolder(tmp_path / "t")
+    table.commit(at("09:00:00"), at("09:00:01"), base("f1"))
+    (table.base / "p" / name.format(at("10:00:00"))).write_bytes(b"x")
+    assert len(read(table).slices) == 1
