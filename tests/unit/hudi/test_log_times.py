@@ -36,12 +36,12 @@ MIN, SECOND, SECOND_DONE = at("00:00:00"), at("00:02:00"), at("00:02:01")
 def folder(tmp_path):
     """A table of which one log file's event time is told by its commit, and the others' by themselves."""
     table = TableFolder(tmp_path / "t", properties={"hoodie.table.ordering.fields": "ts"})
-    table.commit(MIN, at("00:00:01"), *(base(name) for name in ("known", "plain", "deletes", "by_key", "nulls")))
+    table.commit(MIN, at("00:00:01"), *(base(name) for name in ("known", "plain", "deletes", "keyed", "nulls")))
     files = {
         written("known", min_event=7): b"never read",
         written("plain"): avro([MS + 5, MS], "long"),
         written("deletes", deletes=1): avro([MS + 9], "long") + deletes((log.LONG, MS + 1), ts="long"),
-        written("by_key", deletes=1): deletes((log.LONG, MS), (log.INT, 0), ts="long"),
+        written("keyed", deletes=1): deletes((log.LONG, MS), (log.INT, 0), ts="long"),
         written("nulls", deletes=1): avro([MS, None], "long"),
     }
     table.commit(SECOND, SECOND_DONE, *(replace(file, size=len(data)) for file, data in files.items()))
@@ -124,7 +124,7 @@ def fill(table, cache_dir=None, event_time=TIMES):
     return {file_slice.file_id: log_file.min_event_time_ms for file_slice, log_file in filled.log_files}
 
 
-FILLED = {"known": 7, "plain": MS, "deletes": MS + 1, "by_key": None, "nulls": None}
+FILLED = {"known": 7, "plain": MS, "deletes": MS + 1, "keyed": None, "nulls": None}
 
 
 def cached(cache):
@@ -258,7 +258,7 @@ def test_of_log_files_that_are_gone_the_newest_stay_in_the_cache(folder, cache, 
     (entries,) = cached(cache)
     assert len(entries) == 4
     monkeypatch.setattr(times_cache, "KEPT_GONE", 1)
-    path = folder.base / "p" / written("by_key").name(SECOND)
+    path = folder.base / "p" / written("keyed").name(SECOND)
     path.unlink()
     fill(folder, cache)
     (entries,) = cached(cache)
@@ -272,7 +272,7 @@ def test_what_was_read_of_a_write_is_known_when_it_is_compacted(folder, cache):
 
     assert history() == {}
     fill(folder, cache)
-    expected = {"plain": MS, "deletes": MS + 1, "by_key": MS, "nulls": MS}
+    expected = {"plain": MS, "deletes": MS + 1, "keyed": MS, "nulls": MS}
     assert history() == expected
     (folder.base / "p" / written("plain").name(SECOND)).unlink()
     fill(folder, cache)

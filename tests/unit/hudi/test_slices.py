@@ -515,11 +515,18 @@ def with_stats(table, *more):
     return table.base / stat["path"]
 
 
-@pytest.mark.parametrize("ending", [".cdc", "-cdc", ".tmp", "x", "_1"])
-def test_what_is_named_much_as_a_log_file_is_none_whoever_books_it(table, ending):
+@pytest.mark.parametrize("ending", [".cdc", "-cdc"])
+def test_what_is_for_change_data_capture_is_no_log_file_whoever_books_it(table, ending):
     path = with_stats(table, lambda stat: {"path": stat["path"] + ending})
     path.with_name(path.name + ending).write_bytes(b"xx")
     assert [f.name for f in read(table).slices[0].log_files] == [path.name]
+
+
+@pytest.mark.parametrize("ending", [".tmp", "x", "_1"])
+def test_what_is_named_much_as_a_log_file_may_be_one(table, ending):
+    with_stats(table, lambda stat: {"path": stat["path"] + ending})
+    with pytest.raises(TableError, match="its name has a form that is not known"):
+        read(table)
 
 
 @pytest.mark.parametrize("other", [{"numDeletes": 3}, {"minEventTime": None}, {"numDeletes": -1}])
