@@ -21,8 +21,8 @@ LogFacts = Mapping[str, Mapping[GroupKey, GroupWrite]]
 
 #: The table property that names a column by which rows are marked as deleted.
 _DELETE_MARKER = "hoodie.record.merge.property.hoodie.payload.delete.field"
-#: Operations whose write stats do not count deletes.
-_OPAQUE = (None, "UNKNOWN", "LOG_COMPACT")
+#: Operations whose write stats do not count deletes; those of a log compaction do (facts: log-compaction-deletes).
+_OPAQUE = (None, "UNKNOWN")
 
 
 def _always(_: str) -> bool:

@@ -30,7 +30,7 @@ _KINDS = {
 }
 #: Places of records in a base file: rows are missing in a part, and the part's base file is another one.
 _POSITIONS = (log_blocks.RECORD_POSITIONS, log_blocks.POSITIONS_BASE_INSTANT)
-#: Any other header, such as that of a log compaction, changes how a block is read.
+#: Any other header changes how a block is read.
 _KNOWN_HEADERS = frozenset({log_blocks.INSTANT, log_blocks.SCHEMA, log_blocks.IS_PARTIAL, *_POSITIONS})
 _DELETED = "_hoodie_is_deleted"
 #: How many rows are on one side of T, and the content of their block in pieces.
@@ -40,6 +40,14 @@ _PAIR, _LENGTH = struct.Struct(">ii"), struct.Struct(">i")
 
 class NotSplittable(Exception):  # noqa: N818 - an answer, not a failure
     """The log file cannot be split; the reason is in the message, as a clause."""
+
+
+class RepeatsOthers(NotSplittable):
+    """A log compaction wrote the file: it holds again the rows of blocks of other files, by the instants of these."""
+
+    def __init__(self, instants: frozenset[str]) -> None:
+        super().__init__("a log compaction wrote it, and not all that it repeats is in log files beside it")
+        self.instants = instants
 
 
 @dataclass(slots=True)
@@ -59,6 +67,7 @@ def split_log_file(
     Headers are kept but for the places of records. A block without a row of a side is not written there.
 
     Raises:
+        RepeatsOthers: a log compaction wrote it.
         NotSplittable: it holds deletes, partial updates, a row without an event time, or what is not data of a known form.
         OSError: it cannot be read, or a part not be written.
 
@@ -79,8 +88,18 @@ def split_log_file(
         raise NotSplittable("it is damaged: a block that cannot be decoded") from why
 
 
+def instants_in(stream: BinaryIO, size: int) -> frozenset[str]:
+    """The instants of the blocks of a log file; none where it cannot be read to its end."""
+    try:
+        return frozenset(block.header.get(log_blocks.INSTANT, b"").decode() for block in read_blocks(stream, size))
+    except (OtherLogFile, BadLogFile, ValueError):
+        return frozenset()
+
+
 def _require_plain(block: Block) -> None:
     """Return for a data block of whole rows of which all is known."""
+    if repeated := block.header.get(log_blocks.COMPACTED_BLOCK_TIMES):
+        raise RepeatsOthers(frozenset(repeated.decode("ascii", "replace").split(",")))
     if block.kind not in (log_blocks.AVRO_DATA, log_blocks.PARQUET_DATA):
         raise NotSplittable(f"it holds a {_KINDS.get(block.kind, 'unknown')} block")
     if block.kind == log_blocks.PARQUET_DATA and not can_read_parquet():

@@ -17,7 +17,7 @@ from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi import log_split
 from etc_policy.hudi.block_times import TimesWanted
-from etc_policy.hudi.log_split import NotSplittable, Part, split_log_file
+from etc_policy.hudi.log_split import NotSplittable, Part, RepeatsOthers, instants_in, split_log_file
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.model import Operation, SplitInput, SplitSlice
 from etc_policy.plan.split import SPLIT, SPLIT_FOLDER, extract_path, made_files, split_text
@@ -109,6 +109,11 @@ class _Splitter:
                     size = content.seek(0, os.SEEK_END)
                     content.seek(0)
                     split_log_file(content, size, self._wanted, self._threshold_ms, early, late)
+            except RepeatsOthers as found:
+                is_all = late.rows == before and not early.rows
+                if is_all and found.instants <= self._instants_beside(operation, name):
+                    return []  # the rows are merged from there
+                raise self._refused(f"log file `{path}`", str(found)) from found
             except NotSplittable as why:
                 raise self._refused(f"log file `{path}`", str(why)) from why
             if late.rows == before:
@@ -117,6 +122,18 @@ class _Splitter:
                 return []
             self._write(extract_path(operation, name), early)
             return [SplitInput(name=name, extract_bytes=early.size_bytes)]
+
+    def _instants_beside(self, operation: Operation, name: str) -> frozenset[str]:
+        """Those of the blocks of the other log files that are merged."""
+        found: set[str] = set()
+        for other in operation.log_files_compacted:
+            path = path_below(operation.partition, other)
+            if other != name:
+                with self._failing(path, "read"), self._storage.open(path) as content:
+                    size = content.seek(0, os.SEEK_END)
+                    content.seek(0)
+                    found |= instants_in(content, size)
+        return frozenset(found)
 
     def _write(self, path: str, part: Part) -> None:
         part.stream.seek(0)

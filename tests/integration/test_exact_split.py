@@ -3,6 +3,8 @@
 `python -m tests.integration.exact_histories` plays any number of histories, `random_kills --where record` any number of kills.
 """
 
+import time
+
 import pytest
 
 from etc_policy.api.verifying import gather_evidence
@@ -14,7 +16,7 @@ from etc_policy.wiring import clock_ms
 from tests.integration.bench import Bench
 from tests.integration.cut_checks import EXACT
 from tests.integration.exact_histories import as_of_event, begin_history, run_history
-from tests.integration.history import EPOCH_MS, HISTORY, QUICK, Oracle, Write, partition_of, write_history
+from tests.integration.history import EPOCH_MS, HISTORY, QUICK, WRITER, Oracle, Write, partition_of, write_history
 
 pytestmark = pytest.mark.spark
 
@@ -66,6 +68,37 @@ def test_rows_after_t_that_their_commit_does_not_show_stay(spark, tmp_path):
         assert bench.apply(bench.plan(second, reads_logs=True)).status == status
         assert bench.views().ro() == bench.views().rust(read_optimized=True) == as_of_event(written, second)
         assert bench.views().rt() == bench.views().rust() == Oracle.of(written).rt()
+
+
+def compact_logs(bench):
+    """By the stock client, as a writer with `hoodie.log.compaction.enable` does; no procedure of SQL does it."""
+    jvm = bench.spark._jvm
+    options = jvm.java.util.HashMap()
+    chosen = {"hoodie.log.compaction.enable": "true", "hoodie.log.compaction.blocks.threshold": "1"}
+    for key, value in {**QUICK, **WRITER, **chosen}.items():
+        options.put(key, value)
+    none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
+    create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient
+    client = create(bench.spark._jsparkSession, str(bench.base), jvm.PythonUtils.toScalaMap(options), none)
+    try:
+        client.logCompact(client.scheduleLogCompaction(jvm.org.apache.hudi.common.util.Option.empty()).get(), True)
+    finally:
+        client.close()
+
+
+@pytest.mark.extended
+def test_log_files_of_a_log_compaction_are_split_by_those_that_they_repeat(spark, tmp_path):
+    """Also where it repeats rows that an earlier cut has split off; nothing is merged whole for it."""
+    write_history(spark, tmp_path / "t", ROWS[:4], options=QUICK)
+    bench, views = Bench(spark, tmp_path / "t", "record"), Bench(spark, tmp_path / "t").views()
+    for second in (104, 200):
+        compact_logs(bench)
+        time.sleep(0.25)  # past the clock-skew bound
+        plan = bench.plan(second, reads_logs=True)
+        assert plan.tables[0].warnings == ()
+        assert bench.apply(plan).status == "compacted"
+        assert views.ro() == views.rust(read_optimized=True) == as_of_event(ROWS[:4], second)
+        assert views.rt() == views.rt_without_mdt() == views.rust() == Oracle.of(ROWS[:4]).rt()
 
 
 def as_of_check(bench, second):

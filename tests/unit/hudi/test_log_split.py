@@ -178,7 +178,7 @@ def test_rows_that_are_not_marked_as_deleted_are_split():
         (block(6), "a change data capture block"),
         (block(9), "an unknown block|a unknown block"),
         (plain(T, header={IS_PARTIAL: "true"}), "a partial update"),
-        (plain(T, header={COMPACTED_TIMES: "1"}), "header 4, which is not known"),
+        (plain(T, header={COMPACTED_TIMES: "1"}), "a log compaction wrote it"),
         (plain(T, None), "a row without an event time"),
         (plain(T, version=9), "another version of data block"),
         (avro(["x"], ts="string"), "it holds a block whose column Hudi would repair"),

@@ -260,7 +260,15 @@ def test_where_stats_hide_deletes_every_log_file_may_have_some(tmp_path, propert
     assert slices(table)["f1"][1] == [(at("10:00:00"), at("10:00:01"), None, True)]
 
 
-@pytest.mark.parametrize("kind", [None, "UNKNOWN", "LOG_COMPACT"])
+def test_a_log_compaction_counts_the_deletes_that_it_repeats(table):
+    """As it is read: it has the times and the deletes of its own stats (facts: log-compaction-deletes)."""
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50))
+    table.log_compaction(at("10:00:02"), at("10:00:03"), log("f1", 50), log("f2", deletes=1))
+    assert slices(table)["f1"][1][1] == (at("10:00:02"), at("10:00:03"), 50, False)
+    assert slices(table)["f2"][1] == [(at("10:00:02"), at("10:00:03"), None, True)]
+
+
+@pytest.mark.parametrize("kind", [None, "UNKNOWN"])
 def test_commits_of_unclear_kind_may_have_deletes(table, kind):
     table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50), kind=kind)
     assert slices(table)["f1"][1] == [(at("10:00:00"), at("10:00:01"), None, True)]

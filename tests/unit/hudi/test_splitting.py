@@ -27,7 +27,7 @@ from etc_policy.storage.local import LocalStorage
 from etc_policy.storage.open_storage import use_storage_settings
 from etc_policy.table.history import POLICY_VALUES
 from etc_policy.table.instants import instant_to_ms
-from tests.unit.hudi.log_file import AVRO, CORRUPT, avro, block, deletes
+from tests.unit.hudi.log_file import AVRO, CORRUPT, INSTANT, avro, block, deletes
 from tests.unit.hudi.reading import OURS, read
 from tests.unit.hudi.table_folder import (
     COMMIT_SCHEMA,
@@ -46,6 +46,7 @@ NAMES = [f".f1_{instant}.log.1_0-1-0" for instant in INSTANTS]
 REMAINDER = f".f1_{C}.log.0_100000-0-0"
 #: T is 1000 ms after 1970: the first file is wholly before it, the second on both sides, the third after it.
 TIMES = ([900, 1000], [800, 1001, 1000, 2000], [3000])
+COMPACTED_TIMES = 4
 #: Three days after the commits, more than `max_ahead` allows.
 AHEAD = 1_767_225_600_000 + 3 * 86_400_000
 EVENT_TIME = EventTime(column="ts", unit="ms")
@@ -158,6 +159,25 @@ def test_a_slice_with_nothing_after_the_threshold_is_merged_as_it_is(tmp_path):
     before = files(table)
     (one,) = split(table).operations
     assert (merged_paths(one), one.added_log_files, files(table)) == (tuple(NAMES), (), before)
+
+
+class TestLogCompaction:
+    """Its log file holds again what others hold: it is left out, and their rows are split."""
+
+    def table(self, folder, *repeated):
+        data = [avro(times, ts="long", header={INSTANT: at}) for times, at in zip(TIMES[:2], INSTANTS, strict=False)]
+        again = avro([900, 2000], ts="long", header={INSTANT: INSTANTS[2], COMPACTED_TIMES: ",".join(repeated)})
+        return table_in(folder, (*data, again))
+
+    def test_rows_that_are_in_files_beside_it_are_merged_from_there(self, tmp_path):
+        (one,) = split(table := self.table(tmp_path / "t", *INSTANTS[:2])).operations
+        assert [each.name for each in one.split.inputs] == NAMES[:2]
+        assert times((table.base / "p" / REMAINDER).read_bytes()).max_ms == 2000
+
+    def test_where_one_of_them_is_gone_it_is_refused(self, tmp_path):
+        with pytest.raises(EngineError, match="a log compaction wrote it, and not all that it repeats") as error:
+            split(self.table(tmp_path / "t", INSTANTS[0], "20260101003000000"))
+        assert error.value.code == "ETC323"
 
 
 @pytest.mark.parametrize(
