@@ -46,8 +46,9 @@ def read_view(
     reader = spark.read.format("hudi")
     for key, value in MERGED_ROWS.items():
         reader = reader.option(key, value if merged else "skip_merge")
+    if skips_data is not None or not merged:
+        reader = reader.option("hoodie.enable.data.skipping", str(bool(skips_data)).lower())
     if skips_data is not None:
-        reader = reader.option("hoodie.enable.data.skipping", str(skips_data).lower())
         reader = reader.option("hoodie.metadata.enable", "true")
     if request.pinned_instant is not None:
         reader = reader.option("as.of.instant", request.pinned_instant)

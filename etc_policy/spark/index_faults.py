@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,12 +37,15 @@ Range = tuple[Any, Any]
 class _File:
     """A base file: the least and greatest value of each column by its footer, and by the metadata table.
 
-    `None` stands for a range that is not comparable here.
+    `None` stands for a range that is not comparable here. `singles` are columns of single precision, whose values Java prints
+    as the shortest decimals that mean them; `too_long` those with texts so long that Parquet keeps no range of them.
     """
 
     path: str
     footer: dict[str, Range | None]
     recorded: dict[str, Range | None] = field(default_factory=dict)
+    singles: frozenset[str] = frozenset()
+    too_long: frozenset[str] = frozenset()
 
 
 def wrong_statistics(spark: Any, state: TableState) -> tuple[str, ...]:
@@ -60,7 +64,9 @@ def wrong_statistics(spark: Any, state: TableState) -> tuple[str, ...]:
         files = _files(storage, state)
     if files:
         _fill(spark, state, files)
-    return tuple(fault for one in files for fault in (*_lacking(one, files, defined), *_too_narrow(one)))
+    return tuple(
+        fault for one in files for fault in (*_lacking(one, files, defined), *_too_narrow(one), *_too_long(one))
+    )
 
 
 def _lacking(one: _File, files: Sequence[_File], defined: Sequence[str]) -> Iterator[str]:
@@ -87,6 +93,13 @@ def _too_narrow(one: _File) -> Iterator[str]:
             yield f"{one.path}: statistics of `{column}` from {recorded[0]} to {recorded[1]}, has {footer[0]} to {footer[1]}"
 
 
+def _too_long(one: _File) -> Iterator[str]:
+    for column in sorted(one.too_long & one.recorded.keys()):
+        if one.recorded[column] is None:
+            why = "as Parquet keeps none of texts so long: leave the column out of the statistics"
+            yield f"{one.path}: no range of `{column}`, {why}"
+
+
 def _holds(outer: Range, inner: Range) -> bool:
     return bool(outer[0] <= inner[0] and inner[1] <= outer[1])
 
@@ -104,12 +117,28 @@ def _files(storage: TableReader, state: TableState) -> list[_File]:
         path = path_below(one.partition, one.base_file or "")
         try:
             with storage.open(path) as opened:
-                files.append(_File(path, _ranges(parquet.ParquetFile(opened).metadata)))
+                files.append(_file(path, parquet.ParquetFile(opened).metadata))
         except (ArrowException, FileNotFoundError):
             continue  # other checks say so
         if sum(len(found.footer) for found in files) > _MOST_RECORDS:
             break
     return files
+
+
+def _file(path: str, footer: Any) -> _File:
+    columns = [
+        footer.row_group(group).column(n) for group in range(footer.num_row_groups) for n in range(footer.num_columns)
+    ]
+    singles = {one.path_in_schema for one in columns if one.physical_type == "FLOAT"}
+    too_long = {one.path_in_schema for one in columns if _is_too_long(one)}
+    return _File(path, _ranges(footer), singles=frozenset(singles), too_long=frozenset(too_long))
+
+
+def _is_too_long(column: Any) -> bool:
+    """Whether a column's texts have no range though there are some."""
+    kept = column.statistics
+    is_without = column.physical_type == "BYTE_ARRAY" and (kept is None or not kept.has_min_max)
+    return is_without and (kept is None or not kept.has_null_count or kept.null_count < column.num_values)
 
 
 def _ranges(footer: Any) -> dict[str, Range | None]:
@@ -121,9 +150,16 @@ def _ranges(footer: Any) -> dict[str, Range | None]:
             name, statistics = column.path_in_schema, column.statistics
             if footer.schema.column(place).max_repetition_level or statistics is None:
                 continue
-            span = _range(statistics.min, statistics.max) if statistics.has_min_max else None
+            span = _range(*_ends(statistics)) if statistics.has_min_max else None
             found[name] = span if name not in found else _joined(found[name], span)
     return found
+
+
+def _ends(statistics: Any) -> Range:
+    """The least and greatest value; of times in another unit than the microseconds that Hudi keeps, nothing."""
+    ends = statistics.min, statistics.max
+    is_other = isinstance(ends[0], dt.datetime) and _comparable(ends[0]) != statistics.min_raw
+    return (None, None) if is_other else ends
 
 
 def _joined(one: Range | None, other: Range | None) -> Range | None:
@@ -147,6 +183,12 @@ def _comparable(value: Any) -> Any:
     return value if isinstance(value, int | str) and not isinstance(value, bool) else None
 
 
+def _single(value: Any) -> Any:
+    """A number as one of single precision, as Parquet's footers have it."""
+    is_number = isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool))
+    return struct.unpack("f", struct.pack("f", value))[0] if is_number else value
+
+
 def _fill(spark: Any, state: TableState, files: Sequence[_File]) -> None:
     """What the metadata table records of each file."""
     columns = sorted({column for one in files for column in one.footer})
@@ -159,8 +201,9 @@ def _fill(spark: Any, state: TableState, files: Sequence[_File]) -> None:
         message = f"cannot read the column statistics of `{state.base_path}`"
         raise EngineError(Code.CANNOT_READ_VIEW, message, cause=java_causes(error)) from error
     for record in (record for text in texts for record in _records(json.loads(text))):
-        ends = (_value(record.get(end)) for end in ("minValue", "maxValue"))
-        by_name[record["fileName"]].recorded[record["columnName"]] = _range(*ends)
+        one, column = by_name[record["fileName"]], record["columnName"]
+        ends = [_value(record.get(end)) for end in ("minValue", "maxValue")]
+        one.recorded[column] = _range(*(map(_single, ends) if column in one.singles else ends))
 
 
 def _asked(spark: Any, metadata: Any, files: Sequence[_File], columns: Sequence[str]) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """What statistics in a metadata table are held against: the footers of base files."""
 
 import datetime as dt
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from decimal import Decimal
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
@@ -9,7 +10,7 @@ import pytest
 
 from etc_policy.errors import EngineError
 from etc_policy.spark import index_faults
-from etc_policy.spark.index_faults import _File, _fill, _lacking, _ranges, _too_narrow
+from etc_policy.spark.index_faults import _File, _file, _fill, _lacking, _ranges, _too_long, _too_narrow
 
 FOOTER = {"a": (1, 9), "b": (1, 9), "c": None}
 
@@ -69,6 +70,63 @@ def test_ranges_of_a_footer(tmp_path):
     assert _ranges(parquet.ParquetFile(tmp_path / "f.parquet").metadata) == {
         "n": (1, 3), "t": ("a", "c"), "day": (19_724, 19_724), "at": (micros, micros), "empty": None, "s.x": (1, 5),
     }  # fmt: skip
+
+
+def written(folder, column, *, int96=False):
+    """A file with that column, as `_file` sees it."""
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"c": column}), folder / "f.parquet", use_deprecated_int96_timestamps=int96)
+    return _file("p/f.parquet", parquet.ParquetFile(folder / "f.parquet").metadata)
+
+
+def arrays():
+    """Columns, and what Java prints of their least and greatest values."""
+    import pyarrow as pa
+
+    moments = pa.array([dt.datetime(2024, 1, 2, 3, 4, 5, 678_000, dt.UTC)] * 2, pa.timestamp("us", "UTC"))
+    micros, prices = 1_704_164_645_678_000, pa.array([Decimal("1.10"), Decimal("2.5")], pa.decimal128(12, 2))
+    yield "single precision", pa.array([1.1, 3.3], pa.float32()), ("1.1", "3.3")
+    yield "the largest of it", pa.array([-3.4028235e38, 1.4e-45], pa.float32()), ("-3.4028235E38", "1.4E-45")
+    yield "double precision", pa.array([1.1, 3.3]), ("1.1", "3.3")
+    yield "both zeros", pa.array([0.0, -0.0], pa.float32()), ("-0.0", "0.0")
+    yield "not a number", pa.array([float("nan"), 2.0], pa.float32()), ('"NaN"', '"NaN"')
+    yield "decimals", prices, ('{"bytes": "n"}', '{"bytes": "ú"}')
+    yield "microseconds", moments, (str(micros), str(micros))
+    yield "milliseconds", moments.cast(pa.timestamp("ms", "UTC")), (str(micros // 1000), str(micros // 1000))
+    yield "milliseconds as microseconds", moments.cast(pa.timestamp("ms", "UTC")), (str(micros), str(micros))
+    yield "nanoseconds", moments.cast(pa.timestamp("ns", "UTC")), (str(micros), str(micros))
+    yield "texts", pa.array(["é", "z"]), ('"z"', '"\u00e9"')
+
+
+@pytest.mark.parametrize(("column", "printed"), [one[1:] for one in arrays()], ids=[one[0] for one in arrays()])
+def test_what_java_prints_of_a_range_is_the_range_of_the_footer(tmp_path, monkeypatch, column, printed):
+    one = written(tmp_path, column)
+    least, greatest = (f'{{"value": {value}}}' for value in printed)
+    texts = [f'[{{"fileName": "f.parquet", "columnName": "c", "minValue": {least}, "maxValue": {greatest}}}]']
+    monkeypatch.setattr(index_faults, "opened_metadata", lambda *_: nullcontext())
+    monkeypatch.setattr(index_faults, "_asked", lambda *_: texts)
+    _fill(None, SimpleNamespace(base_path="/t"), [one])
+    assert "c" in one.recorded
+    assert list(_too_narrow(one)) == []
+
+
+def test_texts_of_which_parquet_keeps_no_range_are_named(tmp_path):
+    long = written(tmp_path, ["x" * 5_000, None])
+    long.recorded["c"] = None
+    assert list(_too_long(long)) == [
+        "p/f.parquet: no range of `c`, as Parquet keeps none of texts so long: leave the column out of the statistics"
+    ]
+    for one in (written(tmp_path, ["x", None]), written(tmp_path, long_nulls())):
+        one.recorded["c"] = None
+        assert list(_too_long(one)) == []
+
+
+def long_nulls():
+    import pyarrow
+
+    return pyarrow.array([None, None], pyarrow.string())
 
 
 def test_all_is_asked_before_the_metadata_table_is_closed(monkeypatch):
