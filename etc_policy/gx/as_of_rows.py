@@ -34,14 +34,14 @@ def count_as_of(comparison: Comparison, threshold_ms: int, sample_size: int) -> 
     as_of_cut = replace(check, pinned_instant=add_ms(check.before_etc, 1))
     before = replace(check, pinned_instant=check.before_etc)
     ro, right = _rows(spark, read_view(spark, as_of_cut, "ro"), check), _right(spark, before, threshold_ms)
-    is_later = F.col("event_ms") > threshold_ms
+    is_later = F.coalesce(F.col("event_ms") > threshold_ms, F.lit(False))
     fault = (
         F.when(F.col("hash").isNull(), "missing")
-        .when(F.col("right").isNull(), F.when(~is_later, "too_many"))
+        .when(F.col("right").isNull(), F.when(F.col("event_ms") <= threshold_ms, "too_many"))
         .when(is_later, HIDDEN_BY_LATER)
         .when(~F.array_contains("right", F.col("hash")), "different")
     )
-    both = ro.where(F.col("event_ms").isNotNull()).join(right, ["partition", "key"], "full_outer")
+    both = ro.join(right, ["partition", "key"], "full_outer")  # without a condition, for which files could be left out
     judged = both.select(
         *_ROW, fault.alias("fault"), is_later.alias("later"), F.col("right").isNotNull().alias("as_of")
     )
