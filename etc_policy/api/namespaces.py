@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -16,7 +16,7 @@ from etc_policy.api.loading import ProjectReading
 from etc_policy.api.one_table import side_by_side
 from etc_policy.errors import EtcError, Issue, TableError
 from etc_policy.errors.codes import Code
-from etc_policy.policy.locations import location_fault, location_identity, resolve_location
+from etc_policy.policy.locations import is_local, location_fault, location_identity, resolve_location
 from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy
 from etc_policy.policy.resolve import check_project, table_root
 from etc_policy.policy.schema import Sync
@@ -39,11 +39,12 @@ class _Found(NamedTuple):
 class _Lookup:
     """What is found so far; `owners` are the policies or namespaces that have a table, by its identity.
 
-    `overlaps` are the errors of tables that two namespaces find.
+    `overlaps` are the errors of tables that two namespaces find. `last_table` gives the table that a policy's last run was about.
     """
 
     environment: Environment
     root: str
+    last_table: Callable[[str], str | None]
     owners: dict[str, DeclaredPolicy | DeclaredNamespace] = field(default_factory=dict)
     policies: list[DeclaredPolicy] = field(default_factory=list)
     issues: list[Issue] = field(default_factory=list)
@@ -82,6 +83,9 @@ class _Lookup:
         if any(fnmatchcase(found.name, glob) for glob in namespace.exclude):
             self.left_out[found.location] = "excluded"
             return False
+        if self._leads_out(namespace, found):
+            self.left_out[found.location] = "a link to it leads out of the folder: name it by a policy of its own"
+            return False
         if fault := location_fault(found.location):
             self.left_out[found.location] = f"the location {fault[0]}"
             return False
@@ -97,19 +101,27 @@ class _Lookup:
         self.owners |= {one: self.owners.get(one, owner or namespace) for one in named}
         return owner is None
 
+    def _leads_out(self, namespace: DeclaredNamespace, found: _Found) -> bool:
+        """Whether a link in the folder of a glob leads to a table elsewhere: whoever may make links there would choose it."""
+        if namespace.tables.path is None or not is_local(found.location):
+            return False
+        folder, _ = _split_glob(namespace.tables.path, self.root)
+        real = os.path.realpath(location_identity(folder))
+        return os.path.commonpath([real, os.path.realpath(location_identity(found.location))]) != real
+
     def refuse_ambiguous(self, declared: Iterable[DeclaredPolicy]) -> None:
         """Let a policy stand for an error where two namespaces find its table, or its name or RO table is another policy's too.
 
-        The others go on. Of two found tables neither goes on: which of them has been meant so far is not known.
+        The others go on. Of several found tables the one goes on that etc has worked on, so that a newcomer stops nobody; where
+        that is none of them or more than one, which of them has been meant so far is not known.
         """
         every = (*declared, *self.policies)
         names, ro_tables = _tables_by(every, _name), _tables_by(every, _ro_table)
-        kept = {_name(one) for one in declared}
-        for place, one in enumerate(self.policies):
-            error = self.overlaps.get(table_identity(one.declaration.table, self.root))
-            error = error or _shared(Code.DUPLICATE_POLICY, "name", names[_name(one)])
-            if _ro_table(one) is not None:
-                error = error or _shared(Code.BAD_RO_TABLE, "sync.ro_table", ro_tables[_ro_table(one)])
+        free = {one.declaration.table for one in self.policies}
+        errors = [self._ambiguity(one, names, ro_tables, free) for one in self.policies]
+        kept = {_name(one) for one, error in zip(self.policies, errors, strict=True) if error is None}
+        kept |= {_name(one) for one in declared}
+        for place, (one, error) in enumerate(zip(self.policies, errors, strict=True)):
             if error is not None:
                 others = (new for number in count(2) if (new := f"{_name(one)}_{number}") not in names)
                 name = next(new for new in chain((_name(one),), others) if new not in kept)
@@ -117,6 +129,44 @@ class _Lookup:
                 self._refuse(one.declaration.table, error.message, error)
                 changed = one.declaration.model_copy(update={"name": name, "sync": Sync()})
                 self.policies[place] = replace(one, declaration=changed)
+
+    def _ambiguity(
+        self,
+        policy: DeclaredPolicy,
+        names: Mapping[str, Sequence[str]],
+        ro_tables: Mapping[str | None, Sequence[str]],
+        free: Container[str],
+    ) -> EtcError | None:
+        """Why a table that was found does not go on; `free` are those that were found and not named."""
+        error = self.overlaps.get(table_identity(policy.declaration.table, self.root))
+        error = error or self._shared(Code.DUPLICATE_POLICY, "name", policy, names[_name(policy)], free)
+        ro_table = _ro_table(policy)
+        if error is not None or ro_table is None:
+            return error
+        return self._shared(Code.BAD_RO_TABLE, "sync.ro_table", policy, ro_tables[ro_table], free)
+
+    def _shared(
+        self, code: Code, key: str, policy: DeclaredPolicy, tables: Sequence[str], found: Container[str]
+    ) -> TableError | None:
+        """That a table has a value of a key which is another's; None where it is the only one, or had it before the others."""
+        if len(tables) == 1:
+            return None
+        owner = self._worked_on(_name(policy), tables) if all(one in found for one in tables) else None
+        if owner == policy.declaration.table:
+            return None
+        shown = " and ".join(f"`{table}`" for table in tables[:2])
+        more = f" and {len(tables) - 2} more" if len(tables) > 2 else ""
+        hint = f"put `{{table}}` and `{{folder}}` into `{key}`, or exclude all but one of them"
+        return TableError(code, f"the tables {shown}{more} would have one `{key}`", hint=hint)
+
+    def _worked_on(self, name: str, tables: Sequence[str]) -> str | None:
+        """Of tables that would have one name the one that etc has worked on, as this project's last run or the tables say."""
+        places = {location_identity(resolve_location(table, self.root)): table for table in tables}
+        last = self.last_table(name)
+        if last is not None and location_identity(last) in places:
+            return places[location_identity(last)]
+        worked_on = [table for table in tables if self.environment.has_worked_on(resolve_location(table, self.root))]
+        return worked_on[0] if len(worked_on) == 1 else None
 
     def _stands_for(self, namespace: DeclaredNamespace, error: EtcError) -> None:
         pattern = str(namespace.tables)
@@ -145,23 +195,15 @@ def _tables_by(policies: Iterable[DeclaredPolicy], key: Callable[[DeclaredPolicy
     return found
 
 
-def _shared(code: Code, key: str, tables: Sequence[str]) -> TableError | None:
-    """That several tables have one value of a key that each must have for itself."""
-    if len(tables) == 1:
-        return None
-    shown = " and ".join(f"`{table}`" for table in tables[:2])
-    more = f" and {len(tables) - 2} more" if len(tables) > 2 else ""
-    hint = f"put `{{table}}` and `{{folder}}` into `{key}`, or exclude all but one of them"
-    return TableError(code, f"the tables {shown}{more} would have one `{key}`", hint=hint)
-
-
-def with_found_tables(reading: ProjectReading, environment: Environment) -> ProjectReading:
+def with_found_tables(
+    reading: ProjectReading, environment: Environment, last_table: Callable[[str], str | None]
+) -> ProjectReading:
     """The reading with a policy for each merge-on-read table that its namespaces find now, and what is wrong with these."""
     files = reading.files
     environment.refused.clear()
     if not files.namespaces or reading.has_errors:
         return reading
-    lookup = _Lookup(environment, table_root(files.target, files.project_dir))
+    lookup = _Lookup(environment, table_root(files.target, files.project_dir), last_table)
     lookup.owners = {table_identity(one.declaration.table, lookup.root): one for one in files.policies}
     for namespace in files.namespaces:
         lookup.look_up(namespace)
@@ -171,12 +213,17 @@ def with_found_tables(reading: ProjectReading, environment: Environment) -> Proj
     return replace(reading, files=found, issues=issues, left_out=dict(sorted(lookup.left_out.items())))
 
 
+def _split_glob(path: str, root: str) -> tuple[str, Sequence[str]]:
+    """The folder that a glob begins with, and a glob for each level below it."""
+    parts = resolve_location(path.rstrip("/"), root).split("/")
+    fixed = list(takewhile(lambda part: not GLOB.search(part), parts))
+    return "/".join(fixed) or "/", parts[len(fixed) :]
+
+
 def _tables(environment: Environment, namespace: DeclaredNamespace, root: str) -> Iterator[_Found | EtcError]:
     tables = namespace.tables
     if tables.path is not None:
-        parts = resolve_location(tables.path.rstrip("/"), root).split("/")
-        fixed = list(takewhile(lambda part: not GLOB.search(part), parts))
-        for one in environment.find_tables("/".join(fixed) or "/", parts[len(fixed) :]):
+        for one in environment.find_tables(*_split_glob(tables.path, root)):
             above, _, name = str(one).rpartition("/")
             yield one if isinstance(one, EtcError) else _Found(name, above.rpartition("/")[2], one)
         return

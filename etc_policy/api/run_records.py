@@ -107,6 +107,15 @@ def last_results(target_dir: Path, policies: Iterable[Policy]) -> dict[str, Tabl
     return found
 
 
+def last_table(target_dir: Path, name: str) -> str | None:
+    """The table that the last run of a policy compacted, or found with nothing due; None where no record says it."""
+    for path in sorted((target_dir / RUNS_FOLDER).glob("*-apply-*.json"), reverse=True)[:MAX_RUNS]:
+        for result in _of_run_file(target_dir, path):
+            if result.policy == name and result.status not in ("refused", "failed", "stale"):
+                return result.base_path
+    return None
+
+
 def how_runs_ended(target_dir: Path, policies: Iterable[Policy]) -> dict[str, Result]:
     """How the last run of each policy ended that has run; a verification or sync that did not pass is an error.
 

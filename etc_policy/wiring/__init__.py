@@ -201,6 +201,12 @@ class Readings(SparkSessions):
         self._reach_storages()
         return FileApplyStateStore()
 
+    def has_worked_on(self, location: str) -> bool:
+        """Whether etc has kept anything beside a table, as every run over it does."""
+        from etc_policy.table.apply_state import ApplyState
+
+        return self.apply_states.read(location) != ApplyState()
+
     def read_mark(self, policy: Policy) -> tuple[str, ApplyState]:
         """What a table's plan goes by, beside the clock, while its log files are known; cheap to read.
 

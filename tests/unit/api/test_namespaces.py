@@ -133,6 +133,37 @@ def test_two_tables_of_one_name_need_their_folder_in_it(folder):
     assert names(Project(folder)) == ["sales_orders", "sales_refunds", "web_orders"]
 
 
+@pytest.mark.parametrize("known_by", ["the table", "the last run"])
+def test_a_newcomer_of_the_same_name_stops_nobody(folder, known_by):
+    """Whoever may make a folder there stopped another's table, and took its policy's name."""
+    sales = folder / "lake" / "sales"
+    (folder / "policies" / "sales.yml").write_text(SALES + "    verify: {level: metadata}\n")
+    project = Project(folder)
+    if known_by == "the table":
+        project.environment.apply_states.update(str(sales / "orders"), lambda kept: kept.__class__(run_ms=1))
+    else:
+        project.apply(select="sales_orders", at=NOON)
+    shutil.copytree(sales / "orders", sales / "ORDERS")
+    if known_by == "the table":
+        shutil.rmtree(sales / "ORDERS" / ".hoodie" / ".etc")
+    actions, (error,) = planned(Project(folder))
+    assert actions == {"sales_orders": "nothing_due", "sales_orders_2": "refused", "sales_refunds": "compact"}
+    assert error.code == "ETC130"
+    assert {one.name: one.table for one in project.policies()}["sales_orders"] == f"{sales}/orders"
+    shutil.copytree(sales / "ORDERS", sales / "Orders")  # another one, which changes nothing
+    assert planned(Project(folder))[0]["sales_orders"] == "nothing_due"
+
+
+def test_a_link_out_of_the_folder_is_left_out(folder):
+    """Whoever may make links there would have etc compact any table that its user may write."""
+    make_table(folder / "secret" / "foreign")
+    (folder / "lake" / "sales" / "evil").symlink_to(folder / "secret" / "foreign")
+    (folder / "lake" / "sales" / "deep").symlink_to(folder / "secret")
+    project = Project(folder)
+    assert names(project) == ["sales_orders", "sales_refunds"]
+    assert "leads out of the folder" in project.left_out()[f"{folder}/lake/sales/evil"]
+
+
 def test_a_table_that_is_found_does_not_take_the_name_of_a_policy(folder):
     own = "version: 1\npolicies:\n  - {name: sales_refunds, table: lake/web, event_time_column: ts, data_latency: 1h}\n"
     (folder / "policies" / "mine.yml").write_text(own)
