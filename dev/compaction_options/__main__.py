@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from etc_policy.hudi.writer_form import options_of_indexes
+from etc_policy.hudi.writer_form import STREAMING, options_of_indexes
 from etc_policy.policy.hudi_options import option_fault
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.run.ports import Job
@@ -65,6 +65,10 @@ _NOTES = {
         ),
         "name the classes of a merger of your own in `hudi_options`",
     ),
+    **dict.fromkeys(
+        ("hoodie.metadata.table.service.manager.enabled", "hoodie.metadata.table.service.manager.actions"),
+        "set both in `hudi_options` where a process of its own runs the services of the metadata table",
+    ),
     "hoodie.schema.on.read.enable": "the schema is that of the last write before the compaction (facts: schema-of-the-cut)",
 }
 _HEAD = """# Options that a compaction reads
@@ -75,6 +79,7 @@ table's writers decide and a compaction writes is taken from the table; `etc deb
 _SECTIONS = {
     "table": "Properties of the table: Hudi reads them from `hoodie.properties`",
     "indexes": "Taken from the table's index definitions, or where there are none (Hudi 0.x) from the statistics of its files",
+    "writes": "Taken from the last writes, by the order in which they made their files; `hudi_options` wins",
     "footers": "Taken from the newest base file that is compacted: they decide sizes alone; `hudi_options` wins",
     "fixed": "Set by etc, so that the table stays as it is and two runs cannot harm each other",
     "reserved": "Reserved: a policy may not set them, and Hudi's default is right for a compaction",
@@ -92,6 +97,8 @@ def treatment(option: str) -> str:
         return "footers"
     if option in _of_indexes():
         return "indexes"
+    if option == STREAMING:
+        return "writes"
     if option in fixed or option in ("hoodie.payload.ordering.field", "hoodie.datasource.write.precombine.field"):
         return "fixed"
     return "free" if option_fault(option) is None else "reserved"

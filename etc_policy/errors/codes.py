@@ -434,6 +434,12 @@ class Code(StrEnum):
         "`bundle` of the target. A pending plan waits until then. If none is known to be right, compact a copy of the table, and "
         "compare its snapshot view before and after, read as your readers read it; then declare the release in "
         "`writer.merges_tested_with`.")
+    BUNDLE_ENDS_WRITES = ("ETC325", _NOTHING_LOST, "This bundle of Hudi would end commits of the table's writers",
+        "From Hudi 1.1 on Spark's writers open their commit to the metadata table before they write data "
+        "(`hoodie.metadata.streaming.write.enabled`, on by default). A client of an earlier release, as one with the option "
+        "false, rolls back every commit that is open there: the writer's job fails, or its rows are missing in indexes. The "
+        "message says that the last writes of the table were of that kind. Name a bundle of Hudi 1.1 or later; or set the "
+        "option to false for all writers, and in `hudi_options`.")
     OTHER_ENGINE_TIME = ("ETC313", _NOTHING_LOST, "Hudi would write another time than the clock shows in the table's zone",
         "Java's clock or zone is not the one in which etc reads the table's instants; what it would write could hide rows. "
         "Nothing was written. Run etc, and its Spark, with `TZ` set to the zone of the table's writers.")

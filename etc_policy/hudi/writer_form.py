@@ -1,8 +1,9 @@
 """How a table's writers write it, as far as the table shows it, in options of Hudi: a compaction writes in the same way.
 
 What decides which rows a reader finds (the columns of statistics, the kind of a record index) is in the index definitions. What
-decides sizes alone (codec, bloom filter) is in the footers of base files. Neither is a property of the table, and a client that
-is not given them takes Hudi's defaults (facts: writers-options-elsewhere).
+decides sizes alone (codec, bloom filter) is in the footers of base files. Whether writers stream to the metadata table shows in
+the order in which they made their files. None is a property of the table, and a client that is not given them takes Hudi's
+defaults (facts: writers-options-elsewhere, streaming-writers).
 """
 
 from __future__ import annotations
@@ -13,19 +14,28 @@ import math
 import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
+from etc_policy.hudi.completion_times import metadata_timeline
 from etc_policy.hudi.footers import read_footer
+from etc_policy.hudi.layout import InstantFile
+from etc_policy.hudi.properties import metadata_partitions
+from etc_policy.hudi.timeline import Timeline, read_timeline
 from etc_policy.hudi.values import UNKNOWN_FORM, list_of, load_json, mapping_of, text_of
-from etc_policy.storage.port import TableReader
-from etc_policy.table.state import WriterOption
+from etc_policy.hudi.zones import table_zone
+from etc_policy.storage.port import FileInfo, TableReader
+from etc_policy.table.instants import CLOCK_TOLERANCE_MS, instant_to_ms
+from etc_policy.table.state import CUT_VERSIONS, WriterOption, path_below
 
 #: Which columns have statistics; `column_stats` and `partition_stats` go by it.
 COLUMN_LIST = "hoodie.metadata.index.column.stats.column.list"
 #: The partitions of the metadata table that hold statistics of columns.
 COLUMN_STATISTICS = ("column_stats", "partition_stats")
 RECORD_INDEX = "record_index"
+#: Whether a write opens its commit to the metadata table before it writes data (from 1.1 on), or makes it at its end.
+STREAMING = "hoodie.metadata.streaming.write.enabled"
 
 _DEFINITIONS, _DEFINITIONS_PATH = ".hoodie/.index_defs/index.json", "hoodie.table.index.defs.path"
 _MAX_DEFINITIONS_BYTES = 1 << 20
@@ -40,6 +50,12 @@ _BLOOM_TYPE, _UNNAMED_TYPE = b"hoodie_bloom_filter_type_code", b"SIMPLE"
 #: Hadoop's `Filter.write`: version, number of hash functions, kind of hash, number of bits.
 _FILTER_HEADER = struct.Struct(">iibi")
 _FILTER_VERSION = -1
+
+
+#: The operations that stream where the option is on. Bulk inserts are not asked: they may write as rows of Spark.
+_STREAMED = frozenset({"UPSERT", "UPSERT_PREPPED", "INSERT", "INSERT_PREPPED", "DELETE", "DELETE_PREPPED"})
+#: So many of the newest writes are asked.
+_ASKED = 10
 
 
 class IndexDefinition(NamedTuple):
@@ -142,3 +158,59 @@ def _options_of_filter(kept: Mapping[bytes, bytes], source: str) -> Iterator[Wri
         rate = math.exp(-(bits - 0.5) * math.log(2) ** 2 / keys)
         yield WriterOption("hoodie.index.bloom.num_entries", str(keys), source)
         yield WriterOption("hoodie.index.bloom.fpp", repr(rate), source)
+
+
+def option_of_metadata_commits(storage: TableReader, properties: Mapping[str, str]) -> Iterator[WriterOption]:
+    """Whether the table's writers stream to its metadata table; nothing where no write shows it.
+
+    A client that does not stream rolls back every commit there that is open, be its writer alive or not. So one writer that
+    does not is enough: beside it nobody else can stream.
+
+    Raises:
+        TableError: a timeline is damaged.
+        OSError: it cannot be read.
+
+    """
+    if not metadata_partitions(properties) or int(properties["hoodie.table.version"]) not in CUT_VERSIONS:
+        return
+    metadata = metadata_timeline(storage)
+    if metadata is None:
+        return
+    timeline, zone = read_timeline(storage, properties), ZoneInfo(table_zone(properties))
+    shared = timeline.completions.keys() & metadata.completions.keys()
+    writes = sorted((one for one in shared if timeline.latest(one).action == "deltacommit"), reverse=True)[:_ASKED]
+    timeline.expect(map(timeline.latest, writes))
+    listed = storage.list(metadata.folder)
+    asked = (_streams(timeline, metadata, listed, one, zone) for one in writes)
+    seen = [one for one in asked if one is not None]
+    if seen:
+        yield WriterOption(STREAMING, str(all(seen)).lower(), f"order of files of the last {len(seen)} writes")
+
+
+def _streams(
+    timeline: Timeline, metadata: Timeline, listed: Mapping[str, FileInfo], instant: str, zone: ZoneInfo
+) -> bool | None:
+    """Whether a write's commit to the metadata table was opened before its data was written; None where that does not show."""
+    end = metadata.latest(instant)
+    opened = listed.get(f"{instant}.deltacommit.requested")
+    if opened is None or not _is_as_written(end, listed, zone):
+        return None
+    try:
+        commit = timeline.commit(instant)
+        if commit.operation not in _STREAMED or not commit.stats:
+            return None
+        (partition, _), name = commit.stats.groups[0], commit.stats.file_names[0]
+        written = timeline.storage.info(path_below(partition, name))
+    except FileNotFoundError:  # archived since the listing
+        return None
+    if written is None or written.modified_ns == opened.modified_ns:
+        return None
+    return opened.modified_ns < written.modified_ns
+
+
+def _is_as_written(end: InstantFile, listed: Mapping[str, FileInfo], zone: ZoneInfo) -> bool:
+    """Whether the time of a completed file is that of its completion, and not that of a copy of the table."""
+    info = listed.get(end.name)
+    if info is None or end.completed is None:
+        return False
+    return abs(info.modified_ns // 1_000_000 - instant_to_ms(end.completed, zone)) <= CLOCK_TOLERANCE_MS

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from etc_policy.errors import TableError
+from etc_policy.hudi.completion_times import metadata_timeline
 from etc_policy.hudi.layout import HEARTBEATS, InstantFile
 from etc_policy.hudi.timeline import Timeline
 from etc_policy.policy.schema import Writer
 from etc_policy.storage.clocks import time_at
 from etc_policy.storage.port import TableReader
 from etc_policy.table.history import WRITES
-from etc_policy.table.state import GroupKey, WriteInFlight
+from etc_policy.table.state import WRITE_ACTIONS, GroupKey, WriteInFlight
 
 #: By Hudi's default a writer beats each minute, and is dead after two beats that were missed.
 HEARTBEAT_EXPIRY_MS = Writer().heartbeat_expiry_ms
@@ -36,6 +37,21 @@ def writes_in_flight(storage: TableReader, timeline: Timeline, heartbeat_expiry_
         if file.state != "completed" and file.action in WRITES:
             expired = _beats(storage, file.requested, heartbeat_expiry_ms) is False
             yield WriteInFlight(file.requested, _groups_added_to(file, timeline), may_live=not expired)
+
+
+def open_in_metadata_table(storage: TableReader, timeline: Timeline, heartbeat_expiry_ms: int) -> tuple[str, ...]:
+    """Pending instants of writers that may live and have a commit to the metadata table open.
+
+    A client that does not stream to that table rolls them back there (facts: streaming-writers).
+    """
+    metadata = metadata_timeline(storage)
+    if metadata is None:
+        return ()
+    begun = (metadata.files.keys() - metadata.completions.keys()) & (
+        timeline.files.keys() - timeline.completions.keys()
+    )
+    writes = (one for one in sorted(begun) if timeline.latest(one).action in WRITE_ACTIONS)
+    return tuple(one for one in writes if _beats(storage, one, heartbeat_expiry_ms) is not False)
 
 
 def _groups_added_to(file: InstantFile, timeline: Timeline) -> frozenset[GroupKey] | None:

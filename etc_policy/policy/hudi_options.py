@@ -11,6 +11,10 @@ from etc_policy.policy.schema_values import StrategyType
 
 _TABLE = "is a property of the table, which a compaction never changes"
 _METADATA = "is taken from the table: a client with other settings drops or builds its indexes"
+_OTHERS_SERVE = (
+    "cannot be followed: writers with it take a lock of the metadata table, which etc does not; it may compact only while nobody "
+    "serves that table"
+)
 _SCHEDULE = "is decided by this policy: it says when and what is compacted"
 _ALONE = "is fixed: a run compacts and starts no other service"
 _MERGED = "is fixed: a compaction writes merged rows, whatever readers ask for"
@@ -37,6 +41,7 @@ RESERVED = {
     "hoodie.datasource.write.precombine.field": _TABLE,
     "hoodie.write.table.version": _TABLE,
     "hoodie.write.auto.upgrade": _TABLE,
+    "hoodie.metadata.write.concurrency.mode": _OTHERS_SERVE,
     "hoodie.metadata.": _METADATA,
     "hoodie.compact.": _SCHEDULE,
     "hoodie.compaction.strategy": _SCHEDULE,
@@ -65,8 +70,16 @@ WHOLE_NUMBER_OPTIONS = {
 #: Archiving leaves the first, and starts above the second.
 ARCHIVE_LIMITS = ("hoodie.keep.min.commits", "hoodie.keep.max.commits")
 
-#: What a policy may say better than the table: its index definitions name the columns as they were when the index was made.
-_NOT_RECORDED = frozenset({"hoodie.metadata.index.column.stats.column.list"})
+#: What a policy may say better than the table: its index definitions name the columns as they were when the index was made, how
+#: writers commit to the metadata table shows in their last files alone, and who runs the services of that table nowhere.
+_NOT_RECORDED = frozenset(
+    {
+        "hoodie.metadata.index.column.stats.column.list",
+        "hoodie.metadata.streaming.write.enabled",
+        "hoodie.metadata.table.service.manager.enabled",
+        "hoodie.metadata.table.service.manager.actions",
+    }
+)
 _LOCK_PREFIX = "hoodie.write.lock."
 _HINTS = {
     "hoodie.logfile.max.size": "write `log_file_max_size`",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import inf
 
-from etc_policy.errors import EngineError, EtcError, TableError
+from etc_policy.errors import EngineError, EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.history import commit_of, completed_write, plan_extra
 from etc_policy.hudi.layout import parse_data_file
@@ -19,7 +20,8 @@ from etc_policy.hudi.stable_reading import read_until_stable, table_errors
 from etc_policy.hudi.table_commits import lacking_at
 from etc_policy.hudi.timeline import CUT_OFF_HINT, Timeline, read_timeline
 from etc_policy.hudi.values import pairs_of
-from etc_policy.hudi.writers import marker_files, writes_in_flight
+from etc_policy.hudi.writer_form import STREAMING
+from etc_policy.hudi.writers import marker_files, open_in_metadata_table, writes_in_flight
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.split import SPLIT_FOLDER
 from etc_policy.policy.manifest import Policy
@@ -29,6 +31,9 @@ from etc_policy.storage.clocks import time_at
 from etc_policy.storage.open_storage import open_reader, open_storage
 from etc_policy.table.history import WITHDRAWN, Commit
 from etc_policy.table.state import TableState, newest_base_file
+
+#: How long is waited for a writer that has a commit to the metadata table open.
+_WRITER_WAIT_SECONDS, _POLL_SECONDS = 10.0, 0.25
 
 
 class HudiFiles:
@@ -247,6 +252,38 @@ def _job(policy: Policy, timeline: Timeline, instant: str, table_version: int, p
         operations=operations,
         extra_metadata=pairs_of(plan),
     )
+
+
+def wait_for_metadata_commits(job: Job) -> None:
+    """Wait for a while until no other writer has a commit to the metadata table open."""
+    deadline = time.monotonic() + _WRITER_WAIT_SECONDS
+    while _other_metadata_commits(job) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+
+
+def require_no_metadata_commits(job: Job) -> None:
+    """Return if no other writer has a commit to the metadata table open, which a client that does not stream would roll back.
+
+    Raises:
+        RetryableError: one has (facts: streaming-writers).
+
+    """
+    begun = next(iter(_other_metadata_commits(job)), None)
+    if begun is not None:
+        message = (
+            f"the writer that began at {begun} is at work on the metadata table of `{job.policy.name}`, and other writers do not "
+            "stream to it: a commit beside it would end that of the writer"
+        )
+        hint = f"run `etc apply` again; give all writers the same `{STREAMING}`, and set it in `hudi_options`"
+        raise RetryableError(Code.CANNOT_COMPACT_NOW, message, hint=hint)
+
+
+def _other_metadata_commits(job: Job) -> tuple[str, ...]:
+    storage, expiry_ms = open_reader(job.base_path), job.policy.writer.heartbeat_expiry_ms
+    found = read_until_stable(
+        job.base_path, lambda: open_in_metadata_table(storage, timeline_of(job.base_path), expiry_ms)
+    )
+    return tuple(one for one in found if one != job.instant)
 
 
 def timeline_of(base_path: str) -> Timeline:

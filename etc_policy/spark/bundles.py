@@ -9,12 +9,16 @@ from typing import Any
 from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.properties import merging_of, read_properties
-from etc_policy.plan.bundles import why_unfit
+from etc_policy.hudi.stable_reading import read_until_stable
+from etc_policy.hudi.writer_form import STREAMING, option_of_metadata_commits
+from etc_policy.plan.bundles import DEFAULT_RELEASE, bundle_of, why_unfit
 from etc_policy.run.ports import Job
 from etc_policy.storage.open_storage import open_reader
 
 #: How Hudi names its bundles for Spark, as jars and as coordinates.
 BUNDLE_NAME = re.compile(r"hudi-spark(?P<spark>\d+\.\d+)-bundle_[\d.]+[-:](?P<hudi>[\w.-]+?)(?:\.jar)?(?:,|$)")
+#: Releases whose clients do not stream to metadata tables.
+_BEFORE_STREAMING = ("0.", "1.0.")
 _IN_SPARKS_SETTINGS = ("spark.jars", "spark.jars.packages")
 
 
@@ -48,3 +52,33 @@ def require_fitting(jvm: Any, job: Job) -> None:
     unfit = why_unfit(merging, release_of(jvm), job.policy.writer.merges_tested_with)
     if unfit:
         raise EngineError(Code.UNFIT_BUNDLE, f"`{job.policy.name}` is not compacted: {unfit[0]}", hint=unfit[1])
+
+
+def require_streaming(jvm: Any, job: Job) -> None:
+    """Return if the loaded bundle can commit to the metadata table beside the table's writers.
+
+    Raises:
+        EngineError: they stream to it and the bundle cannot, so that it would roll their open commits back there.
+
+    """
+    release = release_of(jvm) or _BEFORE_STREAMING[0]
+    if release.startswith(_BEFORE_STREAMING) and job.metadata_partitions and _writers_stream(job):
+        name = "before 1.0" if release == _BEFORE_STREAMING[0] else release
+        begun = f"would end what writers of `{job.policy.name}` have begun there"
+        message = f"Hudi {name} cannot stream to the metadata table as the last writes did, and {begun}"
+        hint = (
+            f"set ETC_HUDI_BUNDLE={bundle_of(DEFAULT_RELEASE)}, or `bundle` of the target; or set `{STREAMING}: 'false'` for all "
+            "writers and in `hudi_options`"
+        )
+        raise EngineError(Code.BUNDLE_ENDS_WRITES, message, hint=hint)
+
+
+def _writers_stream(job: Job) -> bool:
+    declared = job.policy.hudi_options.get(STREAMING)
+    if declared is not None:
+        return declared.strip().lower() == "true"
+    storage = open_reader(job.base_path)
+    shown = read_until_stable(
+        job.base_path, lambda: tuple(option_of_metadata_commits(storage, read_properties(storage)))
+    )
+    return any(one.value == "true" for one in shown)

@@ -11,7 +11,7 @@ from etc_policy.errors import EngineError, EtcError, OvertakenError
 from etc_policy.errors.codes import Code
 from etc_policy.run.carrying import carry_files, require_carried
 from etc_policy.run.ports import CommitGate, Job
-from etc_policy.run.table_files import timeline_of
+from etc_policy.run.table_files import require_no_metadata_commits, timeline_of, wait_for_metadata_commits
 from etc_policy.spark import metadata_renewal
 from etc_policy.spark.commit_zone import require_engine_time
 from etc_policy.spark.empty_commit import commit_nothing
@@ -21,6 +21,7 @@ from etc_policy.spark.hudi_client import (
     hudi_client,
     hudi_table,
     method_names,
+    streams_metadata,
     takes_write_metadata,
 )
 from etc_policy.spark.plan_files import (
@@ -97,7 +98,7 @@ class HudiCompactor:
         except EngineError as error:
             if not metadata_renewal.is_due(error):
                 raise
-            with self._client(job) as client, self._lock(job, client):
+            with self._client(job) as client, self._lock_to_commit(job, client):
                 metadata_renewal.drop(self._jvm, client, hudi_table(self._spark, client), job)
             step()
 
@@ -113,7 +114,7 @@ class HudiCompactor:
             try:
                 gate.before_lock()
                 require_engine_time(self._jvm, job, completes=True)
-                with self._lock(job, client) as require_held:
+                with self._lock_to_commit(job, client) as require_held:
                     gate.under_lock()
                     require_engine_time(self._jvm, job, completes=True)  # the wait for the lock may have been long
                     require_carried(job)
@@ -144,8 +145,9 @@ class HudiCompactor:
     def _begin(self, job: Job, client: Any) -> Any:
         """Make the plan inflight, under the lock; where Hudi also does the work in this call, without the lock."""
         if takes_write_metadata(client):
-            with self._lock(job, client):
-                if is_inflight(job):
+            rolls_back = is_inflight(job)
+            with self._lock_to_commit(job, client) if rolls_back else self._lock(job, client):
+                if rolls_back:
                     prepare_rollback(job)
                 return client.compact(job.instant)
         if is_inflight(job):
@@ -179,7 +181,7 @@ class HudiCompactor:
         if must_be_removed(job):
             self._remove_plan(job)
             return
-        with self._client(job) as client, self._lock(job, client):
+        with self._client(job) as client, self._lock_to_commit(job, client):
             self._take_back(job, client)
 
     @contextmanager
@@ -206,7 +208,7 @@ class HudiCompactor:
             client.getConfig(), table.getStorage()
         )
         try:
-            with self._lock(job, client):
+            with self._lock_to_commit(job, client):
                 prepare_rollback(job)
                 if "beginStateChange" in method_names(manager):
                     table.rollbackInflightCompaction(inflight, manager)
@@ -247,6 +249,17 @@ class HudiCompactor:
             return compaction_instant(self._jvm, hudi_table(self._spark, client), job)
 
         with table_lock(self._jvm, job, client, owner, self._progress) as require_held:
+            yield require_held
+
+    @contextmanager
+    def _lock_to_commit(self, job: Job, client: Any) -> Iterator[Callable[[], None]]:
+        """The table's lock, to commit to the metadata table too, where no other writer's commit is open that this would end."""
+        streams = not job.metadata_partitions or streams_metadata(client, hudi_table(self._spark, client))
+        if not streams:
+            wait_for_metadata_commits(job)
+        with self._lock(job, client) as require_held:
+            if not streams:
+                require_no_metadata_commits(job)
             yield require_held
 
     def _empty(self) -> Any:

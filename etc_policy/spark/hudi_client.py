@@ -19,6 +19,7 @@ from etc_policy.hudi.writer_form import (
     COLUMN_LIST,
     COLUMN_STATISTICS,
     index_definitions,
+    option_of_metadata_commits,
     options_of_base_file,
     options_of_indexes,
 )
@@ -97,6 +98,14 @@ def takes_write_metadata(client: Any) -> bool:
     return any(m.getParameterTypes()[1].getSimpleName() == "HoodieWriteMetadata" for m in methods)
 
 
+def streams_metadata(client: Any, table: Any) -> bool:
+    """Whether the client opens its commits to the metadata table before its work, and leaves those of others alone there."""
+    config = client.getConfig()
+    if "isMetadataStreamingWritesEnabled" not in method_names(config):  # before 1.1
+        return False
+    return bool(config.isMetadataStreamingWritesEnabled(table.getMetaClient().getTableConfig().getTableVersion()))
+
+
 def heartbeats(client: Any) -> Any:
     """What beats for a compaction: its table services do, by a client of their own (from 1.1)."""
     if "getTableServiceClient" in method_names(client):
@@ -117,12 +126,15 @@ def _create(spark: Any, job: Job, chosen: Mapping[str, str]) -> Any:
     storage = open_reader(job.base_path)
     properties = read_properties(storage)
     with table_errors(job.base_path):
-        of_indexes = options_of_indexes(index_definitions(storage, properties))
+        of_table = (
+            *options_of_indexes(index_definitions(storage, properties)),
+            *option_of_metadata_commits(storage, properties),
+        )
     options = {
         **{one.option: one.value for one in options_of_base_file(storage, job.model_file)},
         **chosen,
         **merge_options(ordering_fields(properties)),
-        **{one.option: one.value for one in of_indexes if one.option not in job.policy.hudi_options},
+        **{one.option: one.value for one in of_table if one.option not in job.policy.hudi_options},
     }
     client = _open(spark, job.base_path, options)
     if COLUMN_LIST in options or not set(job.metadata_partitions).intersection(COLUMN_STATISTICS):

@@ -233,12 +233,18 @@ class Readings(SparkSessions):
 
     def writer_form(self, state: TableState, properties: Mapping[str, str]) -> tuple[WriterOption, ...]:
         """What the table shows of its writers' options, as a compaction takes it."""
-        from etc_policy.hudi.writer_form import index_definitions, options_of_base_file, options_of_indexes
+        from etc_policy.hudi.writer_form import (
+            index_definitions,
+            option_of_metadata_commits,
+            options_of_base_file,
+            options_of_indexes,
+        )
         from etc_policy.storage.open_storage import open_reader
 
         storage = open_reader(state.base_path)
         of_indexes = options_of_indexes(index_definitions(storage, properties))
-        return (*of_indexes, *options_of_base_file(storage, newest_base_file(state.slices)))
+        of_commits = option_of_metadata_commits(storage, properties)
+        return (*of_indexes, *of_commits, *options_of_base_file(storage, newest_base_file(state.slices)))
 
     def has_consistent_buckets(self, state: TableState) -> bool:
         """Whether the table's writers keep buckets by consistent hashing."""

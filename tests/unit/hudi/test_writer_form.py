@@ -3,20 +3,27 @@
 import base64
 import json
 import math
+import os
 import struct
+from datetime import UTC
 
 import pytest
 
 from etc_policy.errors import TableError
+from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.writer_form import (
     COLUMN_LIST,
+    STREAMING,
     has_consistent_buckets,
     index_definitions,
     indexed_columns,
+    option_of_metadata_commits,
     options_of_base_file,
     options_of_indexes,
 )
 from etc_policy.storage.local import LocalStorage
+from etc_policy.table.instants import instant_to_ms
+from tests.unit.hudi.table_folder import TableFolder, at, log
 
 
 def definitions_of(folder, definitions, path=".hoodie/.index_defs/index.json"):
@@ -114,3 +121,64 @@ def test_a_file_that_is_no_parquet_says_nothing(tmp_path):
     assert list(options_of_base_file(LocalStorage(tmp_path), "f.parquet")) == []
     assert list(options_of_base_file(LocalStorage(tmp_path), "gone.parquet")) == []
     assert list(options_of_base_file(LocalStorage(tmp_path), None)) == []
+
+
+class TestCommitsToTheMetadataTable:
+    """Whether they are opened before the data is written shows in the times of files, of which the storage's clock is one."""
+
+    @pytest.fixture
+    def written(self, tmp_path):
+        """Writes that stream (s) or do not (n), each as its files say: `written("sn")`."""
+
+        def make(writes, *, copied_ms=0, operation="UPSERT", **kinds):
+            table = TableFolder(tmp_path / "t", properties={"hoodie.table.metadata.partitions": "files"}, **kinds)
+            made = [(at(f"10:0{number}:00"), at(f"10:0{number}:09"), streams) for number, streams in enumerate(writes)]
+            table.metadata_table(*((requested, completed) for requested, completed, _ in made))
+            for requested, completed, streams in made:
+                table.commit(requested, completed, log("f1", partition="p"), kind=operation)
+                metadata = table.meta / "metadata" / ".hoodie" / "timeline"
+                times = {
+                    table.base / "p" / log("f1").name(requested): 5_000,
+                    metadata / f"{requested}.deltacommit.requested": 3_000 if streams == "s" else 7_000,
+                    metadata / f"{requested}_{completed}.deltacommit": 9_000,
+                }
+                for path, after_ms in times.items():
+                    moment = (instant_to_ms(requested, UTC) + after_ms + copied_ms) / 1000
+                    os.utime(path, (moment, moment))
+            return table
+
+        return make
+
+    def shown(self, table):
+        storage = LocalStorage(table.base)
+        return [(one.option, one.value) for one in option_of_metadata_commits(storage, read_properties(storage))]
+
+    @pytest.mark.parametrize(
+        ("writes", "value"), [("s", "true"), ("sss", "true"), ("n", "false"), ("sns", "false"), ("nss", "false")]
+    )
+    def test_one_writer_that_does_not_stream_is_enough(self, written, writes, value):
+        assert self.shown(written(writes)) == [(STREAMING, value)]
+
+    def test_of_the_last_ten_writes(self, written):
+        assert self.shown(written("n" + "s" * 9)) == [(STREAMING, "false")]
+
+    def test_a_copy_of_a_table_does_not_show_it(self, written):
+        assert self.shown(written("ssn", copied_ms=3_600_000)) == []
+
+    def test_nor_do_files_of_one_moment(self, written):
+        table = written("s")
+        for path in (*table.base.glob("p/.f1*"), *table.meta.glob("metadata/.hoodie/timeline/*.requested")):
+            os.utime(path, (1_767_261_604, 1_767_261_604))
+        assert self.shown(table) == []
+
+    def test_nor_does_a_write_whose_file_was_cleaned(self, written):
+        table = written("s")
+        for path in table.base.glob("p/.f1*"):
+            path.unlink()
+        assert self.shown(table) == []
+
+    def test_nor_does_a_bulk_insert_which_may_write_as_spark_does(self, written):
+        assert self.shown(written("s", operation="BULK_INSERT")) == []
+
+    def test_before_table_version_8_nobody_streams(self, written):
+        assert self.shown(written("", version=6)) == []

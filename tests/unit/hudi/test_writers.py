@@ -6,9 +6,12 @@ from math import inf
 
 import pytest
 
+from etc_policy.errors import RetryableError
 from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS
 from etc_policy.policy.manifest import Policy, Writer
-from etc_policy.run.table_files import HudiFiles
+from etc_policy.run import table_files
+from etc_policy.run.ports import Job
+from etc_policy.run.table_files import HudiFiles, require_no_metadata_commits, wait_for_metadata_commits
 from etc_policy.table.state import WriteInFlight
 from etc_policy.wiring import Environment
 from tests.unit.hudi.reading import OURS, TS, read
@@ -118,3 +121,40 @@ def test_what_a_moment_between_two_writes_waits_for(begun):
     begun.rollback(at("10:00:07"), at("10:00:08"))
     assert files.writes_in_flight(base_path, HEARTBEAT_EXPIRY_MS) == set()
     assert files.writes_in_flight(base_path, HEARTBEAT_EXPIRY_MS + 600_000) == {BEGAN}
+
+
+class TestOpenInTheMetadataTable:
+    """A client that does not stream ends every commit that is open there."""
+
+    @pytest.fixture
+    def job(self, begun):
+        begun.metadata_table((at("10:00:00"), at("10:00:01")))
+        for instant in (BEGAN, at("10:00:07"), at("10:00:08")):
+            self.open(begun, instant)
+        begun.plan(at("10:00:07"), OURS)  # the run's own
+        begun.file(at("10:00:08"), ".rollback.inflight")  # of the run that rolls it back
+        policy = Policy(name="t", table=str(begun.base), event_time=TS, data_latency_ms=0)
+        return Job(policy, str(begun.base), 9, ("files",), at("10:00:07"))
+
+    def open(self, table, instant):
+        (table.meta / "metadata" / ".hoodie" / "timeline" / f"{instant}.deltacommit.requested").touch()
+
+    def test_a_writer_that_may_live_is_left_alone(self, job, monkeypatch):
+        monkeypatch.setattr(table_files, "_WRITER_WAIT_SECONDS", 0.1)
+        wait_for_metadata_commits(job)
+        with pytest.raises(
+            RetryableError, match=f"the writer that began at {BEGAN} is at work on the metadata"
+        ) as error:
+            require_no_metadata_commits(job)
+        assert error.value.code == "ETC405"
+
+    def test_one_that_is_dead_or_done_is_not_waited_for(self, job, begun):
+        beat(begun, HEARTBEAT_EXPIRY_MS / 1000 + 60)
+        require_no_metadata_commits(job)
+        begun.commit(BEGAN, at("10:00:09"), log("f1"))
+        require_no_metadata_commits(job)
+
+    def test_one_that_has_not_begun_there_is_no_hindrance(self, job, begun):
+        (begun.meta / "metadata" / ".hoodie" / "timeline" / f"{BEGAN}.deltacommit.requested").unlink()
+        wait_for_metadata_commits(job)
+        require_no_metadata_commits(job)

@@ -269,6 +269,21 @@ def test_how_rows_merge_is_decided_by_the_table(read, key, reserved):
     assert [str(issue.code) for issue in issues] == (["ETC137"] if reserved else [])
 
 
+@pytest.mark.parametrize(
+    ("key", "reserved"),
+    [
+        ("hoodie.metadata.streaming.write.enabled", False),
+        ("hoodie.metadata.table.service.manager.enabled", False),
+        ("hoodie.metadata.table.service.manager.actions", False),
+        ("hoodie.metadata.write.concurrency.mode", True),
+        ("hoodie.metadata.enable", True),
+    ],
+)
+def test_how_writers_use_the_metadata_table_may_be_said_where_the_table_does_not(read, key, reserved):
+    issues = check_project(read(SHORTEST.replace("30m", f"30m, hudi_options: {{{key}: x}}")), SUITES)
+    assert [str(issue.code) for issue in issues] == (["ETC137"] if reserved else [])
+
+
 @pytest.mark.parametrize(("pattern", "right"), [
     ("yyyy-MM-dd HH:mm:ss", True),
     ("yyyyMMdd", True),

@@ -60,6 +60,25 @@ def test_one_that_was_played_or_tested_by_the_user_is_let_through(job):
 
 
 @pytest.mark.parametrize(
+    ("release", "ends_writes"), [("1.0.2", True), ("0.15.0", True), (None, True), ("1.1.1", False)]
+)
+@pytest.mark.parametrize("step", STEPS)
+def test_one_that_would_end_what_writers_stream_to_the_metadata_table_does_nothing(
+    table, job, step, release, ends_writes
+):
+    """From 1.1 on clients stream, too: the session is not one, and what comes next fails."""
+    for value, is_refused in (("true", ends_writes), ("false", False)):
+        writer = job.policy.writer.model_copy(update={"merges_tested_with": (release or "",)})
+        options = {"hoodie.metadata.streaming.write.enabled": value}
+        policy = job.policy.model_copy(update={"writer": writer, "hudi_options": options})
+        with pytest.raises(EngineError if is_refused or not release else AttributeError) as error:
+            STEPS[step](spark_with(release), replace(job, policy=policy, metadata_partitions=("files",)))
+        if is_refused and release:
+            assert error.value.code == "ETC325"
+            assert "hudi-spark3.5-bundle_2.12:1.2.0" in error.value.hint
+
+
+@pytest.mark.parametrize(
     ("name", "release"),
     [
         ("org.apache.hudi:hudi-spark3.5-bundle_2.12:0.15.0", "0.15.0"),

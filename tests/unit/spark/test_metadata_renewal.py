@@ -41,6 +41,7 @@ def compactor(table, monkeypatch):
     monkeypatch.setattr(hudi_compactor, "require_bundle", lambda *_: None)
     monkeypatch.setattr(found, "_client", client)
     monkeypatch.setattr(found, "_lock", lambda *_: nullcontext(lambda: None))
+    monkeypatch.setattr(hudi_compactor, "streams_metadata", lambda *_: False)
     monkeypatch.setattr(found, "_run", step)
     monkeypatch.setattr(found, "_roll_back", step)
     monkeypatch.setattr(hudi_compactor, "compaction_instant", lambda *_: None)
