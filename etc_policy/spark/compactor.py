@@ -30,6 +30,7 @@ from etc_policy.spark.plan_files import (
     must_be_removed,
     prepare_rollback,
     remove_plan,
+    remove_rollbacks,
     remove_written,
     require_unwritten,
 )
@@ -213,6 +214,7 @@ class HudiCompactor:
                 if "beginStateChange" in method_names(manager):
                     table.rollbackInflightCompaction(inflight, manager)
                 else:
+                    remove_rollbacks(job)  # it begins another, and would leave them pending (facts: second-rollback)
                     table.rollbackInflightCompaction(inflight)
         finally:
             manager.close()

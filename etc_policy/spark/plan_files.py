@@ -135,6 +135,13 @@ def _rollbacks_begun(job: Job) -> Iterator[str]:
         yield from (f"{timeline.folder}/{f.name}" for f in sorted(timeline.files[requested], key=lambda f: f.state))
 
 
+def remove_rollbacks(job: Job) -> None:
+    """Remove pending rollbacks of the job's instant, which stays inflight: whoever takes it up rolls it back anew."""
+    storage = open_storage(job.base_path)
+    for path in list(_rollbacks_begun(job)):
+        _remove(storage, path)
+
+
 def prepare_rollback(job: Job) -> None:
     """Remove what a killed run has left in the metadata table, and by which Hudi would not roll it back, or wrongly.
 
