@@ -17,6 +17,7 @@ from etc_policy.hudi.commit_writes import CommitWrites, LogFacts, of_columns, sl
 from etc_policy.hudi.commits import CommitMetadata
 from etc_policy.hudi.completion_times import may_be_shifted
 from etc_policy.hudi.layout import NO_ROWS, DataFileName, is_log_name, parse_data_file, unknown_instant
+from etc_policy.hudi.properties import metadata_partitions
 from etc_policy.hudi.table_commits import TableCommits
 from etc_policy.hudi.timeline import CLUSTERING, Taken, Timeline
 from etc_policy.hudi.values import text_of, time_of
@@ -168,13 +169,15 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
     def add(self, files: Iterable[DataFile], recorded: Iterable[RecordedFile], facts: LogFacts) -> None:
         """Adds data files; a log file that `facts` do not mention has no event time, and from version 8 on may delete.
 
-        Its rows may have come before the write at the instant in its name had ended, and not before that began: a clustering
-        gives its instant to log files of other writes (facts: dual-write-names). What is known of carried files is found later
-        (`_bounded_by_plans`).
+        So has one that the commit at the instant in its name did not record, such as a task leaves that was tried again: what
+        that commit says is of other files. Its rows may have come before that write had ended, and not before it began: a
+        clustering gives its instant to log files of other writes (facts: dual-write-names). What is known of carried files is
+        found later (`_bounded_by_plans`).
         """
         # Of a file that is recorded more than once the largest size counts: log files may grow.
         in_order = sorted(recorded, key=attrgetter("size_bytes"))
         sizes = {(one.partition, one.file_name): one.size_bytes for one in in_order}
+        written = {(one.partition, one.file_name, one.completed) for one in in_order}
         for file in files:
             (partition, _), name = file.group, file.name
             size = sizes.get((partition, name.name))
@@ -183,6 +186,8 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
                 continue
             place = name.name, file.size_bytes, name.instant, file.completed
             write = facts.get(name.instant, {}).get(file.group)
+            if not self._by_name and write is not None and (partition, name.name, write.completed) not in written:
+                write = None
             unknown = LogFile(*place, None, not self._by_name, size)
             log_file = unknown if write is None else _written(*place, write, size)
             self[file.group].logs.append(log_file._replace(rows_since=self._rows_since(file, write)))
@@ -190,9 +195,23 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
     def _rows_since(self, file: DataFile, write: GroupWrite | None) -> str | None:
         """The request, where no commit records the file, or is archived with a completion time that may be wrong."""
         instant = file.name.instant
-        if self._by_name or (write is not None and write.log_files and not may_be_shifted(instant, file.completed)):
+        if self._by_name or (write is not None and not may_be_shifted(instant, file.completed)):
             return None
         return instant
+
+    def unrecorded(self, latest: Iterable[FileSlice], known: Collection[str], facts: LogFacts) -> Iterator[str]:
+        """Paths of the files of these slices that the commit at their instant did not record, where that is one of the `known`.
+
+        Of log files it is sure where that commit wrote others to their file group. A base file alone in its group hides nothing.
+        """
+        for one in latest:
+            is_left = one.base_file_recorded_bytes is None and one.base_instant in known
+            if one.base_file and is_left and (one.log_files or len(self[one.group].bases) > 1):
+                yield path_below(one.partition, one.base_file)
+            for log_file in one.log_files if not self._by_name else ():
+                write = facts.get(log_file.requested, {}).get(one.group) if log_file.recorded_bytes is None else None
+                if write is not None and write.log_files:
+                    yield path_below(one.partition, log_file.name)
 
     def slices(self) -> tuple[FileSlice, ...]:
         """The latest slice of every file group.
@@ -292,11 +311,11 @@ def _paths(files: Iterable[DataFile]) -> tuple[str, ...]:
     return tuple(sorted(path_below(file.group[0], file.name.name) for file in files))
 
 
-def files_of(requested: str, commit: CommitMetadata) -> Iterator[RecordedFile]:
+def files_of(completed: str, commit: CommitMetadata) -> Iterator[RecordedFile]:
     """The files that an archived commit says that it wrote."""
     stats = commit.stats
     for (partition, _), name, size in zip(stats.groups, stats.file_names, stats.sizes_bytes, strict=True):
-        yield RecordedFile(requested, partition, name, size)
+        yield RecordedFile(completed, partition, name, size)
 
 
 def twin_instants(files: Iterable[DataFile]) -> frozenset[str]:
@@ -374,8 +393,8 @@ def instants_in(listed: Listing) -> frozenset[str]:
 
 class LatestSlices(NamedTuple):
     """The latest slices, and paths of files: missing in them, carried ones without their compaction, files that were added to
-    file groups which were replaced without them, base files of which nobody knows which one counts, and those beside the one
-    that does.
+    file groups which were replaced without them, base files of which nobody knows which one counts, those beside the one that
+    does, and files that their commit did not record, so that readers by the metadata table may not see them.
     """
 
     latest: tuple[FileSlice, ...]
@@ -384,6 +403,7 @@ class LatestSlices(NamedTuple):
     unseen: tuple[str, ...]
     unclear: tuple[str, ...]
     stray: tuple[str, ...]
+    unrecorded: tuple[str, ...]
 
 
 def latest_slices(commits: TableCommits) -> LatestSlices:
@@ -411,19 +431,22 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> Lates
     else:
         asked = twin_instants(rest).union((instant for instant, _ in named), instants_in(beside))
         archived = archive.commit_metadata(asked - timeline.files.keys())
-        then = [one for requested, commit in archived.items() for one in files_of(requested, commit)]
         ends = {instant: archive.completions.get(instant, instant) for instant in archived}
+        then = [one for requested, commit in archived.items() for one in files_of(ends[requested], commit)]
         completions = {**timeline.completions, **ends}
         facts = CommitWrites({**commits.metadata, **archived}, completions, commits.trust)
     groups.add(rest, (*recorded, *then), facts)
     records = [one.record for one in commits.completed if timeline.layout < 2 or SPLIT in one.metadata.extra]
     records += [compaction_record(one, one, commit.extra) for one, commit in archived.items() if SPLIT in commit.extra]
     event_time, since = commits.event_time, commits.column_since
-    known = (one for one in records if one is not None and is_of_column(event_time, one, since))
-    thresholds = {one.instant: one.threshold_ms for one in known}
+    own = (one for one in records if one is not None and is_of_column(event_time, one, since))
+    thresholds = {one.instant: one.threshold_ms for one in own}
     slices = tuple(_bounded_by_plans(one, thresholds) for one in groups.slices())
     missing = (*groups.missing(recorded), *marks_lost(beside, then, timeline.replaced))
-    return LatestSlices(slices, missing, orphans, unseen, *groups.twins())
+    known = commits.metadata.keys() | archived.keys()
+    is_listed = bool(metadata_partitions(commits.properties))
+    unrecorded = tuple(groups.unrecorded(slices, known, facts)) if is_listed else ()
+    return LatestSlices(slices, missing, orphans, unseen, *groups.twins(), unrecorded)
 
 
 def _bounded_by_plans(file_slice: FileSlice, thresholds: Mapping[str, int]) -> FileSlice:

@@ -149,7 +149,7 @@ def _read(
 
 def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
     storage, properties, timeline = commits.storage, commits.properties, commits.timeline
-    slices, missing_files, orphans, unseen_files, unclear_files, stray_files = latest_slices(commits)
+    slices, missing_files, orphans, unseen_files, unclear_files, stray_files, unrecorded = latest_slices(commits)
     timeline.expect(_read_besides_writes(timeline))
     zone, instants = read_zone(properties, timeline), with_schemas(timeline)
     compactions = compactions_by_whom(timeline, commits.completed)
@@ -176,6 +176,7 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
         missing_files=missing_files,
         unclear_files=unclear_files,
         stray_files=stray_files,
+        unrecorded_files=unrecorded,
         unseen_files=unseen_files,
         exposed=_exposed(commits, slices, instants),
         wrong_times=wrong_times,

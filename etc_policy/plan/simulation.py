@@ -211,6 +211,7 @@ def _at_rest(state: TableState) -> TableState:
         missing_files=(),
         unclear_files=(),
         stray_files=(),
+        unrecorded_files=(),
         unseen_files=(),
         exposed=frozenset(),
         wrong_times=(),

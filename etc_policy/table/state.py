@@ -229,10 +229,11 @@ class TableState:
     fresh: several writers at once keep heartbeats, and one writer alone has at most its latest write in flight.
     `last_compaction` is the latest completed one that carries a threshold. `missing_files` are data files of the latest
     slices that a commit of the active timeline wrote and that are not there, `unclear_files` base files of one file group and
-    instant of which no commit says which one counts, `stray_files` those beside one that a commit recorded. `unseen_files`
-    are files that a write added to a file group which was replaced without them: no reader sees their rows (facts:
-    deleted-partition-write, clustered-beside-a-write). `time_partition_fields` are the partition columns whose times a key
-    generator writes as it likes.
+    instant of which no commit says which one counts, `stray_files` those beside one that a commit recorded.
+    `unrecorded_files` are those that the commit at their instant did not record, in a table with a metadata table, which leaves
+    them out where it was there then (facts: two-base-files). `unseen_files` are files that a write added to a file group which
+    was replaced without them: no reader sees their rows (facts: deleted-partition-write, clustered-beside-a-write).
+    `time_partition_fields` are the partition columns whose times a key generator writes as it likes.
     `exposed` are file groups with a log file that was written beside a compaction of deletes: some indexes do not find its
     keys (facts: exposed-keys). `wrong_times` are completion times, of the table and of its metadata table, that cannot be
     true. `unreadable_time` is known only where log files were read, and `witnesses` only where all that are not compacted
@@ -269,6 +270,7 @@ class TableState:
     missing_files: tuple[str, ...] = ()
     unclear_files: tuple[str, ...] = ()
     stray_files: tuple[str, ...] = ()
+    unrecorded_files: tuple[str, ...] = ()
     unseen_files: tuple[str, ...] = ()
     exposed: frozenset[GroupKey] = frozenset()
     wrong_times: tuple[WrongTime, ...] = ()

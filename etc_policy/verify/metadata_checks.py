@@ -95,11 +95,12 @@ def check_files(evidence: Evidence) -> ExpectationResult:
     files grow after their commit, so there only base files are looked at.
     """
     active = {instant.requested for instant in evidence.state.instants}
+    left = {path.rpartition("/")[2] for path in evidence.state.unrecorded_files}
     wrong, archived, has_cut = [], 0, is_cut(evidence.state)
     for name, size, recorded, instant in not_as_recorded(evidence.state):
         if recorded is not None:
             wrong.append(f"{name}: {size} bytes, its commit recorded {recorded}")
-        elif instant in active:
+        elif instant in active or name in left:
             wrong.append(f"{name}: no write stat")
         else:
             archived += 1

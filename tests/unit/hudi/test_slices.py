@@ -359,6 +359,70 @@ class TestTwins:
         assert why_refused(POLICY, state, CLOCK_MS).code == "files_unclear"
 
 
+class TestUnrecorded:
+    """Files at the instant of a commit that did not record them: a task that was tried again may leave them."""
+
+    LEFT = log("f1", token="0-9-7")
+    COMMITS = pytest.mark.parametrize("is_archived", [False, True])
+
+    @pytest.fixture
+    def listed(self, tmp_path):
+        return TableFolder(tmp_path / "listed", properties={"hoodie.table.metadata.partitions": "files,column_stats"})
+
+    def left(self, table, is_archived, *written):
+        """A table with a file of a commit at nine o'clock beside those that it recorded."""
+        for instant, files in ((at("08:00:00"), [base("f1")]), (at("09:00:00"), written)):
+            table.commit(instant, instant[:-4] + "9000", *files)
+        if is_archived:
+            for file in table.timeline.glob("2026*"):
+                file.unlink()
+            rows = ((at("08:00:00"), at("08:00:09"), base("f1")), (at("09:00:00"), at("09:00:09"), *written))
+            table.archive(*(archived(*row) for row in rows))
+        table.commit(at("10:00:00"), at("10:00:10"), log("f1", 7))
+        table.data(at("09:00:00"), self.LEFT)
+        return read(table)
+
+    @COMMITS
+    def test_a_log_file_has_not_the_event_time_of_another_one(self, table, is_archived):
+        """Without a metadata table its rows are those of readers."""
+        state = self.left(table, is_archived, log("f1", 500, rows=1))
+        found = {f.name: f for f in state.slices[0].log_files}
+        left, written = found[self.LEFT.name(at("09:00:00"))], found[log("f1").name(at("09:00:00"))]
+        assert (written.min_event_time_ms, written.has_deletes, written.rows_since) == (500, False, None)
+        assert (left.min_event_time_ms, left.has_deletes, left.rows_since) == (None, True, at("09:00:00"))
+        assert (left.recorded_bytes, state.unrecorded_files) == (None, ())
+        assert watermark_of(state, 1_000).value_ms == 6  # of the last one
+        assert watermark_of(replace(state, slices=(replace(state.slices[0], log_files=(left,)),)), 1_000).assumed
+
+    @COMMITS
+    def test_with_a_metadata_table_the_table_is_refused(self, listed, is_archived):
+        state = self.left(listed, is_archived, log("f1", 500, rows=1))
+        assert state.unrecorded_files == (f"p/{self.LEFT.name(at('09:00:00'))}",)
+        assert why_unknown(POLICY, state, CLOCK_MS).code == "files_unclear"
+        refused = why_refused(POLICY, state, CLOCK_MS)
+        assert refused.code == "files_unclear"
+        assert state.unrecorded_files[0] in refused.reason
+
+    def test_one_that_a_later_base_file_has_taken_in_matters_no_more(self, listed):
+        self.left(listed, False, log("f1", 500, rows=1))
+        listed.compaction(at("11:00:00"), at("11:00:10"), base("f1"))
+        assert (read(listed).unrecorded_files, why_unknown(POLICY, read(listed), CLOCK_MS)) == ((), None)
+
+    def test_a_base_file_that_hides_an_older_one(self, listed):
+        listed.commit(at("08:00:00"), at("08:00:10"), base("f1"))
+        listed.commit(at("09:00:00"), at("09:00:10"), log("f2", 5))
+        listed.data(at("09:00:00"), base("f1"), base("f3"))  # nothing is behind that of f3
+        assert read(listed).unrecorded_files == (f"p/{base('f1').name(at('09:00:00'))}",)
+
+    def test_the_log_file_of_a_write_beside_a_resize_is_not_the_clusterings(self, listed):
+        """See facts: dual-write-names; the commit that recorded it may be archived, and is not looked for."""
+        listed.replace(at("10:00:02"), at("10:00:20"), base("g1"), replaced={"p": ["f1"]})
+        listed.data(at("10:00:02"), log("g1", 5))
+        state = read(listed)
+        assert state.unrecorded_files == ()
+        assert [(f.min_event_time_ms, f.rows_since) for f in state.slices[0].log_files] == [(None, at("10:00:02"))]
+
+
 class TestVersion6:
     @pytest.fixture
     def old(self, tmp_path):

@@ -88,6 +88,12 @@ class TestFiles:
         found = check_files(evidence(table))
         assert (found.status, found.observed["files_of_archived_commits"]) == ("pass", 1)
 
+    def test_one_that_its_archived_commit_did_not_record_fails(self):
+        table = with_recorded(state(archived_before="09:00:00", instants=[]), base=nothing)
+        left = f"{table.slices[0].partition}/{table.slices[0].base_file}"
+        found = check_files(evidence(replace(table, unrecorded_files=(left,))))
+        assert (found.status, found.observed["files_that_differ"]) == ("fail", 1)
+
     def test_before_version_8_log_files_grow_and_only_base_files_are_looked_at(self):
         found = check_files(evidence(with_recorded(state(version=6), log=nothing)))
         assert (found.status, found.observed["data_files"]) == ("pass", 1)
