@@ -10,31 +10,34 @@ from __future__ import annotations
 import errno
 import math
 import os
+import re
 import shlex
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
 
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.layout import HEARTBEATS
+from etc_policy.hudi.layout import ETC_FOLDER, HEARTBEATS
 from etc_policy.run.lock_holder import Holder, LockPlace, Owner, read_holder
 from etc_policy.storage.open_storage import local_path
+from etc_policy.storage.safe_files import folder_of, open_regular, replace_in
 from etc_policy.table.formats import format_duration
 
 #: Whoever may write beside the lock can make nobody write elsewhere.
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OWN_NAME = ".lock.etc."
 #: How often a lock that somebody else holds is tried, and ours is looked after.
 _POLL_SECONDS, _CARE_SECONDS = 0.1, 0.05
 #: Waiting is announced anew this often.
 _ANNOUNCE_SECONDS = 10.0
 #: Two stock writers, and so a stock writer and we, may make the file at once: the later one empties it.
 _SETTLE_SECONDS = 0.05
-
+#: In a table: the tokens of the processes that may have taken its lock. One that gave it back is gone from there.
+_TAKERS, _TOKEN, _MOST_TAKERS = f"{ETC_FOLDER}/lock.takers", re.compile(r"[0-9a-f]{32}"), 20
 
 _NO_LINKS = (
     "its file system must have hard links, which mounted buckets (s3fs, gcsfuse) and some shares have not: name the table by "
@@ -45,8 +48,9 @@ _NO_LINKS = (
 class FileLock:
     """A table's lock file, held from `__enter__` to `__exit__`; only who holds the table's lease may take it.
 
-    The lease proves that a lock which etc took for the same table was left by a run that is dead. It is kept from
-    expiring for `care_ms` at most: what hangs for longer may not keep it from others.
+    Before it is taken the table itself notes by whom. So the lease proves that a lock whose owner is noted there was left by
+    a run that is dead, whatever the paths by which the table is known. It is kept from expiring for `care_ms` at most: what
+    hangs for longer may not keep it from others.
     """
 
     def __init__(
@@ -60,9 +64,9 @@ class FileLock:
     ) -> None:
         self._place, self._base, self._wait_ms, self._progress = place, local_path(base_path), wait_ms, progress
         self._path, self._poll_seconds, self._care_seconds = place.path, poll_seconds, care_ms / 1000
-        table = sha256(str(self._base).encode()).hexdigest()[:12]
-        self._own = place.path.with_name(f".lock.etc.{table}.{uuid4().hex}")
-        self._content = Owner(str(self._base)).as_lock_file()
+        owner = Owner(str(self._base))
+        self._token, self._content = owner.token, owner.as_lock_file()
+        self._own = place.path.with_name(f"{_OWN_NAME}{owner.token}.{uuid4().hex}")
         self._done = threading.Event()
         self._care = threading.Thread(target=self._look_after, daemon=True, name="table lock")
         self.lost = False
@@ -77,6 +81,7 @@ class FileLock:
         """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            _note_takers(self._base, [*_takers(self._base), self._token])
             self._write_own()
             self._take_in_time()
             self._sweep()
@@ -102,6 +107,7 @@ class FileLock:
             if self._is_ours():
                 self._path.unlink(missing_ok=True)
             self._own.unlink(missing_ok=True)
+            _note_takers(self._base, [one for one in _takers(self._base) if one != self._token])
 
     def require_held(self) -> None:
         """Return while the lock is ours.
@@ -151,9 +157,10 @@ class FileLock:
 
     def _sweep(self) -> None:
         """Remove what killed runs wrote before they took the lock; the lease says that no other run on this table lives."""
-        for path in self._path.parent.glob(f"{self._own.stem}.*"):
-            if path != self._own:
-                path.unlink(missing_ok=True)
+        for token in _takers(self._base):
+            for path in self._path.parent.glob(f"{_OWN_NAME}{token}.*"):
+                if path != self._own:
+                    path.unlink(missing_ok=True)
 
     def _is_ours(self) -> bool:
         """Whether the lock is the file that we made, with what we wrote into it."""
@@ -198,7 +205,7 @@ class FileLock:
     def _held_too_long(self, holder: Holder) -> RetryableError:
         waited = format_duration(self._wait_ms)
         message = f"the lock `{self._path}` was not released within {waited}; it is held by {holder}"
-        if holder.owner is not None:
+        if holder.owner is not None and holder.owner.table != str(self._base):
             hint = (
                 f"run `etc apply` for the table `{holder.owner.table}`: it ends, or removes what a killed run has left"
             )
@@ -214,18 +221,32 @@ class FileLock:
 def is_left(holder: Holder, base: Path) -> bool:
     """Whether a lock was taken by another process of etc for this table: to whoever has the table's lease, a dead one.
 
-    Another machine may know the table under another path; what lies in the table's own folder is the table's all the same,
-    unless it names another table that is here: tables that are written together may share one lock.
+    The table says so, not a path: tables that are written together may share one lock, and others have the same path elsewhere.
     """
     owner = holder.owner
-    if owner is None or owner.is_this_process:
-        return False
-    if owner.table == str(base):
-        return True
+    return owner is not None and not owner.is_this_process and owner.token in _takers(base)
+
+
+def _takers(base: Path) -> list[str]:
+    """Who may have taken the table's lock and not given it back, as the table notes it; nobody where that cannot be read."""
     try:
-        return base.samefile(owner.table)
-    except (OSError, ValueError):  # a ValueError for a path that no file can have
-        return base in holder.path.parents
+        with folder_of(base, _TAKERS, make=False) as (folder, name):
+            handle = open_regular(folder, name, os.O_RDONLY)
+    except OSError:
+        return []
+    with os.fdopen(handle, "rb") as opened:
+        words = opened.read(_MOST_TAKERS * 40).decode("ascii", "replace").split()
+    return [one for one in words if _TOKEN.fullmatch(one)]
+
+
+def _note_takers(base: Path, tokens: list[str]) -> None:
+    """Runs that were killed stay noted, the newest of them: nobody knows which of them left a lock."""
+    with folder_of(base, _TAKERS, make=True) as (folder, name):
+        if tokens:
+            replace_in(folder, name, "".join(f"{one}\n" for one in tokens[-_MOST_TAKERS:]).encode())
+        else:
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=folder)
 
 
 def remove(holder: Holder) -> bool:

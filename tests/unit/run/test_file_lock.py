@@ -61,6 +61,10 @@ def killed_while_holding(path, table):
     assert path.exists()
 
 
+def names_in(folder):
+    return sorted(one.name for one in folder.iterdir() if one.name != ".etc")
+
+
 def old(path, minutes):
     moment = time.time() - minutes * 60
     os.utime(path, (moment, moment))
@@ -72,7 +76,7 @@ def test_it_names_its_owner_and_leaves_nothing(lock, path):
         assert holder.owner == Owner(str(path.parents[1]))
         assert '"lockThreadName"' in holder.text
         held.require_held()
-    assert list(path.parent.iterdir()) == []
+    assert names_in(path.parent) == []
 
 
 def test_a_lock_is_as_old_as_its_file_system_says(lock, path, monkeypatch):
@@ -92,32 +96,73 @@ def test_a_file_system_without_hard_links_is_named(lock, path, monkeypatch):
     monkeypatch.setattr(os, "link", refuse)
     with pytest.raises(EngineError) as error, lock():
         pass
-    assert (error.value.code, "hard links" in error.value.hint, list(path.parent.iterdir())) == ("ETC309", True, [])
+    assert (error.value.code, "hard links" in error.value.hint, names_in(path.parent)) == ("ETC309", True, [])
 
 
 def test_what_a_killed_run_left_is_taken_over(lock, path, said):
     killed_while_holding(path, path.parents[1])
     with lock():
         assert read_holder(path).owner.process == os.getpid()
-    assert list(path.parent.iterdir()) == []
     assert said == [f"removing the lock `{path}` that a killed run has left"]
 
 
-def test_in_the_folder_of_the_table_it_is_the_tables_under_whatever_path(lock, path):
-    killed_while_holding(path, "/mnt/elsewhere/t")
+def test_it_is_the_tables_under_whatever_path(lock, path, tmp_path):
+    """Another machine may know the table by another path, which is not here."""
+    elsewhere = tmp_path / "elsewhere"
+    path.parents[1].rename(elsewhere)
+    killed_while_holding(elsewhere / ".hoodie" / "lock", elsewhere)
+    elsewhere.rename(path.parents[1])
     with lock():
         pass
 
 
-def test_a_shared_lock_of_another_table_is_left_alone(tmp_path, said):
-    path = tmp_path / "locks" / "lock"
-    path.parent.mkdir()
-    killed_while_holding(path, "/lake/other")
-    shared = FileLock(LockPlace(path, 0), str(tmp_path / "t"), 0, said.append)
-    with pytest.raises(RetryableError, match="at work on `/lake/other`") as error, shared:
+@pytest.mark.parametrize("is_here", [True, False])
+def test_a_shared_lock_of_another_table_is_left_alone(tmp_path, said, is_here):
+    """Tables that are written together may share one; that of a living run on another machine names a table that is not here."""
+    path, table, other = tmp_path / "locks" / "lock", tmp_path / "t", tmp_path / "other"
+    for folder in (path.parent, table, other):
+        folder.mkdir()
+    killed_while_holding(path, other)
+    other.rename(other if is_here else tmp_path / "far")
+    shared = FileLock(LockPlace(path, 0), str(table), 0, said.append)
+    with pytest.raises(RetryableError, match=f"at work on `{other}`") as error, shared:
         pass
-    assert error.value.hint.startswith("run `etc apply` for the table `/lake/other`")
+    assert error.value.hint.startswith(f"run `etc apply` for the table `{other}`")
     assert path.exists()
+
+
+def test_a_table_that_has_the_same_path_elsewhere_is_another_one(tmp_path, said):
+    """Two containers may mount different volumes at one path, and one folder for the locks of both."""
+    path, table = tmp_path / "locks" / "lock", tmp_path / "t"
+    for folder in (path.parent, table):
+        folder.mkdir()
+    left = path.with_name(f".lock.etc.{'0' * 32}.x")  # of a run of the other one that waits
+    left.touch()
+    killed_while_holding(path, table)
+    table.rename(tmp_path / "their volume")
+    table.mkdir()
+    with pytest.raises(RetryableError) as error, FileLock(LockPlace(path, 0), str(table), 0, said.append):
+        pass
+    assert "check whether its holder is alive" in error.value.hint
+    path.unlink()
+    with FileLock(LockPlace(path, 0), str(table), 0, said.append):
+        pass
+    assert left.exists()
+
+
+def test_what_killed_runs_left_is_known_however_many_they_were(lock, path, said):
+    """Each that was killed before it took the lock leaves a file of its own."""
+    killed_while_holding(path, path.parents[1])
+    held = path.read_bytes()
+    path.unlink()
+    for _ in range(2):
+        killed_while_holding(path, path.parents[1])
+        path.unlink()
+    path.write_bytes(held)
+    with lock():
+        pass
+    assert said == [f"removing the lock `{path}` that a killed run has left"]
+    assert names_in(path.parent) == []
 
 
 def test_what_lies_in_the_tables_folder_may_be_the_lock_of_another_table_too(lock, path, tmp_path):
@@ -167,7 +212,9 @@ def test_what_etc_has_not_written_into_a_lock_stops_nobody(lock, path, etc):
         writer=Writer(lock={PROVIDER: FILE_PROVIDER, LOCK_FOLDER: str(path.parent)}),
     )
     assert (lease.has_left_lock(policy), read_holder(path).owner) == (False, None)
-    with pytest.raises(RetryableError, match="was not released within 0ms"), lock(table=path.parents[2] / "other"):
+    other = path.parents[2] / "other"
+    other.mkdir()
+    with pytest.raises(RetryableError, match="was not released within 0ms"), lock(table=other):
         pass
 
 
@@ -206,7 +253,7 @@ def test_a_stranger_who_stays_ends_the_waiting_and_keeps_the_lock(lock, path):
     assert shlex.split(listed)[2:] == [str(path.parent / folder) for folder in (".heartbeat", "timeline")]
     assert shlex.split(removed) == ["rm", str(path)]
     assert path.read_text() == "host 7"
-    assert [one.name for one in path.parent.iterdir()] == ["lock"]
+    assert names_in(path.parent) == ["lock"]
 
 
 @pytest.mark.parametrize(("expiry", "age_minutes", "taken"), [(0, 1000, False), (5, 4, False), (5, 6, True)])
