@@ -16,7 +16,7 @@ from etc_policy.run.ports import AtCommit, CommitGate, Job, Lease
 from etc_policy.run.runner import Runner
 from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.history import Commit, GroupWrite
-from etc_policy.table.state import Instant, TableState
+from etc_policy.table.state import CUT_VERSIONS, Instant, TableState
 
 
 @dataclass
@@ -144,13 +144,20 @@ class MemoryFiles:
     def completed_commit(self, base_path: str, instant: str) -> Commit | None:
         return self.table.commits.get(instant)
 
+    def has_added(self, job: Job) -> bool:
+        """Stock Hudi commits nothing of etc's."""
+        return bool(self.table.commits[job.instant].extra)
+
     def wrong_schema(self, base_path: str, instant: str) -> str | None:
         return f"the table's schema was altered at {self.table.altered}" if self.table.altered else None
 
     def before_commit(self, job: Job) -> AtCommit:
+        schema, restore = self.wrong_schema(job.base_path, job.instant), self.table.restore
+        if job.table_version not in CUT_VERSIONS:
+            done = (one.requested for one in self.table.state.instants if one.action == "rollback")
+            return AtCommit(job.instant in self.table.commits, schema, None, restore, frozenset(done))
         taken = f"a rollback takes back the write at {self.table.rolled_back}" if self.table.rolled_back else None
-        is_completed = job.instant in self.table.commits
-        return AtCommit(is_completed, self.wrong_schema(job.base_path, job.instant), taken, self.table.restore)
+        return AtCommit(job.instant in self.table.commits, schema, taken, restore)
 
 
 @dataclass

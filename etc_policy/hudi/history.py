@@ -127,12 +127,12 @@ def compactions_by_whom(timeline: Timeline, writes: Iterable[CompletedWrite]) ->
             continue  # a `commit` may also be a bulk insert (facts: bulk-insert-commit)
         if write.record is None:
             foreign = foreign if WITHDRAWN in write.metadata.extra else write.requested
-        elif not _records_added(write):
+        elif not records_added(write):
             uncarried = write.requested
     return CompletedCompactions(foreign, uncarried)
 
 
-def _records_added(write: CompletedWrite) -> bool:
+def records_added(write: CompletedWrite) -> bool:
     """Whether a commit records the log files that its plan carries, or has split off."""
     carried = ((group, one.name) for group, files in carried_in(write.extra).items() for one in files)
     added = [*carried, *remainders_in(write.extra)]

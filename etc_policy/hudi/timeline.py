@@ -243,7 +243,7 @@ class Timeline:
             return self.commit(file.requested).file_ids
         if file.action == "rollback":
             content = self.metadata(file) or self._rollback_plan(file.requested)
-            return frozenset(_names_in(content)) if content else None
+            return frozenset(file_ids_in(content)) if content else None
         return None
 
     def _rollback_plan(self, requested: str) -> dict[str, Any]:
@@ -281,19 +281,21 @@ def read_timeline(
     return Timeline(storage, folder, layout, found, frozenset(savepointed), facts or CommitFacts())
 
 
-def _names_in(value: Any) -> Iterator[str]:
-    """The file ids of every data file named anywhere in rollback metadata."""
+def file_ids_in(value: Any) -> Iterator[str]:
+    """The file ids that the metadata or the plan of a rollback names, by themselves or in a data file's name."""
     if isinstance(value, str):
         parsed = parse_data_file(value.rsplit("/", 1)[-1])
         if parsed is not None:
             yield parsed.file_id
     elif isinstance(value, Mapping):
+        if isinstance(named := value.get("fileId"), str) and named:
+            yield named
         for key, item in value.items():
-            yield from _names_in(key)
-            yield from _names_in(item)
+            yield from file_ids_in(key)
+            yield from file_ids_in(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _names_in(item)
+            yield from file_ids_in(item)
 
 
 def all_times(timeline: Timeline) -> Iterable[str]:

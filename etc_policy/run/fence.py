@@ -6,7 +6,7 @@ See facts: delete-rule-until-commit.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError
 from etc_policy.errors.codes import Code
@@ -35,6 +35,12 @@ class Fence:
     job: Job
     lease: Lease
     last: TableState
+    _left_out: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """What was rolled back before the compaction began is not in what it merges."""
+        done = (one for one in self.last.instants if (one.action, one.state) == ("rollback", "completed"))
+        self._left_out = frozenset(one.requested for one in done)
 
     def before_lock(self) -> None:
         """Wait for writers on file groups whose deletes are compacted.
@@ -53,7 +59,7 @@ class Fence:
 
         Raises:
             EngineError: the lease is lost, or another run has completed the compaction.
-            RetryableError: a restore is at work.
+            RetryableError: a restore is at work, or the compaction must be done anew as it has read what was rolled back since.
             OvertakenError: what writers did since, a rollback or a changed schema forbids it.
 
         """
@@ -66,6 +72,11 @@ class Fence:
             message = f"a restore at {found.restore} is at work on `{self.job.policy.name}`; nothing was committed"
             raise RetryableError(Code.CANNOT_COMPACT_NOW, message, hint="run `etc apply` again when it has completed")
         self._require_not_spoiled(found)
+        since = min(found.rollbacks - self._left_out, default=None)
+        if since is not None:  # the plan stays: what writers have added since is in the slices that it begins
+            message = f"a rollback at {since} takes back rows that the compaction of `{self.job.policy.name}` has read"
+            hint = "nothing was committed; run `etc apply` again: it compacts anew, without them"
+            raise RetryableError(Code.CANNOT_COMPACT_NOW, message, hint=hint)
         if self._deleting:
             self._refuse(self._overtaken())
 

@@ -63,12 +63,16 @@ class Job:
 class AtCommit(NamedTuple):
     """What one listing of the timeline says right before a commit: whether the compaction has completed; else why Hudi would
     not merge by the table's schema, and which rollback takes what was merged, each as a clause, and a restore that is at work.
+
+    `rollbacks` are those on table version 6 that take rows of the slices that are merged: a compaction that begins once they
+    have completed leaves these rows out.
     """
 
     is_completed: bool
     wrong_schema: str | None = None
     rolled_back: str | None = None
     restore: str | None = None
+    rollbacks: frozenset[str] = frozenset()
 
 
 class CommitGate(Protocol):
@@ -123,6 +127,9 @@ class TableFiles(Protocol):
 
     def completed_commit(self, base_path: str, instant: str) -> Commit | None:
         """The completed compaction at an instant, or None."""
+
+    def has_added(self, job: Job) -> bool:
+        """Whether the completed compaction at the job's instant records the log files that its plan carries, or has split off."""
 
     def wrong_schema(self, base_path: str, instant: str) -> str | None:
         """Why Hudi would not merge a compaction at an instant by the table's schema, as a clause; None where it would."""

@@ -380,28 +380,28 @@ class Runner:
         return done
 
     def _execute(self, job: Job, fence: Fence) -> float:
-        """The seconds that the run took; none where stock Hudi has completed the published plan."""
-        if self._is_done_by_stock(job):
+        """The seconds that the run took; none where the published plan has completed meanwhile."""
+        if self._is_done(job):
             return 0.0
         lease = fence.lease
         compactor = self._engine_once_free(job, lease)
-        if self._is_done_by_stock(job):
+        if self._is_done(job):
             return 0.0
         lease.mark(job.instant)
         began = time.monotonic()
         compactor.run(job, lambda: lease.note_inflight(job.instant), fence)
         return time.monotonic() - began
 
-    def _is_done_by_stock(self, job: Job) -> bool:
-        """Whether a stock run has committed the published plan.
+    def _is_done(self, job: Job) -> bool:
+        """Whether the published plan is committed: by stock Hudi, or by Java, which may outlive a killed run of etc.
 
         Raises:
-            EngineError: it has, without the log files that the plan carries.
+            EngineError: it is, without the log files that the plan carries or has split off.
 
         """
         if self.files.completed_commit(job.base_path, job.instant) is None:
             return False
-        if job.carries:
+        if job.carries and not self.files.has_added(job):
             message = f"the compaction at {job.instant} of `{job.policy.name}` was committed by another process"
             hint = f"stop all writers and cleaning; `etc explain {Code.NOT_IN_COMMIT}` says what to do"
             raise EngineError(Code.NOT_IN_COMMIT, f"{message}, without its carried log files", hint=hint)

@@ -7,22 +7,24 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from math import inf
 
 from etc_policy.errors import EngineError, EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.history import commit_of, completed_write, plan_extra
+from etc_policy.hudi.history import commit_of, completed_write, plan_extra, records_added
 from etc_policy.hudi.layout import parse_data_file
 from etc_policy.hudi.pending_plan import require_own, rollback_plans
 from etc_policy.hudi.plan_file import decode_operations, require_full
 from etc_policy.hudi.properties import metadata_partitions, read_properties
 from etc_policy.hudi.stable_reading import read_until_stable, table_errors
 from etc_policy.hudi.table_commits import lacking_at
-from etc_policy.hudi.timeline import CUT_OFF_HINT, Timeline, read_timeline
+from etc_policy.hudi.timeline import CUT_OFF_HINT, Timeline, file_ids_in, read_timeline
 from etc_policy.hudi.values import pairs_of
 from etc_policy.hudi.writer_form import STREAMING
 from etc_policy.hudi.writers import marker_files, open_in_metadata_table, writes_in_flight
 from etc_policy.plan.commit_metadata import compaction_record
+from etc_policy.plan.model import Operation
 from etc_policy.plan.split import SPLIT_FOLDER
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.ports import AtCommit, Job
@@ -113,6 +115,11 @@ class HudiFiles:
             timeline = timeline_of(base_path)
             return commit_of(completed_write(timeline, instant)) if instant in timeline.completions else None
 
+    def has_added(self, job: Job) -> bool:
+        """Whether the completed compaction at the job's instant records the log files that its plan carries, or has split off."""
+        with table_errors(job.base_path):
+            return records_added(completed_write(timeline_of(job.base_path), job.instant))
+
     def wrong_schema(self, base_path: str, instant: str) -> str | None:
         """Why Hudi would not merge by the table's schema at an instant, as a clause; None where it would.
 
@@ -127,10 +134,14 @@ class HudiFiles:
             timeline = timeline_of(job.base_path)
             if job.instant in timeline.completions:
                 return AtCommit(is_completed=True)
-            wrong_schema, rolled_back = _wrong_schema(timeline, job.instant), _rolled_back(timeline, job)
+            plan = timeline.plan_of(job.instant) or {}  # somebody else's, where the job has no operations
+            taken = _rolled_back(timeline, job.instant, job.operations or decode_operations(plan))
+            wrong_schema = _wrong_schema(timeline, job.instant)
             begun = (one for one in timeline.files if one not in timeline.completions)
             restore = next((one for one in begun if timeline.latest(one).action == "restore"), None)
-            return AtCommit(False, wrong_schema, rolled_back, restore)
+            for_good = next((_takes_back(at, of) for at, of in taken if not _leaves_out(timeline, of)), None)
+            rollbacks = frozenset(at for at, of in taken if _leaves_out(timeline, of))
+            return AtCommit(False, wrong_schema, for_good, restore, rollbacks)
 
         return read_until_stable(job.base_path, look)
 
@@ -222,13 +233,37 @@ def _wrong_schema(timeline: Timeline, instant: str) -> str | None:
     return lacking.why if lacking is not None else None
 
 
-def _rolled_back(timeline: Timeline, job: Job) -> str | None:
-    """Which rollback since the plan takes a file that it compacts, or is about to (facts: planned-file-rolled-back)."""
-    names = (parse_data_file(path.rpartition("/")[2]) for path in (*job.base_paths, *job.log_paths))
-    written = {name.instant for name in names if name is not None}
-    since = (one for one in timeline.files if one > job.instant)
-    found = ((rollback, of) for rollback, of, _ in rollback_plans(timeline, since) if of in written)
-    return next((f"the rollback at {at} takes back the write at {of}, which it compacts" for at, of in found), None)
+def _rolled_back(timeline: Timeline, instant: str, operations: tuple[Operation, ...]) -> list[tuple[str, str]]:
+    """The rollbacks since a plan of what it compacts, or that are about to be, each with the write that it takes back.
+
+    See facts: planned-file-rolled-back. Before table version 8 a log file does not bear the instant of its write, and a rollback
+    names the file groups that it takes rows from; one that names none takes them from any.
+    """
+    files = ((one.base_file, *one.log_files_compacted) for one in operations)
+    names = (parse_data_file(name) for name in chain.from_iterable(files) if name)
+    written, chosen = {name.instant for name in names if name is not None}, {one.file_id for one in operations}
+    found = []
+    for rollback, of, plan in rollback_plans(timeline, (one for one in timeline.files if one > instant)):
+        if timeline.layout < 2 and (of or "") < instant:
+            named = frozenset(file_ids_in(plan))
+            is_taken = bool(chosen) and (not named or not chosen.isdisjoint(named))
+        else:
+            is_taken = of in written
+        if is_taken:
+            found.append((rollback, of or "?"))
+    return found
+
+
+def _leaves_out(timeline: Timeline, of: str) -> bool:
+    """Whether Hudi leaves out the rows of a write that was rolled back, as it merges the log files that hold them.
+
+    Only before table version 8 such files stay; there it takes whatever is before its active timeline for committed.
+    """
+    return timeline.layout < 2 and of >= (timeline.first_active or "")
+
+
+def _takes_back(rollback: str, of: str) -> str:
+    return f"the rollback at {rollback} takes back the write at {of}, which it compacts"
 
 
 def _is_cut_off(timeline: Timeline, instant: str) -> bool:

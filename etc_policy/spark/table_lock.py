@@ -104,7 +104,8 @@ def _announced(job: Job, progress: Progress) -> Iterator[None]:
 def java_lease(jvm: Any, job: Job) -> Iterator[None]:
     """Held by the Java process itself: should Python die alone, nobody begins while Java may still commit.
 
-    On an object store or HDFS the lease outlives Python by longer than Java does.
+    On an object store or HDFS the next run waits until this process shows no sign of life (`Lease.wait_for_dead_run`); what it
+    has committed by then counts as done.
 
     Raises:
         RetryableError: another Java process holds it.

@@ -60,7 +60,16 @@ ROLLBACK_PLAN = {
                 "items": {
                     "type": "record",
                     "name": "HoodieRollbackRequest",
-                    "fields": [{"name": "filesToBeDeleted", "type": {"type": "array", "items": "string"}}],
+                    "fields": [
+                        {"name": "partitionPath", "type": "string", "default": ""},
+                        {"name": "fileId", "type": ["null", "string"], "default": None},
+                        {"name": "filesToBeDeleted", "type": {"type": "array", "items": "string"}},
+                        {
+                            "name": "logBlocksToBeDeleted",
+                            "type": ["null", {"type": "map", "values": "long"}],
+                            "default": None,
+                        },
+                    ],
                 },
             },
         },

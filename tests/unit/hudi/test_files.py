@@ -4,8 +4,10 @@ import pytest
 
 from etc_policy.errors import TableError
 from etc_policy.hudi.table import FileTableReader
+from etc_policy.plan.carry import CARRIED, carried_text
+from etc_policy.plan.model import CarriedFile
 from etc_policy.policy.manifest import EventTime, Policy
-from etc_policy.run.ports import Job
+from etc_policy.run.ports import AtCommit, Job
 from etc_policy.run.table_files import HudiFiles
 from etc_policy.table.history import PLAN_ID, THRESHOLD
 from tests.unit.hudi.table_folder import ROLLBACK_PLAN, TableFolder, at, avro, base, log, operation
@@ -17,6 +19,9 @@ C = at("10:00:06")
 
 def policy_of(table):
     return Policy(name="orders_ro", table=str(table.base), event_time=TS, data_latency_ms=1)
+
+
+OLD_LOG = log("f1", base_instant=at("10:00:00")).name("")
 
 
 def job_of(table, *operations):
@@ -79,7 +84,7 @@ class TestHudiFiles:
         table.clean(at("10:00:20"), at("10:00:20"), at("10:00:07"))
         why = f"the table's schema was altered at {at(found)}" if found else None
         assert HudiFiles().wrong_schema(str(table.base), C) == why
-        assert HudiFiles().before_commit(job_of(table)) == (False, why, None, None)
+        assert HudiFiles().before_commit(job_of(table)) == AtCommit(False, why)
         names = {one.requested: one.schema for one in FileTableReader().read(str(table.base), TS).instants}
         assert names.pop(C) == names.pop(at("10:00:20")) == ""
         assert [bool(name) for _, name in sorted(names.items())] == [bool(extra) for extra in (*before, *after)]
@@ -99,6 +104,43 @@ class TestHudiFiles:
         words = f"the rollback at {at('10:00:08')} takes back the write at {at(of)}, which it compacts"
         expected = words if of in ("10:00:00", "10:00:02") else None
         assert HudiFiles().before_commit(job_of(table, planned)).rolled_back == expected
+        assert HudiFiles().before_commit(job_of(table)).rolled_back is None
+        table.plan(C, {}, planned)  # somebody else's: it is not in the job
+        assert HudiFiles().before_commit(job_of(table)).rolled_back == expected
+
+    @pytest.mark.parametrize(
+        ("of", "named", "is_taken"),
+        [
+            ("10:00:02", {"fileId": "f1"}, True),
+            ("10:00:02", {"logBlocksToBeDeleted": {f"p/{OLD_LOG}": 7}}, True),
+            ("10:00:02", {"filesToBeDeleted": [f"p/{OLD_LOG}"]}, True),
+            ("10:00:02", {"fileId": "f2"}, False),
+            ("10:00:02", None, True),  # nobody says of what it takes rows
+            ("10:00:07", {"fileId": "f1"}, False),  # they are in the slice that the plan begins
+        ],
+    )
+    def test_before_version_8_a_rollback_leaves_the_log_file_in_which_the_rows_are(self, tmp_path, of, named, is_taken):
+        """Which bears the instant of its slice. As long as the timeline knows of the write, a compaction leaves them out."""
+        table = TableFolder(tmp_path / "old", version=6)
+        table.commit(at("10:00:00"), "", base("f1"))
+        table.commit(at("10:00:01"), "", log("f2", base_instant=at("10:00:00")))
+        table.plan(C, OURS)
+        request = {
+            "partitionPath": "p",
+            "fileId": "",
+            "filesToBeDeleted": [],
+            "logBlocksToBeDeleted": {},
+            **(named or {}),
+        }
+        requests = [request] if named else []
+        plan = {"instantToRollback": {"commitTime": at(of)}, "rollbackRequests": requests}
+        table.file(at("10:00:08"), ".rollback.requested", avro(ROLLBACK_PLAN, plan))
+        job = job_of(table, operation("f1", base("f1").name(at("10:00:00")), OLD_LOG))
+        assert HudiFiles().before_commit(job) == AtCommit(False, rollbacks=frozenset([at("10:00:08")] * is_taken))
+        for archived in table.timeline.glob("2026010110000[01]000*"):
+            archived.unlink()  # Hudi takes what lies before its timeline for committed
+        found = HudiFiles().before_commit(job)
+        assert (bool(found.rolled_back), found.rollbacks) == (is_taken, frozenset())
 
     def test_a_restore_that_has_not_ended(self, table):
         table.plan(C, OURS)
@@ -115,9 +157,21 @@ class TestHudiFiles:
         table.plan(C, OURS)
         assert HudiFiles().completed_commit(str(table.base), C) is None
         table.compaction(C, at("10:00:30"), base("f1"), base("f2"))
-        assert HudiFiles().before_commit(job_of(table)) == (True, None, None, None)
+        assert HudiFiles().before_commit(job_of(table)) == AtCommit(True)
         done = HudiFiles().completed_commit(str(table.base), C)
         assert (done.completed, done.bytes_written, done.plan_id) == (at("10:00:30"), 200, None)
+
+    @pytest.mark.parametrize("is_whole", [True, False])
+    def test_whether_a_commit_has_what_its_plan_carries(self, tmp_path, is_whole):
+        """Stock Hudi may commit the plan, and so may the Java process of a run that was killed."""
+        table, first = TableFolder(tmp_path / "old", version=6), at("10:00:00")
+        table.commit(first, "", base("f1"))
+        stays, target = log("f1", base_instant=C, version=0, token="100000-0-0"), log("f1", base_instant=first)
+        pair = CarriedFile(name=stays.name(C), target=target.name(""), size_bytes=10)
+        planned = operation("f1", base("f1").name(first)).model_copy(update={"carried": (pair,)})
+        extra = {**OURS, CARRIED: carried_text([planned])}
+        table.compaction(C, "", base("f1"), *([stays] * is_whole), plan_extra=extra)
+        assert HudiFiles().has_added(job_of(table, planned)) is is_whole
 
     @pytest.mark.parametrize(
         ("extra", "plan_extra"),

@@ -292,6 +292,20 @@ def test_what_it_compacts_is_rolled_back_meanwhile(table):
     assert (table.state.own_pending, table.commits) == (None, {})
 
 
+def test_before_version_8_the_next_run_compacts_anew_what_was_rolled_back_meanwhile():
+    """The plan stays, as writers may have added to the slices that it begins; what was rolled back is left out then."""
+    table = MemoryTable(replace(STATE, table_version=6))
+    left_pending(table)
+
+    def roll_back():
+        table.state = with_instant(table.state, "11:58:00", "rollback", completed="11:58:01", touched=["f1"])
+
+    with pytest.raises(RetryableError, match="rollback at 20260101115800000 takes back rows") as error:
+        finish(table, compactor=MemoryCompactor(table, meanwhile=roll_back))
+    assert (error.value.code, "withdraw" in table.calls, table.commits) == ("ETC405", False, {})
+    assert finish(table).status == "resumed"
+
+
 def test_a_restore_that_begins_meanwhile_ends_the_compaction_itself(table):
     """It takes pending plans back too, and would remove the base files of one that was committed beside it."""
 
@@ -890,6 +904,16 @@ class TestCarried:
         with pytest.raises(EngineError, match="without its carried log files") as error:
             runner.finish_pending(self.POLICY, "/t")
         assert error.value.code == "ETC320"
+
+    def test_a_commit_that_java_ended_after_a_killed_run_is_that_runs(self, carried):
+        """It has all that the plan carries: nothing is to be stopped."""
+        plan = self.pending(carried)
+        extra = carried.plans[plan.instant][1]
+        done = lambda: carried.put_commit(plan.instant, plan.instant, extra)  # noqa: E731
+        compactor = MemoryCompactor(carried)
+        runner = replace(carried.runner(), compactor=lambda: (done(), compactor)[1])
+        result = runner.finish_pending(self.POLICY, "/t")
+        assert (result.status, result.instant, "run" in carried.calls) == ("resumed", plan.instant, False)
 
     @pytest.mark.parametrize("step", ["undo", "finish_pending"])
     def test_orphans_are_removed(self, carried, step):
