@@ -412,8 +412,11 @@ class Code(StrEnum):
         "full disk, or a file system without hard links where `strategy.carry` says `hard_link`. Make room, or set `carry: "
         "auto`; then `etc apply` goes on, or `etc undo` withdraws the plan.")
     CARRIED_ALTERED = ("ETC319", _NOTHING_LOST, "A carried log file is not as it was carried",
-        "Nothing was committed, and every row is still in the old slice. Look at who writes to the table's folder; `etc "
-        "undo` removes the carried files with the plan.")
+        "Nothing was committed, and readers see every row while the plan is there. Where a carried file is gone or cut short, "
+        "look at who writes to the table's folder; `etc undo` removes the carried files with the plan. Where one is longer, a "
+        "writer has added rows to it, as Hudi 0.x does on HDFS and other stores with append: then the plan can be neither "
+        "finished nor withdrawn. Stop all writers and cleaning, and write the rows of the snapshot view into a new table "
+        "before you touch the plan.")
     NOT_IN_COMMIT = ("ETC320", _NOTHING_LOST, "A compaction was committed without its carried log files",
         "A stock compaction has carried out a plan of etc on a table of version 6, without recording the log files that "
         "stay. Readers that use the metadata table miss their rows. Stop all writers and cleaning, see "

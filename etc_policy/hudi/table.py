@@ -8,7 +8,7 @@ from functools import partial
 
 from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.commit_writes import NO_TRUST
-from etc_policy.hudi.commits import CommitFacts, KeptFacts
+from etc_policy.hudi.commits import CommitFacts, CommitMetadata, KeptFacts
 from etc_policy.hudi.completion_times import metadata_timeline, read_wrong_times
 from etc_policy.hudi.history import (
     MAX_ARCHIVED,
@@ -50,6 +50,7 @@ from etc_policy.hudi.timeline import (
 from etc_policy.hudi.values import text_of
 from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS, living_writers, writes_in_flight
 from etc_policy.hudi.zones import read_zone
+from etc_policy.policy.locations import is_appended_to
 from etc_policy.policy.manifest import EventTime, digest
 from etc_policy.policy.writers import MERGE_MODE, TableShape
 from etc_policy.storage.object_cache import Cache
@@ -189,6 +190,7 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
         merging=merging_of(properties),
         merge_mode=properties.get(MERGE_MODE),
         ordering_fields=ordering_fields(properties),
+        logs_grow=timeline.layout < 2 and (is_appended_to(storage.location) or _have_grown(commits.metadata)),
         lacks_meta_columns=properties.get("hoodie.populate.meta.fields") == "false",
         base_file_format=properties.get("hoodie.table.base.file.format", PARQUET).lower(),
         orphans=orphans,
@@ -297,6 +299,18 @@ def _time_partition_fields(properties: Mapping[str, str]) -> tuple[str, ...]:
         return tuple(name for name, _, _ in fields)
     is_custom = kind.upper().startswith("CUSTOM")
     return tuple(name for name, _, said in fields if said.lower() == "timestamp" or (is_custom and not said))
+
+
+def _have_grown(commits: Mapping[str, CommitMetadata]) -> bool:
+    """Whether two commits wrote to one log file: whatever its path here, writers reach it where they can append."""
+    seen: set[tuple[GroupKey, str]] = set()
+    for commit in commits.values():
+        files = zip(commit.stats.groups, commit.stats.file_names, strict=True)
+        named = {file for file in files if file[1].startswith(".")}
+        if seen & named:
+            return True
+        seen |= named
+    return False
 
 
 def _retained(timeline: Timeline) -> str | None:

@@ -156,6 +156,9 @@ def find_obstacle(policy: Policy, state: TableState) -> tuple[str, str] | None:
         return reason, f"see that nobody else compacts the table; until that instant is archived, {whole}"
     if policy.strategy.carry == "hard_link" and not is_local(state.base_path):
         return "object stores and HDFS have no hard links", f"set `carry: auto`, or {whole}"
+    if state.logs_grow:
+        reason = "on its store writers of Hudi 0.x append to the last log file of a slice, which may be a carried one"
+        return reason, f"{whole}; or upgrade the table to version 8 or later"
     untried = sorted(set(state.metadata_partitions) - TRIED_PARTITIONS)
     if untried:
         return f"carrying log files was not tried with `{untried[0]}` in the metadata table", whole

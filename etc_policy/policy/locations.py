@@ -33,12 +33,19 @@ _FORMS = {
 #: The port of a NameNode that is named without one.
 _HDFS_PORT = re.compile(r"^(hdfs:/[^/]+):8020(?=/|$)")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
+#: Where Hudi 0.x appends to the last log file of a slice (facts: append-schemes).
+_APPENDED_TO = frozenset({"hdfs", "viewfs", "jfs", "ofs", "cfs", "dfs", "afs", "maprfs", "igfs"})
 S3_SCHEMES = ("s3://", "s3a://", "s3n://")
 
 
 def is_local(base_path: str) -> bool:
     """Whether a base path is a folder of this machine, or of a file system that it has mounted."""
     return "://" not in base_path.removeprefix("file://")
+
+
+def is_appended_to(base_path: str) -> bool:
+    """Whether writers of Hudi 0.x append to files on the store of a base path."""
+    return base_path.partition("://")[0] in _APPENDED_TO
 
 
 def is_catalog_name(table: str) -> bool:

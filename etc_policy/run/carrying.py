@@ -19,6 +19,11 @@ from etc_policy.storage.port import TableReader, TableStorage, os_errors_as
 from etc_policy.storage.safe_files import copy_draft
 from etc_policy.table.state import path_below
 
+#: What to do where a writer has added to a carried file: it can be neither finished nor withdrawn.
+ADDED_TO = (
+    "nothing was committed, and readers see every row while the plan is there: stop writers and cleaning, and leave it; "
+    f"`etc explain {Code.CARRIED_ALTERED}` says what to do"
+)
 #: (path of the carried file, path of its target, the pair).
 Paths = tuple[str, str, CarriedFile]
 
@@ -106,4 +111,4 @@ def _altered(path: str, size: int | None, planned: int) -> EngineError:
     state = "gone" if size is None else f"{size} bytes long"
     message = f"the carried log file `{path}` is {state}; {planned} bytes were carried"
     hint = "nothing was committed; look at who writes to the table's folder, then `etc apply` goes on"
-    return EngineError(Code.CARRIED_ALTERED, message, hint=hint)
+    return EngineError(Code.CARRIED_ALTERED, message, hint=ADDED_TO if size is not None and size > planned else hint)

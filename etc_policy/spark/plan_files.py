@@ -14,7 +14,7 @@ from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.slices import partitions_of
 from etc_policy.hudi.writers import writes_in_flight
 from etc_policy.plan.cut import archive_passed
-from etc_policy.run.carrying import carried_drafts, untouched_carried
+from etc_policy.run.carrying import ADDED_TO, carried_drafts, carried_paths, untouched_carried
 from etc_policy.run.ports import Job
 from etc_policy.run.splitting import discard_extracts, split_files
 from etc_policy.run.table_files import timeline_of
@@ -172,7 +172,8 @@ def require_unwritten(job: Job) -> None:
     written = next((path for path, is_log in _files_of(job) if is_log and path not in carried), None)
     if written is not None:
         message = f"the log file {written.rpartition('/')[2]} was written since the plan at {job.instant} was published"
-        hint = "run `etc apply`: it finishes the plan"
+        added_to = written in {path for path, _, _ in carried_paths(job)}
+        hint = ADDED_TO if added_to else "run `etc apply`: it finishes the plan"
         raise EngineError(Code.LOG_FILES_ADDED, f"{message}: it cannot be withdrawn", hint=hint)
     expiry_ms = job.policy.writer.heartbeat_expiry_ms
     writes = writes_in_flight(open_reader(job.base_path), timeline_of(job.base_path), expiry_ms)

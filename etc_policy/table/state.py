@@ -245,7 +245,8 @@ class TableState:
     event time, so that no event time bounds what a log file changes. `write_growth` is what the last compactions by etc on
     the active timeline wrote, None without one. `merge_mode` is Hudi's, None where the table names none, `ordering_fields`
     the columns by which the rows of a key are ordered; `merging` says in words how the rows of a key are merged, and
-    `release` which release of Hudi's bundle is to compact the table; both are empty where nobody has looked. `column_since` is
+    `release` which release of Hudi's bundle is to compact the table; both are empty where nobody has looked. `logs_grow` says
+    that writers may append to log files after these were planned (before table version 8). `column_since` is
     when the event-time column got its name, if that was another column's before; empty where it was not. `first_instant` is
     the first one of the table, archived or not, and empty where archives are not read. `apply_state` is what earlier runs keep
     beside the table, as it was read right after it; empty where it was not.
@@ -287,6 +288,7 @@ class TableState:
     ordering_fields: tuple[str, ...] = ()
     release: str | None = None
     lacks_meta_columns: bool = False
+    logs_grow: bool = False
     base_file_format: str = PARQUET
     orphans: tuple[str, ...] = ()
     write_growth: WriteGrowth | None = None

@@ -93,6 +93,8 @@ def test_one_that_somebody_has_written_to_is_not_made_anew(table):
         with pytest.raises(EngineError, match=f"`p/{NAMES[1]}` is 40 bytes long; 30 bytes were carried") as error:
             check(job)
         assert (error.value.code, error.value.exit_code) == ("ETC319", 3)
+        assert "`etc apply`" not in error.value.hint
+        assert "stop writers and cleaning, and leave it" in error.value.hint
 
 
 @pytest.mark.parametrize(("size", "state"), [(None, "gone"), (31, "31 bytes long")])
@@ -140,6 +142,25 @@ def test_a_plan_to_whose_slice_a_writer_has_added_stays(table, compactor):
     with pytest.raises(EngineError, match=r"log\.1_0-1-0 was written since the plan") as error:
         compactor.withdraw(job)
     assert (error.value.code, files(table)) == ("ETC312", before)
+
+
+def test_one_to_whose_carried_file_a_writer_has_added_can_be_neither_finished_nor_withdrawn(table, compactor):
+    """So does Hudi 0.x where the store can append: no hint may lead back to the other command."""
+    job = published(table, carry="copy")
+    carry_files(job)
+    (table.base / "p" / NAMES[1]).write_bytes(b"x" * 40)
+    table.commit(LATER, "")
+    with pytest.raises(EngineError) as error:
+        compactor.withdraw(job)
+    assert (error.value.code, "`etc apply`" in error.value.hint) == ("ETC312", False)
+    assert "`etc explain ETC319`" in error.value.hint
+
+
+def test_log_files_grow_where_two_commits_wrote_to_one(table):
+    """On whatever path etc sees them: writers may reach a mounted store by another one."""
+    assert not read(table).logs_grow
+    table.commit(LATER, "", log("f1", base_instant=B, version=3, size=40))
+    assert read(table).logs_grow
 
 
 def test_a_pending_plan_is_read_with_what_it_carries(table):

@@ -148,3 +148,13 @@ def test_an_object_store_has_copies_and_no_hard_links(carry, refused):
     )
     assert (obstacle is not None and "no hard links" in obstacle[0]) == refused
     assert refused or obstacle is None
+
+
+@pytest.mark.parametrize("carry", ["auto", "copy"])
+def test_where_writers_append_to_log_files_none_is_carried(carry):
+    """Hudi 0.x would append to the carried one, and the plan could be neither finished nor withdrawn."""
+    policy = POLICY.model_copy(update={"strategy": Strategy(granularity="log_file", carry=carry)})
+    state = replace(state_of(logs_of("10:00:00")), metadata_partitions=("files",))
+    assert find_obstacle(policy, state) is None
+    reason, hint = find_obstacle(policy, replace(state, logs_grow=True))
+    assert ("append" in reason, hint.startswith("set `granularity: file_slice`")) == (True, True)

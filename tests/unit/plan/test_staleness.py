@@ -202,3 +202,14 @@ class TestVersion6:
         added = LogFile("L2", 1, instant("08:00:00"), instant("08:00:00"), None)
         state = with_slice(self.OLD, "f1", log_files=(*slice_of(self.OLD, "f1").log_files, added))
         assert any("the log files of file group f1" in said for said in find_stale(self.WHOLE, self.plan, state))
+
+    @pytest.mark.parametrize(
+        ("action", "logs_grow", "is_stale"),
+        [("deltacommit", True, True), ("rollback", True, True), ("clean", True, False), ("deltacommit", False, False)],
+    )
+    def test_a_log_file_that_has_grown_bears_its_name_still(self, action, logs_grow, is_stale):
+        """What was written after C would be in a base file of C: time travel to before it would show it."""
+        later = with_instant(
+            replace(self.OLD, logs_grow=logs_grow), "12:00:30", action, completed="12:00:31", touched=["f9"]
+        )
+        assert any("is not before the plan's" in said for said in find_stale(self.WHOLE, self.plan, later)) == is_stale

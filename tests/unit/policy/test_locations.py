@@ -1,6 +1,12 @@
 import pytest
 
-from etc_policy.policy.locations import is_catalog_name, location_fault, location_identity, resolve_location
+from etc_policy.policy.locations import (
+    is_appended_to,
+    is_catalog_name,
+    location_fault,
+    location_identity,
+    resolve_location,
+)
 
 
 @pytest.mark.parametrize(
@@ -114,3 +120,17 @@ def test_what_no_storage_takes_is_found_by_its_text(table, fault, hint):
 )  # fmt: skip
 def test_what_a_storage_takes(table):
     assert location_fault(table) is None
+
+
+@pytest.mark.parametrize(
+    ("base_path", "expected"),
+    [
+        ("hdfs://name:8020/t", True),
+        ("jfs://volume/t", True),
+        ("s3://b/t", False),
+        ("/hdfs/t", False),
+        ("file:///t", False),
+    ],
+)
+def test_where_hudi_0_appends_to_files(base_path, expected):
+    assert is_appended_to(base_path) == expected
