@@ -478,7 +478,10 @@ def _begun_beside(done: TableResult, state: TableState) -> set[str]:
     """The writes that began beside it; where nobody could look then, all that may have."""
     if done.writes_beside is not None:
         return set(done.writes_beside)
-    return {one for one in _in_flight(state) if done.completed is None or one <= done.completed}
+    ends = (
+        done.completed if state.table_version in CUT_VERSIONS else None
+    )  # before, it is the instant at which it began
+    return {one for one in _in_flight(state) if ends is None or one <= ends}
 
 
 def _in_flight(state: TableState) -> set[str]:

@@ -43,13 +43,18 @@ def writes_beside(
 ) -> tuple[str, ...]:
     """Writes to `groups` that are not `known` and began before the compaction completed: nobody has judged them.
 
-    No writer that takes the table's lock can begin there.
+    No writer that takes the table's lock can begin there. Before table version 8 it completed at its instant as far as anybody
+    knows, and a log file bears that of its slice: all since then count, as the table is read right after the commit.
     """
     if not groups or sees_log_files(policy.writer.index, after.metadata_partitions):
         return ()
-    in_flight = {w.requested for w in after.writes_in_flight if w.groups is None or not groups.isdisjoint(w.groups)}
-    done = {f.requested for s, f in after.log_files if s.group in groups}
-    return tuple(sorted(one for one in in_flight | done if one not in known and one <= completed))
+    found = {w.requested for w in after.writes_in_flight if w.groups is None or not groups.isdisjoint(w.groups)}
+    named = {f.requested for s, f in after.log_files if s.group in groups}
+    if after.table_version in CUT_VERSIONS:
+        return tuple(sorted(one for one in found | named if one not in known and one <= completed))
+    if completed in named:
+        found |= {one.requested for one in after.instants if (one.action, one.state) == ("deltacommit", "completed")}
+    return tuple(sorted(found - known))
 
 
 def groups_with_deletes(operations: Iterable[Operation], state: TableState) -> frozenset[GroupKey]:

@@ -123,11 +123,9 @@ def _slices_changed(facts: Facts) -> Iterator[str]:
 
 
 def _changed_or_overtaken(facts: Facts) -> Iterator[str]:
-    """Writers that add to a slice of deletes spoil a plan that can be taken back: before version 8 what they add forbids that,
-    unless log files are carried.
-    """
+    """Writers that add to a slice of deletes spoil a plan that can be taken back: before version 8 what they add forbids that."""
     yield from _slices_changed(facts)
-    if facts.is_cut or facts.carries:
+    if facts.is_cut:
         overtaken = find_overtaken(facts.policy, facts.operations, facts.state)
         yield from (one.why for one in overtaken if not one.waits)
 

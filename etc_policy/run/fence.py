@@ -75,7 +75,7 @@ class Fence:
         since = min(found.rollbacks - self._left_out, default=None)
         if since is not None:  # the plan stays: what writers have added since is in the slices that it begins
             message = f"a rollback at {since} takes back rows that the compaction of `{self.job.policy.name}` has read"
-            hint = "nothing was committed; run `etc apply` again: it compacts anew, without them"
+            hint = "nothing was committed; run this again: it begins anew, without them"
             raise RetryableError(Code.CANNOT_COMPACT_NOW, message, hint=hint)
         if self._deleting:
             self._refuse(self._overtaken())

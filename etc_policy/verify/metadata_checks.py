@@ -51,6 +51,7 @@ def always_checked(evidence: Evidence, rows_read: Collection[str] = ()) -> tuple
         NO_KEY_TWICE not in rows_read
         and not evidence.policy.writer.keys_repeated
         and not sees_log_files(evidence.policy.writer.index, evidence.state.metadata_partitions)
+        and is_cut(evidence.state)  # before, nobody knows what was written before a compaction had completed
         and (merged_by(evidence.state.instants) or evidence.state.exposed)
     ):
         found.append(check_double_keys(evidence))

@@ -58,10 +58,7 @@ def test_a_write_is_rolled_back_while_it_is_compacted(spark, tmp_path, monkeypat
 
     def roll_back_then(compactor, job, client, result):
         written = finish_work(compactor, job, client, result)
-        if version == 9:
-            spark.sql(f"CALL rollback_to_instant(table => '{name}', instant_time => '{last}')").collect()
-        else:  # the procedure looks for a timeline of version 8
-            assert client.rollback(last)
+        spark.sql(f"CALL rollback_to_instant(table => '{name}', instant_time => '{last}')").collect()
         return written
 
     monkeypatch.setattr(HudiCompactor, "_finish_work", roll_back_then)

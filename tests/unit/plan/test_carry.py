@@ -7,7 +7,8 @@ import pytest
 
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.carry import find_obstacle, is_carried_name, log_order
-from etc_policy.plan.rules import find_stale
+from etc_policy.plan.refusals import Facts
+from etc_policy.plan.rules import Moment, find_stale, first_objection
 from etc_policy.plan.staleness import changed_since_carried
 from etc_policy.policy.manifest import Strategy
 from etc_policy.table.state import FileSlice, Instant, LogFile, WriteInFlight
@@ -138,6 +139,21 @@ class TestStale:
         for requested, may_live, count in (("11:59:59", True, 1), ("11:59:59", False, 0), ("12:00:01", True, 0)):
             state = replace(self.STATE, writes_in_flight=(WriteInFlight(instant(requested), None, may_live),))
             assert len(list(changed_since_carried(table.operations, state, table.instant))) == count
+
+
+def test_what_writers_add_to_the_slices_of_a_pending_plan_does_not_take_it_back():
+    """It could not be withdrawn any more: also where another slice of the plan is merged whole, as it holds deletes."""
+    first = state_of(logs_of("10:00:00", "11:30:00"))
+    other = replace(first.slices[0], file_id="f2")
+    name = log_name(1).replace("f1", "f2")
+    whole = replace(other, log_files=(LogFile(name, 10, B, B, epoch_ms("10:00:00"), has_deletes=True),))
+    state = replace(first, slices=(*first.slices, whole))
+    table = plan_of(state)
+    assert [bool(one.carried) for one in table.operations] == [True, False]
+    added = LogFile(name.replace(B, table.instant), 5, table.instant, table.instant, None)
+    beside = with_slice(state, "f2", log_files=(*whole.log_files, added))
+    facts = Facts(CARRYING, beside, None, table.instant, table.operations)
+    assert first_objection(Moment.PENDING, facts, spoils=True) is None
 
 
 @pytest.mark.parametrize(("carry", "refused"), [("auto", False), ("copy", False), ("hard_link", True)])

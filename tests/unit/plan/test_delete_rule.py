@@ -148,6 +148,16 @@ class TestWritesBeside:
     def test_one_that_began_after_the_commit_has_seen_it(self):
         assert writes_beside(POLICY, frozenset({F1}), KNOWN, in_flight(None), instant("11:58:00")) == ()
 
+    def test_before_version_8_one_in_the_slice_that_the_compaction_began(self):
+        """There its log file bears the compaction's instant, which is all that is known of when that completed."""
+        old = with_instant(replace(STATE, table_version=6), "11:59:00", "deltacommit", completed="11:59:00")
+        done, known = instant("11:58:00"), frozenset(one for one in instants_of(old) if one < instant("11:58:00"))
+        after = with_slice(old, "f1", base_instant=done, log_files=(LogFile("L9", 1, done, done, None),))
+        assert writes_beside(POLICY, frozenset({F1}), known, after, done) == (instant("11:59:00"),)
+        assert writes_beside(POLICY, frozenset({F2}), known, after, done) == ()
+        begun = replace(old, writes_in_flight=in_flight(None).writes_in_flight)
+        assert writes_beside(POLICY, frozenset({F1}), known, begun, done) == (instant("11:59:00"),)
+
     def test_one_beside_a_record_index_that_is_not_there(self):
         policy = POLICY.model_copy(update={"writer": Writer(index="record_index")})
         of = policy, frozenset({F1}), KNOWN

@@ -295,12 +295,14 @@ def test_what_it_compacts_is_rolled_back_meanwhile(table):
 def test_before_version_8_the_next_run_compacts_anew_what_was_rolled_back_meanwhile():
     """The plan stays, as writers may have added to the slices that it begins; what was rolled back is left out then."""
     table = MemoryTable(replace(STATE, table_version=6))
-    left_pending(table)
+    whole = POLICY.model_copy(update={"strategy": Strategy(granularity="file_slice")})
+    plan = build_table_plan(whole, table.state, now_ms=NOW, clock_ms=NOW)
+    table.put_plan(plan.instant, plan.operations, extra_metadata(plan, "plan-0", None))
 
     def roll_back():
-        table.state = with_instant(table.state, "11:58:00", "rollback", completed="11:58:01", touched=["f1"])
+        table.state = with_instant(table.state, "12:00:10", "rollback", completed="12:00:11", touched=["f1"])
 
-    with pytest.raises(RetryableError, match="rollback at 20260101115800000 takes back rows") as error:
+    with pytest.raises(RetryableError, match="rollback at 20260101120010000 takes back rows") as error:
         finish(table, compactor=MemoryCompactor(table, meanwhile=roll_back))
     assert (error.value.code, "withdraw" in table.calls, table.commits) == ("ETC405", False, {})
     assert finish(table).status == "resumed"
@@ -375,15 +377,13 @@ class TestDeletesBesideAWriter:
         """It cannot be taken from under what a writer adds to the slice that it begins."""
         table.state = replace(table.state, table_version=6)
         table.put_plan(plan.instant, plan.operations, extra_metadata(plan, "plan-0", None))
-        if in_the_way == "add":
-            self.add(table, self.LATER._replace(requested=plan.instant))
+        if in_the_way == "add":  # into the slice that the plan begins, whose instant the log file bears
+            self.add(table, self.LATER._replace(requested=plan.instant, completed=plan.instant))
+            table.state = with_instant(table.state, "11:59:00", "deltacommit", completed="11:59:00")
         else:
             self.begin(table)
-        outcome = finish(table)
-        assert (outcome.status, outcome.writes_beside) == (
-            "resumed",
-            (plan.instant if in_the_way == "add" else instant("11:59:00"),),
-        )
+        outcome = finish(table, compactor=MemoryCompactor(table, completed=plan.instant))
+        assert (outcome.status, outcome.writes_beside) == ("resumed", (instant("11:59:00"),))
         assert "withdraw" not in table.calls
 
     def test_a_writer_that_stays_in_the_way_is_not_waited_for_for_ever(self, table, plan):
@@ -755,8 +755,9 @@ class TestFinishOthers:
         seen = slice_of(table.state, "f1").log_files
         added = LogFile("L9", 1, self.OTHER, self.OTHER, NOW)
         table.state = with_slice(table.state, "f1", log_files=(*seen, added))
-        (done,) = self.finish(table)
-        assert (done.writes_beside, "withdraw" in table.calls) == ((self.OTHER,), False)
+        table.state = with_instant(table.state, "11:59:00", "deltacommit", completed="11:59:00")
+        (done,) = self.finish(table, compactor=MemoryCompactor(table, completed=self.OTHER))
+        assert (done.writes_beside, "withdraw" in table.calls) == ((instant("11:59:00"),), False)
 
     def test_what_it_names_is_gone(self, table):
         self.schedule(table)

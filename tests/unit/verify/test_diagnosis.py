@@ -302,6 +302,12 @@ class TestDefectsOfStockHudi:
         assert look("double keys", first, ours, second, index="bucket")[0] == "ok"
         assert look("double keys", first, ours)[0] == "ok"
 
+    def test_before_version_8_nobody_knows(self):
+        """Timelines there have no completion times: a write beside a compaction looks like one after it."""
+        status, message, hint = look("double keys", compaction("11:00:00", OURS), state=replace(STATE, table_version=6))
+        assert (status, "before table version 8" in message) == ("skipped", True)
+        assert "`etc verify --level data`" in hint
+
     def test_rows_that_inserts_wrote_are_not_known(self):
         """It said `ok` of a table whose inserts had kept a key twice: no row is read here."""
         insert = replace(commit("10:00:00", "10:00:01"), operation="INSERT")

@@ -9,6 +9,8 @@ from etc_policy.table.history import GroupWrite
 from etc_policy.table.state import CompactionRecord
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.metadata_checks import (
+    DOUBLE_KEYS,
+    always_checked,
     check_files,
     check_metadata,
     check_promise,
@@ -18,6 +20,7 @@ from etc_policy.verify.metadata_checks import (
 from etc_policy.verify.suites import SuiteExpectation
 from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
+from tests.unit.plan.states import with_instant
 
 T, NOW = epoch_ms("11:00:00"), epoch_ms("12:00:00")
 POLICY = Policy(name="orders_ro", table="/t", event_time=EventTime(column="ts"), data_latency_ms=3_600_000)
@@ -101,6 +104,13 @@ class TestFiles:
     def test_a_size_that_was_not_recorded_is_not_held_against_a_file(self):
         table = with_recorded(state(), base=lambda _: 0, log=lambda _: 0)
         assert check_files(evidence(table)).status == "pass"
+
+
+@pytest.mark.parametrize(("version", "is_said"), [(9, True), (6, False)])
+def test_before_version_8_nothing_is_said_of_writes_beside_a_compaction(version, is_said):
+    """Its completion time is not known there: such a write looks like one after it."""
+    table = with_instant(state(version=version), "11:30:00", "commit", completed="11:30:05", touched=["f1"])
+    assert (DOUBLE_KEYS in {one.expectation for one in always_checked(evidence(table))}) == is_said
 
 
 class TestPromise:
