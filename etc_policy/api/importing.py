@@ -23,7 +23,9 @@ from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.files import policies_with_questions
 from etc_policy.policy.locations import location_fault, location_identity, resolve_location
 from etc_policy.policy.manifest import Policy
+from etc_policy.policy.partition_time import usual_pattern
 from etc_policy.policy.render import render
+from etc_policy.policy.schema import PartitionTime
 from etc_policy.policy.schema_values import GLOB
 from etc_policy.policy.scope import Scope
 from etc_policy.report.imports import DriftedKey, ImportedTable, ImportReport
@@ -196,6 +198,7 @@ class Importer:
             )
         event_time = policy.event_time.model_copy(update={"column": names[0]})
         facts = self._read_facts(policy.model_copy(update={"event_time": event_time}))
+        facts = replace(facts, policy=_with_partition_time(facts))
         ranges = self.environment.column_ranges(facts.state, names)
         written = max((one.base_instant for one in facts.state.slices if one.base_file), default=None)
         written_ms = None if written is None else instant_to_ms(written, ZoneInfo(facts.state.timezone))
@@ -227,6 +230,12 @@ class Importer:
             chosen = one if is_linked(before.location, root) and not is_linked(one.location, root) else before
             found[key] = chosen._replace(ro_table=before.ro_table or one.ro_table)
         return found
+
+
+def _with_partition_time(facts: TableFacts) -> Policy:
+    """The policy with the partitions' days or hours, where their paths are such: for what is to be said of their ends."""
+    pattern = usual_pattern(sorted({one.partition for one in facts.state.slices}))
+    return facts.policy.model_copy(update={"partition_time": PartitionTime(pattern=pattern) if pattern else None})
 
 
 def _locations(environment: Environment, sources: Sources) -> Iterator[_Found | EtcError]:

@@ -74,7 +74,8 @@ def partitions_of(
         return found
     reopened = record.reopened
     counted = tuple(replace(one, reopened=reopened.get(one.partition, 0)) for one in found.partitions.partitions)
-    unsent = {action: len(record.to_send(action, done_since_ms(policy))) for action in policy.done.actions}
+    since_ms, now = done_since_ms(policy), found.partitions
+    unsent = {action: len(record.to_send(action, now, since_ms)) for action in policy.done.actions}
     partitions = found.partitions.model_copy(update={"partitions": counted, "unsent": unsent})
     return found.model_copy(update={"partitions": partitions})
 

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from zoneinfo import ZoneInfo
 
 from etc_policy.api.proofs import proven_partitions
 from etc_policy.errors import RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Policy
-from etc_policy.run.done_actions import Action, actions_of
+from etc_policy.run.done_actions import Action, SuccessFile, actions_of
 from etc_policy.run.done_store import DoneStore
 from etc_policy.run.results import SentEvents
 from etc_policy.run.sending import NotSentError
-from etc_policy.table.done import after_reading, reaches_back
-from etc_policy.table.formats import count_of
-from etc_policy.table.partitions import done_since_ms
+from etc_policy.table.done import DoneRecord, after_reading, is_ahead, is_overtaken, reaches_back
+from etc_policy.table.formats import count_of, format_time
+from etc_policy.table.partitions import PartitionsFreshness, done_since_ms
 from etc_policy.wiring import Environment, clock_ms
+
+#: In so many partitions that are not done success files are looked for.
+_LOOKED_AT = 100
 
 
 def send_partition_events(environment: Environment, policy: Policy, now_ms: int) -> SentEvents | None:
-    """How many events were sent; None where the policy has no `done`, or it is unknown how far the table is complete.
+    """How many events were sent; None where the policy has no `done`, it is unknown how far the table is complete, or another
+    reading has seen more of it.
 
     Nothing is sent then: what was found before may not be true any more.
 
@@ -37,25 +42,49 @@ def send_partition_events(environment: Environment, policy: Policy, now_ms: int)
     found = proven_partitions(policy, state, history, now_ms)
     if found is None:
         return None
-    record = store.update(lambda kept: after_reading(kept, policy, state, history, found, read_at_ms))
+
+    def after(kept: DoneRecord) -> DoneRecord:
+        if is_ahead(kept, ZoneInfo(state.timezone), read_at_ms):
+            raise store.error(f"is of a time to come, as it is {format_time(read_at_ms)} here")
+        return after_reading(kept, policy, state, history, found, read_at_ms)
+
+    record = store.update(after)
+    if is_overtaken(record, state, read_at_ms):
+        return None
 
     def put(table: str, partition: str, properties: Mapping[str, str]) -> None:
         environment.property_store().write_partition(table, partition, properties)
 
     actions = actions_of(policy, store.files, environment.project_dir, put)
-    if not any(record.to_send(action.name, done_since_ms(policy)) for action in actions):
+    for action in actions:
+        if isinstance(action, SuccessFile) and _left_files(action, record, found):
+            with store.send_lock():
+                for path in _left_files(action, store.read(), found):
+                    store.files.remove(path)
+    if not any(record.to_send(action.name, found, done_since_ms(policy)) for action in actions):
         return SentEvents()
-    return _send(policy, store, actions)
+    return _send(policy, store, actions, found)
 
 
-def _send(policy: Policy, store: DoneStore, actions: tuple[Action, ...]) -> SentEvents:
+def _left_files(action: SuccessFile, record: DoneRecord, found: PartitionsFreshness) -> list[str]:
+    """Those of our own in partitions that are not done by the record: it was put back with an older copy of the table.
+
+    Only in the latest partitions, as each takes a request.
+    """
+    done = {name for name, kept in record.partitions.items() if kept.last.kind == "done"}
+    others = [one for one in found.partitions if one.status is not None and one.partition not in done]
+    latest = sorted(others, key=lambda one: (one.begins_ms or 0, one.partition), reverse=True)
+    return action.left_in(one.partition for one in latest[:_LOOKED_AT])
+
+
+def _send(policy: Policy, store: DoneStore, actions: tuple[Action, ...], found: PartitionsFreshness) -> SentEvents:
     sent = {"done": 0, "reopened": 0}
     faults: list[str] = []
     names = tuple(action.name for action in actions)
     with store.send_lock() as renew:
         for action in actions:
             waiting = set[str]()  # partitions of which something was not sent: what follows there comes after it
-            events = store.read().to_send(action.name, done_since_ms(policy))
+            events = store.read().to_send(action.name, found, done_since_ms(policy))
             for number, event in enumerate(events):
                 if event.partition in waiting:
                     continue

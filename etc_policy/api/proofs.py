@@ -169,6 +169,7 @@ def _proofs_after(
         until_ms=claim.threshold_ms,
         proved_at_ms=now_ms,
         seen_until=seen_until or claim.seen_until,
+        open_since=min((one.requested for one in state.pending), default=seen_until) if seen_until else "",
     )
     return Proofs(subject, with_proof(kept.proofs_of(subject), proof))
 

@@ -88,5 +88,8 @@ def command(
 def _line(table: TableFreshness) -> str:
     if table.partitions is not None:
         (partition,) = table.partitions.partitions
-        return f"{table.policy}  RO holds every row of {partition.partition}"
+        before = (
+            f" with an event before {format_time(partition.ends_ms)}" if table.partitions.rows == "until_end" else ""
+        )
+        return f"{table.policy}  RO holds every row of {partition.partition}{before}"
     return f"{table.policy}  RO is complete until {format_time(table.complete_until_ms)}"

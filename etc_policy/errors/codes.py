@@ -359,8 +359,9 @@ class Code(StrEnum):
         "fits.")
 
     BAD_DONE_RECORD = ("ETC246", _UNCHANGED, "The record of partitions that are done cannot be read",
-        "`.hoodie/.etc/done.json` of the table is not as etc wrote it, so nobody knows what was sent to whom. Without the file "
-        "each partition that is done is reported once more.")
+        "`.hoodie/.etc/done.json` of the table is not as etc wrote it, or is more than an hour ahead of the clock "
+        "here, so nobody knows what was sent to whom. Where the clock is wrong, set it right. Without the file each "
+        "partition that is done is reported once more.")
     FOREIGN_PLAN = ("ETC245", _UNCHANGED, "A pending plan on the timeline is not one that etc or Hudi writes",
         "Every writer of the table can write to its timeline. The plan, one of its markers or a rollback of it\n"
         "names a file that is not the table's, or in a form that etc and Hudi never write: Hudi would read, write or remove "

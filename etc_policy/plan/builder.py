@@ -13,6 +13,7 @@ from etc_policy.plan.hold import slice_bytes, within_hold
 from etc_policy.plan.model import Action, Operation, SeenState, SkipReason, TablePlan
 from etc_policy.plan.pace import Pace
 from etc_policy.plan.plan_warnings import (
+    after_end_warning,
     before_first_warning,
     budget_warning,
     exposed_warning,
@@ -338,6 +339,7 @@ def _warnings(context: PlanningContext, action: Action) -> tuple[str, ...]:
         *unseen_warning(context.state),
         *unknown_warning(context),
         *impossible_warning(policy.event_time, context.state),
+        *after_end_warning(policy, context.state, context.now_ms),
         *pace_warning(context.pace, policy.data_latency_ms),
         *retention_warning(policy, context.state),
         *(before_first_warning(context) if action == "nothing_due" else ()),

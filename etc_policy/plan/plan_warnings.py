@@ -14,6 +14,7 @@ from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.table.impossible_times import too_early_unit, unit_advice
 from etc_policy.table.instants import instant_from_ms, instant_to_ms
+from etc_policy.table.partitions import after_their_end
 from etc_policy.table.state import WRITE_ACTIONS, FileSlice, TableState, path_below
 from etc_policy.table.unknown_times import why_unknown_times
 
@@ -48,6 +49,20 @@ def impossible_warning(event_time: EventTime, state: TableState) -> Iterator[str
             f"no known event time in `{column}` is later than {format_time(early.event_time_ms)}, so that all is always due: "
             f"{unit_advice(early.fitting, column)}"
         )
+
+
+def after_end_warning(policy: Policy, state: TableState, now_ms: int) -> Iterator[str]:
+    """Events after the end of their partition, where the policy does not say whether they count."""
+    found = after_their_end(policy, state, now_ms)
+    if not found or (policy.done is not None and policy.done.rows is not None):
+        return
+    first, closed = found[0], len({one.partition for one in found})
+    yield (
+        f"{count_of(len(found), 'log file')} of {count_of(closed, 'closed partition')} with events after the end of theirs, for "
+        f"example {first.path}: {format_time(first.latest_ms)}, and the end is {format_time(first.ends_ms)}. Such a partition is "
+        "done when RO holds these rows too: `partition_time.grace` moves the end, with `done.rows: until_end` only rows with an "
+        "event before it count"
+    )
 
 
 def left_out_warnings(table: TablePlan, state: TableState) -> Iterator[str]:

@@ -36,8 +36,8 @@ class PlanningContext:
     `threshold_ms` is T, where nothing is left out: slices with an event at or below it are due. They are merged up to
     `merged_up_to_ms`: above T where slices wait for a later run, below it where the budget reaches no further. `exposed` are
     the file groups of the state in which the policy's index does not find every key. `stock` are those that a strategy of
-    Hudi's own takes, whatever their event times. `closing` are those of closed partitions that RO lacks some of, with the end of
-    the partition: they do not wait for a later run.
+    Hudi's own takes, whatever their event times. `closing` are those of closed partitions that RO lacks some of, with the time
+    before which it is to lack nothing: they do not wait for a later run.
     """
 
     policy: Policy
@@ -145,9 +145,8 @@ def context_of(
     exposed = frozenset() if sees_log_files(policy.writer.index, state.metadata_partitions) else state.exposed
     latency_ms = policy.data_latency_ms
     threshold_ms = latest_ms = policy.latest_ms(now_ms)
-    closing: dict[GroupKey, int] = {}
+    closing = closing_slices(policy, state, now_ms)
     if pace is not None:  # else nothing waits
-        closing = closing_slices(policy, state, now_ms)
         threshold_ms = threshold_in_time(pace, state, now_ms, latency_ms, exposed.union(closing))
         latest_ms = pace.latest_ms(now_ms, latency_ms)
     stock = stock_choice(policy, state)

@@ -15,8 +15,18 @@ from etc_policy import __version__
 from etc_policy.errors import Where
 from etc_policy.policy.hudi_options import STOCK, stock_options
 from etc_policy.policy.quantities import duration_text, size_text
-from etc_policy.policy.schema import EventTime, Freshness, PolicyDeclaration, Sample, Strategy, Sync, Verify, Writer
-from etc_policy.policy.schema_values import Granularity, VerifyLevel
+from etc_policy.policy.schema import (
+    Done,
+    EventTime,
+    Freshness,
+    PolicyDeclaration,
+    Sample,
+    Strategy,
+    Sync,
+    Verify,
+    Writer,
+)
+from etc_policy.policy.schema_values import Granularity, RowsWhenDone, VerifyLevel
 
 __all__ = [
     "EventTime",
@@ -27,6 +37,7 @@ __all__ = [
     "Level",
     "Manifest",
     "Policy",
+    "RowsWhenDone",
     "Sample",
     "Strategy",
     "Sync",
@@ -72,10 +83,13 @@ NOT_IN_FINGERPRINT = frozenset(
         "extends",
         "fingerprint",
         "partition_idle_ms",
-        "done",
     }
 )
-_NOT_IN_FINGERPRINT_OF_WRITER = {"lock_wait_ms", "hold_ms", "heartbeat_expiry_ms"}
+#: The same of parts of a policy: what is done by `on_close` depends on `done.rows`.
+_NOT_IN_FINGERPRINT_OF = {
+    "writer": {"lock_wait_ms", "hold_ms", "heartbeat_expiry_ms"},
+    "done": set(Done.model_fields) - {"rows"},
+}
 
 
 class Frozen(BaseModel):
@@ -158,6 +172,11 @@ class Policy(PolicyDeclaration):
         """What a strategy of Hudi's own becomes, and what it is carried out from; empty for `event_time`."""
         return stock_options(self.strategy)
 
+    @property
+    def rows_when_done(self) -> RowsWhenDone:
+        """Which rows of a partition RO holds when it is done: all, or those with an event before its end."""
+        return "all" if self.done is None or self.done.rows is None else self.done.rows
+
     def at(self, now_ms: int) -> Policy:
         """The policy as of a time: where `data_latency` is learned, no longer than since the threshold that was published."""
         promised_ms = self.latency_evidence.promised_ms if self.latency_evidence else None
@@ -185,7 +204,7 @@ class Policy(PolicyDeclaration):
         A `data_latency` that is learned is no part of it.
         """
         values = self.model_dump(
-            mode="json", exclude={**dict.fromkeys(NOT_IN_FINGERPRINT, True), "writer": _NOT_IN_FINGERPRINT_OF_WRITER}
+            mode="json", exclude={**dict.fromkeys(NOT_IN_FINGERPRINT, True), **_NOT_IN_FINGERPRINT_OF}
         )
         if self.learned_latency is not None:
             del values["data_latency_ms"]

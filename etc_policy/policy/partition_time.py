@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -23,8 +24,15 @@ _FIXED_MS = {"M": 60_000, "H": 3_600_000, "j": 86_400_000, "d": 86_400_000, "s":
 _WORDS = {"M": "a minute", "H": "an hour", "j": "a day", "d": "a day", "m": "a month", "Y": "a year", "s": "a second"}
 
 
+#: How paths mostly name days and hours, the longest first.
+_USUAL = ("year=%Y/month=%m/day=%d", "%Y/%m/%d/%H", "%Y/%m/%d", "%Y-%m-%d-%H", "%Y-%m-%d", "%Y%m%d%H", "%Y%m%d")
+
+
 class Span(NamedTuple):
-    """The time that a partition is about, in epoch milliseconds: from `begins_ms` up to, and without, `ends_ms`."""
+    """The time that a partition is about, in epoch milliseconds: from `begins_ms` up to, and without, `ends_ms`.
+
+    A grace has moved the end.
+    """
 
     begins_ms: int
     ends_ms: int
@@ -61,11 +69,15 @@ def length_fault(pattern: str, length_ms: int | None) -> str | None:
 
 @dataclass(frozen=True)
 class PartitionClock:
-    """Reads times from partition paths: the pattern, the length (that of its finest unit where None) and the zone."""
+    """Reads times from partition paths: the pattern, the length (that of its finest unit where None) and the zone.
+
+    A partition ends `grace_ms` later than by its path.
+    """
 
     pattern: str
     length_ms: int | None
     zone: ZoneInfo
+    grace_ms: int = 0
 
     def span(self, partition: str) -> Span | None:
         """What time the partition is about; None where its path does not fit the pattern, or names no time there is.
@@ -79,11 +91,11 @@ class PartitionClock:
         try:
             if "s" in fields:
                 begins_ms = fields["s"] * 1000
-                return Span(begins_ms, begins_ms + (self.length_ms or 1000))
+                return Span(begins_ms, begins_ms + (self.length_ms or 1000) + self.grace_ms)
             begins = _local(fields)
             ends = self._after(begins)
             ends_ms = _epoch_ms((ends - _TICK).replace(fold=1), self.zone)
-            return Span(min(_epoch_ms(begins, self.zone), ends_ms), ends_ms)
+            return Span(min(_epoch_ms(begins, self.zone), ends_ms), ends_ms + self.grace_ms)
         except (ValueError, OverflowError):
             return None
 
@@ -121,6 +133,28 @@ class PartitionClock:
         begins, ends = found.span()
         stands_free = not self.pattern.startswith("%", ends) and self.pattern[max(begins - 2, 0) : begins][:1] != "%"
         return rf"(?P<{letter}>[0-9]{{{fewest if stands_free else most},{most}}})"
+
+
+def usual_pattern(partitions: Sequence[str]) -> str | None:
+    """The usual pattern of days or hours that most of the paths fit; None where there is none."""
+    for layout in _USUAL:
+        digits = re.sub(r"%(.)", lambda one: rf"\d{{{_DIGITS[one[1]][1]}}}", layout)
+        found = (re.search(rf"(?<!\d){digits}(?!\d)", unquote(one)) for one in partitions)
+        first = next((one for one in found if one is not None), None)
+        if first is None:
+            continue
+        *folders, before = first.string[: first.start()].replace("%", "%%").split("/")
+        after, *others = first.string[first.end() :].replace("%", "%%").split("/")
+        pattern = "/".join((*map(_any_value, folders), before + layout + after, *map(_any_value, others)))
+        clock = PartitionClock(pattern, None, ZoneInfo("UTC"))
+        if 2 * sum(clock.span(one) is not None for one in partitions) > len(partitions):
+            return pattern
+    return None
+
+
+def _any_value(folder: str) -> str:
+    name, equals, _ = folder.partition("=")
+    return f"{name}=*" if equals else "*"
 
 
 def _directives(pattern: str) -> list[str]:

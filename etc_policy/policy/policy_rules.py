@@ -315,6 +315,9 @@ def partitions_can_close(policy: DeclaredPolicy) -> Iterator[Issue]:
             "`done.proof: data` needs `partition_time`: rows are compared up to a time, and a quiet partition has none"
         )
         yield Issue(Code.NEVER_CLOSES, message, policy.where("done", "proof"), "set it to `logs`")
+    if declared.done is not None and declared.done.rows == "until_end" and declared.partition_idle_ms is not None:
+        message = "`done.rows: until_end` needs `partition_time`: a partition that is about no time has no end"
+        yield Issue(Code.NEVER_CLOSES, message, policy.where("done", "rows"), "remove it")
     since = declared.done.since if declared.done is not None else None
     if since is not None and fault is None and (timed is None or timed.clock.span(since) is None):
         message = f"`done.since: {since}` is not the path of a partition as `partition_time` reads it"

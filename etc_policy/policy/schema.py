@@ -42,6 +42,7 @@ from etc_policy.policy.schema_values import (
     PartitionRegex,
     PartitionTerms,
     PatternOfNames,
+    RowsWhenDone,
     SizeBytes,
     StrategyType,
     TablesGlob,
@@ -110,8 +111,8 @@ class Strategy(Declared):
     )
     on_close: bool = Field(
         False,
-        description="With `partition_time`: what lacks in RO of a partition that has closed is compacted by the next run, and "
-        "whole, also where it could wait just in time.",
+        description="With `partition_time`: what RO lacks of a partition that has closed is compacted by the next run, also "
+        "where it could wait just in time, or its events are after T.",
         examples=[True],
     )
     carry: Literal["auto", "hard_link", "copy", "symlink"] | None = Field(
@@ -212,12 +213,19 @@ class PartitionTime(Declared):
         description="How long a partition is by the clock of the zone; the finest unit of the pattern where it is not given.",
         examples=["1d", "6h"],
     )
+    grace_ms: IntervalMs | None = Field(
+        None,
+        alias="grace",
+        description="So much later than by its path a partition ends: for rows whose events go on after midnight, and are of the "
+        "day before. It closes that much later.",
+        examples=["6h"],
+    )
     zone: ZoneName = Field("UTC", description="The zone whose days and hours they are.", examples=["Europe/Paris"])
 
     @cached_property
     def clock(self) -> PartitionClock:
         """What reads the paths."""
-        return PartitionClock(self.pattern, self.length_ms, ZoneInfo(self.zone))
+        return PartitionClock(self.pattern, self.length_ms, ZoneInfo(self.zone), self.grace_ms or 0)
 
 
 class HttpEndpoint(Declared):
@@ -241,13 +249,19 @@ class HttpEndpoint(Declared):
 
 
 class Done(Declared):
-    """Where to report partitions that are done, and those that late data reopen."""
+    """What makes a partition done, and where to report those that are, and those that are not any more."""
 
     @property
     def actions(self) -> tuple[str, ...]:
         """The names of the actions that are declared."""
         return tuple(name for name in ("success_file", "partition_property", "command", "http") if getattr(self, name))
 
+    rows: RowsWhenDone | None = Field(
+        None,
+        description="`all`, as where it is not given: a closed partition is done when no log file of it is left, so that RO "
+        "holds every row that RT has there. `until_end`: when RO holds its rows with an event before its end.",
+        examples=["until_end"],
+    )
     proof: Literal["metadata", "logs", "data"] = Field(
         "metadata",
         description="A partition is done when a verification of this level, or of a stronger one, has passed up to its end; "
@@ -261,7 +275,7 @@ class Done(Declared):
     )
     success_file: FileName | None = Field(
         None,
-        description="Name of a file that is put into a partition when it is done, and taken away when late data reach it.",
+        description="Name of a file that is put into a partition when it is done, and taken away when it is done no more.",
         examples=["_SUCCESS"],
     )
     on_late: Literal["reopen", "report"] = Field(
@@ -528,7 +542,7 @@ class PolicyDeclaration(Declared):
     partition_time: PartitionTime | None = Field(
         None,
         description="What time each partition is about: it is closed `data_latency` after its end, and done when RO then holds "
-        "every row of it.",
+        "every row of it (`done.rows`).",
         examples=[{"from": "dt=%Y-%m-%d", "zone": "Europe/Paris"}],
     )
     partition_idle_ms: IntervalMs | None = Field(
@@ -540,7 +554,7 @@ class PolicyDeclaration(Declared):
     )
     done: Done | None = Field(
         None,
-        description="Where to report that a partition is done, and that late data reopen it.",
+        description="What makes a partition done, and where to report that it is, and that late data reopen it.",
         examples=[{"success_file": "_SUCCESS"}],
     )
     log_file_max_bytes: SizeBytes | None = Field(

@@ -189,6 +189,8 @@ WriterIndex: TypeAlias = Literal[
 
 Granularity: TypeAlias = Literal["log_file", "file_slice", "record"]
 #: The weakest first.
+#: Which rows of a partition RO holds when it is done: all that RT has, or those with an event before its end.
+RowsWhenDone: TypeAlias = Literal["all", "until_end"]
 VerifyLevel: TypeAlias = Literal["metadata", "logs", "sample", "data"]
 StrategyType: TypeAlias = Literal[
     "event_time",

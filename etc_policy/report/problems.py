@@ -14,6 +14,7 @@ from etc_policy.policy.manifest import Frozen, Policy, digest
 from etc_policy.report.results import TableFreshness
 from etc_policy.run.results import TableResult
 from etc_policy.table.formats import count_of, format_duration, format_time
+from etc_policy.table.partitions import PartitionFreshness
 from etc_policy.table.state import TableState
 from etc_policy.verify.freshness import error_limit_ms, has_limits
 from etc_policy.verify.ports import Verification
@@ -162,7 +163,9 @@ def problems_of_freshness(
     late_ones = (
         one
         for one in (found.partitions.partitions if found.partitions and limit_ms is not None else ())
-        if one.ends_ms is not None and one.status == "closed" and now_ms > one.ends_ms + (limit_ms or 0)
+        if one.status == "closed"
+        and (since_ms := _lacks_since_ms(one)) is not None
+        and now_ms > since_ms + (limit_ms or 0)
     )
     for one, _ in zip(late_ones, range(NAMED_PARTITIONS), strict=False):
         behind = f"held back by `{one.held_back_by}` of `{one.file_id}`" if one.held_back_by else "it lacks its proof"
@@ -180,6 +183,13 @@ def problems_of_freshness(
 def _option_of(partition: str) -> str:
     """The option that names it, to be pasted into a shell; nothing for a name that is not one line of plain text."""
     return f" --partition {shlex.quote(partition)}" if one_line(partition) == partition else ""
+
+
+def _lacks_since_ms(one: PartitionFreshness) -> int | None:
+    """Of which time is the first row that RO lacks of it; its end, where that is later, or RO lacks none."""
+    if one.ends_ms is None or not one.lacking:
+        return one.ends_ms
+    return max(one.ends_ms, one.complete_until_ms)
 
 
 def _held_back_by(found: TableFreshness, state: TableState | None) -> Iterator[str]:

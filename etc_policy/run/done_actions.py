@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -14,6 +14,7 @@ from typing import IO, Any, Protocol
 from urllib.parse import quote
 
 from etc_policy.errors import EtcError, RetryableError
+from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.schema import Done, HttpEndpoint
 from etc_policy.run.sending import NotSentError, post
@@ -102,6 +103,16 @@ class SuccessFile:
         except OSError as error:
             raise NotSentError(f"`{path}`: {error.strerror or error}") from error
 
+    def left_in(self, partitions: Iterable[str]) -> list[str]:
+        """The paths of our own files in partitions that are not to have one; none where they may stay.
+
+        Raises:
+            OSError: the table's files cannot be reached.
+
+        """
+        paths = (path_below(one, self.file_name) for one in partitions)
+        return [path for path in paths if self._is_ours(path)] if self.removes else []
+
     def _create(self, path: str, event: DoneEvent) -> None:
         try:
             self.files.create(path, json.dumps({"etc": cloud_event(self.policy, event)}).encode())
@@ -133,6 +144,8 @@ class PartitionProperty:
         try:
             self.put(self.table, event.partition, {f"etc.partition.{key}": value for key, value in values.items()})
         except EtcError as error:
+            if event.why == "dropped" and error.code == Code.NO_RO_TABLE:
+                return  # the catalog has dropped the partition too
             raise NotSentError(error.with_cause, is_out=isinstance(error, RetryableError)) from error
 
 

@@ -67,9 +67,13 @@ class DoneStore:
         try:
             return DoneRecord() if kept is None else DoneRecord.of_json(kept)
         except ValueError as error:
-            message = f"the record of partitions that are done cannot be read: `{self.base_path}/{RECORD}`"
-            hint = "remove the file to begin anew: each partition that is done is then sent once more"
-            raise TableError(Code.BAD_DONE_RECORD, message, hint=hint) from error
+            raise self.error("cannot be read") from error
+
+    def error(self, fault: str) -> TableError:
+        """The error of a record that nothing can be made of."""
+        message = f"the record of partitions that are done {fault}: `{self.base_path}/{RECORD}`"
+        hint = "remove the file to begin anew: each partition that is done is then sent once more"
+        return TableError(Code.BAD_DONE_RECORD, message, hint=hint)
 
     def send_lock(self) -> AbstractContextManager[Callable[[], None]]:
         """While in it no other process sends events of this table (`SendLock.held`)."""

@@ -15,13 +15,15 @@ _HOUR_MS, _HOURS = 3_600_000, 24
 class Proof(Frozen):
     """A verification that passed at `proved_at_ms`: RO was complete up to `until_ms` as far as the level can show.
 
-    It looked at no log file that completed after the instant `seen_until`.
+    It looked at no log file that completed after the instant `seen_until`. All that was requested before `open_since` had
+    completed then.
     """
 
     level: VerifyLevel
     until_ms: int
     proved_at_ms: int
     seen_until: str = ""
+    open_since: str = ""
 
     @property
     def rank(self) -> Level:

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from etc_policy.policy.manifest import Frozen, Policy, VerifyLevel, digest
-from etc_policy.table.history import WRITES, Commit, GroupWrite, TableHistory, with_times_of
-from etc_policy.table.instants import add_ms, instant_to_ms
-from etc_policy.table.partitions import PartitionFreshness, PartitionsFreshness
+from etc_policy.policy.manifest import Frozen, Policy, RowsWhenDone, VerifyLevel, digest
+from etc_policy.table.history import WRITES, Commit, GroupWrite, TableHistory, event_time_key, with_times_of
+from etc_policy.table.instants import SHOWN_WITHIN_MS, add_ms, instant_to_ms, parse_instant, shown_until
+from etc_policy.table.partitions import PartitionFreshness, PartitionsFreshness, by_partition
 from etc_policy.table.state import TableState
 
 #: Operations that move rows about and bring none.
 _SERVICES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT"})
-#: So much later than another one may a write show itself that completed before it: clocks of writers differ, a store may
-#: be slow, and where the timeline is in local time an hour comes twice.
-_SHOWN_WITHIN_MS = 3_600_000
+#: What ended that a partition was done: later rows; rows that a rollback or a restore took, or an older copy of the table lacks;
+#: the whole partition has left the table; the policy was changed, and it is not done by the new one.
+Why = Literal["late_data", "rolled_back", "dropped", "policy"]
+
+
+def _instant(text: str) -> str:
+    if text:
+        parse_instant(text)
+    return text
+
+
+_Instant = Annotated[str, AfterValidator(_instant)]
 
 
 class DoneEvent(Frozen):
-    """A partition was found `done`, or `reopened` by late data or another `partition_time`.
+    """A partition was found `done`, or `reopened`: it is not done any more, or what it was done with has changed.
 
     `number` counts the events of the partition, from 1. `key` is the same whenever the event is sent again, and no other
-    event has it. `instant` is the last completion on the timeline that was seen. `late_writes` are the writes that reached
-    a done partition, None where nobody can count them, and `late_rows_at_most` all rows of these.
+    event has it. `instant` is the last completion on the timeline that was seen. `rows` says which rows RO holds when it is done.
+    `why` it was reopened; then `late_writes` are the writes that reached it, None where nobody can count them or there are none,
+    and `late_rows_at_most` all rows of these.
     """
 
     key: str
@@ -39,7 +49,9 @@ class DoneEvent(Frozen):
     instant: str
     begins_ms: int | None = None
     ends_ms: int | None = None
+    rows: RowsWhenDone = "all"
     proof: VerifyLevel | None = None
+    why: Why | None = None
     late_writes: int | None = None
     late_rows_at_most: int | None = None
     late_event_ms: int | None = None
@@ -49,14 +61,15 @@ class PartitionRecord(Frozen):
     """The events of a partition that may still have to be sent, the last one in any case.
 
     `sent` has by action the number of the last event that was sent, and `begun` that of the last one that a run began to send,
-    and may have sent before it died. `reopened` counts how often late data came. `gone` says that the table has no rows there.
+    and may have sent before it died. `reopened` counts how often late data came. `newest` is the latest instant of its files, as
+    they were last read.
     """
 
-    events: tuple[DoneEvent, ...]
+    events: tuple[DoneEvent, ...] = Field(min_length=1)
     sent: dict[str, int] = Field(default_factory=dict)
     begun: dict[str, int] = Field(default_factory=dict)
     reopened: int = 0
-    gone: bool = False
+    newest: str = ""
 
     @property
     def last(self) -> DoneEvent:
@@ -68,14 +81,12 @@ class PartitionRecord(Frozen):
         is_before = since_ms is not None and self.last.begins_ms is not None and self.last.begins_ms < since_ms
         return is_before and action not in self.sent and action not in self.begun
 
-    def to_send(self, action: str) -> tuple[DoneEvent, ...]:
-        """What is still to be sent to the action, in order.
+    def to_send(self, action: str, now: PartitionFreshness | None, rows: RowsWhenDone) -> tuple[DoneEvent, ...]:
+        """What is still to be sent to the action, in order; `now` is how the partition is done, None where it is not.
 
-        A `done` that was reopened before it was sent is not sent. `reopened` is sent only where its `done` was, or may have been.
-        Of a partition that is gone nothing is sent: the catalog may not have it any more, and nobody is to compute it again.
+        A `done` that was reopened before it was sent is not sent, nor one that does not hold now, as the policy wants more than
+        then; one that does is as certain as now. `reopened` is sent only where its `done` was, or may have been.
         """
-        if self.gone:
-            return ()
         pending: list[DoneEvent] = []
         maybe_sent = {self.sent.get(action), self.begun.get(action)}
         for event in self.events:
@@ -87,20 +98,27 @@ class PartitionRecord(Frozen):
                 if maybe_sent.isdisjoint((event.number - 1, event.number)):
                     continue
             pending.append(event)
+        if pending and pending[-1].kind == "done":
+            done = pending.pop()
+            if now is not None:
+                pending.append(done.model_copy(update={"proof": now.proof, "ends_ms": now.ends_ms, "rows": rows}))
         return tuple(pending)
 
 
 class DoneRecord(Frozen):
     """What is kept of the partitions of one table; `instant` is the last completion of the table as it was last read.
 
-    `seen` has the completion, by the request, of each write that was read and completed not long before (`_SHOWN_WITHIN_MS`).
-    All that was requested before `open_since` had completed then. `read_at_ms` is when the reading began that was the last
-    to change the record.
+    `seen` has the completion, by the request, of each write that was read and completed not long before (`SHOWN_WITHIN_MS`).
+    All that was requested before `open_since` had completed then, and `oldest` was the first request that was not archived.
+    `read_at_ms` is when the reading began that was the last to change the record. `event_time` is the key of the event time by
+    which it was read.
     """
 
-    instant: str = ""
-    open_since: str = ""
+    instant: _Instant = ""
+    open_since: _Instant = ""
+    oldest: str = ""
     read_at_ms: int = 0
+    event_time: str = ""
     seen: dict[str, str] | None = None
     partitions: dict[str, PartitionRecord] = Field(default_factory=dict)
 
@@ -109,13 +127,14 @@ class DoneRecord(Frozen):
         """How often late data reached each partition that was done, where they did."""
         return {name: one.reopened for name, one in self.partitions.items() if one.reopened}
 
-    def to_send(self, action: str, since_ms: int | None = None) -> list[DoneEvent]:
+    def to_send(self, action: str, now: PartitionsFreshness, since_ms: int | None = None) -> list[DoneEvent]:
         """What is still to be sent to the action, the oldest first; that of one partition together, in order.
 
         With `since_ms` only of partitions that begin then or later, and of those of which the action was sent something.
         """
-        wanted = (one for one in self.partitions.values() if not one.is_passed_over(action, since_ms))
-        found = [events for one in wanted if (events := one.to_send(action))]
+        done = now.done
+        wanted = ((name, one) for name, one in self.partitions.items() if not one.is_passed_over(action, since_ms))
+        found = [events for name, one in wanted if (events := one.to_send(action, done.get(name), now.rows))]
         found.sort(key=lambda events: (events[0].found_at_ms, events[0].ends_ms or 0, events[0].partition))
         return list(chain.from_iterable(found))
 
@@ -139,16 +158,30 @@ class DoneRecord(Frozen):
         return self.model_copy(update={"partitions": {**self.partitions, event.partition: changed}})
 
 
-class LateWrites(NamedTuple):
-    """Writes that completed after the table was last read; `writes` and `rows_at_most` are None where nobody knows."""
+class _Reopening(NamedTuple):
+    """Why a partition is not done any more; the writes and their rows are None where nobody can count them."""
 
-    writes: int | None
-    rows_at_most: int | None
-    event_ms: int | None
+    why: Why
+    writes: int | None = None
+    rows_at_most: int | None = None
+    event_ms: int | None = None
 
 
-#: Nobody knows how many, or there are none and the partition has another end.
-_UNCOUNTED = LateWrites(None, None, None)
+def is_ahead(record: DoneRecord, zone: ZoneInfo, clock_ms: int) -> bool:
+    """Whether it says that the table was read in a time to come: nothing that is seen now would count."""
+    marks = (instant_to_ms(one, zone) for one in (record.instant, record.open_since) if one)
+    return max(record.read_at_ms, *marks, 0) > clock_ms + SHOWN_WITHIN_MS
+
+
+def is_overtaken(record: DoneRecord, state: TableState, now_ms: int) -> bool:
+    """Whether another reading has seen more of the table than this one, which began now.
+
+    One that began so much later and sees less is of an older copy of the table.
+    """
+    instant = state.last_completed or ""
+    if instant < record.instant:
+        return now_ms < record.read_at_ms + SHOWN_WITHIN_MS
+    return instant == record.instant and now_ms < record.read_at_ms
 
 
 def after_reading(
@@ -162,40 +195,20 @@ def after_reading(
     """The record after the table was read; it is known how far it is complete.
 
     Where the history does not reach back to the last reading (`reaches_back`), nobody knows what else reached a partition: one
-    that was written to since is reopened. An older state of the table than that of the record changes nothing: another run has
-    seen more.
+    that was written to since is reopened. A reading that is overtaken changes nothing.
     """
-    instant = state.last_completed or ""
-    if instant < record.instant or (instant == record.instant and now_ms < record.read_at_ms):
+    if is_overtaken(record, state, now_ms):
         return record
-    late = _Late(state, history, record, is_whole=reaches_back(record, state, history))
-    partitions = dict(record.partitions)
-    for one in found.partitions:
-        events = list(_new_events(partitions.get(one.partition), one, late, now_ms, instant, state.base_path, policy))
-        if events:
-            kept = partitions.get(one.partition) or PartitionRecord(events=(events[0],))
-            before = kept.events if one.partition in partitions else ()
-            reopened = kept.reopened + sum(event.kind == "reopened" for event in events)
-            partitions[one.partition] = kept.model_copy(update={"events": (*before, *events), "reopened": reopened})
-    there = {one.partition for one in found.partitions}
-    for name, kept in partitions.items():
-        if kept.gone == (name in there):
-            partitions[name] = kept.model_copy(update={"gone": name not in there})
-    seen = _seen(record, history, instant)
-    values = {"instant": instant, "open_since": _open_since(state), "seen": seen, "partitions": partitions}
-    changed = record.model_copy(update=values)
+    look = _Look(record, policy, state, history, found.rows, now_ms)
+    there, partitions = {one.partition: one for one in found.partitions}, dict(record.partitions)
+    for name in dict.fromkeys((*there, *partitions)):
+        after = look.after(name, partitions.get(name), there.get(name))
+        if after is not None:
+            partitions[name] = after
+    values = {"instant": state.last_completed or "", "open_since": _open_since(state), "seen": look.seen}
+    values |= {"oldest": _oldest(state, history) or "", "event_time": look.event_time}
+    changed = record.model_copy(update={**values, "partitions": partitions})
     return changed if changed == record else changed.model_copy(update={"read_at_ms": now_ms})
-
-
-def _seen(record: DoneRecord, history: TableHistory, instant: str) -> dict[str, str]:
-    """Those of before too: they may be archived by now."""
-    since = _shown_since(instant)
-    found = {**(record.seen or {}), **{commit.requested: commit.completed for commit in history.commits}}
-    return {requested: completed for requested, completed in found.items() if completed > since}
-
-
-def _shown_since(instant: str) -> str:
-    return add_ms(instant, -_SHOWN_WITHIN_MS) if instant else ""
 
 
 def reaches_back(record: DoneRecord, state: TableState, history: TableHistory) -> bool:
@@ -205,9 +218,14 @@ def reaches_back(record: DoneRecord, state: TableState, history: TableHistory) -
     that had not. A write that takes long may be archived as soon as it has completed, before others that are older.
     """
     known_until = record.open_since or record.instant
-    left_behind = {one.requested for one in state.instants if one.has_savepoint}
-    oldest = min((one.requested for one in history.commits if one.requested not in left_behind), default=None)
+    oldest = _oldest(state, history)
     return not known_until or (oldest is not None and oldest <= known_until)
+
+
+def _oldest(state: TableState, history: TableHistory) -> str | None:
+    """The first request of what archiving has not reached."""
+    left_behind = {one.requested for one in state.instants if one.has_savepoint}
+    return min((one.requested for one in history.commits if one.requested not in left_behind), default=None)
 
 
 def _open_since(state: TableState) -> str:
@@ -215,72 +233,150 @@ def _open_since(state: TableState) -> str:
     return min(pending, default=add_ms(state.last_completed, 1) if state.last_completed else "")
 
 
-def _new_events(
-    kept: PartitionRecord | None,
-    one: PartitionFreshness,
-    late: _Late,
-    now_ms: int,
-    instant: str,
-    base_path: str,
-    policy: Policy,
-) -> Iterator[DoneEvent]:
-    number, was_done = (kept.last.number, kept.last.kind == "done") if kept else (0, False)
+class _Look:
+    """One reading of the table against the record of those before."""
 
-    def event(kind: Literal["done", "reopened"], **more: object) -> DoneEvent:
-        named = [base_path, policy.name, one.partition, number, kind, now_ms]
-        values = {"partition": one.partition, "begins_ms": one.begins_ms, "ends_ms": one.ends_ms, "instant": instant}
-        return DoneEvent.model_validate(
-            {"key": digest(named), "kind": kind, "number": number, "found_at_ms": now_ms, **values, **more}
-        )
+    def __init__(
+        self,
+        record: DoneRecord,
+        policy: Policy,
+        state: TableState,
+        history: TableHistory,
+        rows: RowsWhenDone,
+        now_ms: int,
+    ) -> None:
+        self._record, self._state, self._history, self._now_ms = record, state, history, now_ms
+        self._rows, self._names = rows, (state.base_path, policy.name)
+        self.event_time = event_time_key(policy.event_time, state)
+        self._is_whole = reaches_back(record, state, history)
 
-    writes = late.writes_to(one) if was_done else None
-    if kept and was_done and writes is None and one.status != "done" and one.ends_ms != kept.last.ends_ms:
-        writes = _UNCOUNTED  # by a `partition_time` that was changed since it lasts longer
-    if writes is not None:
-        number, was_done = number + 1, False
-        counts = {"late_writes": writes.writes, "late_rows_at_most": writes.rows_at_most}
-        yield event("reopened", late_event_ms=writes.event_ms, **counts)
-    if one.status == "done" and not was_done:
-        number += 1
-        yield event("done", proof=one.proof)
+    def after(self, name: str, kept: PartitionRecord | None, one: PartitionFreshness | None) -> PartitionRecord | None:
+        """The record of a partition; None where nothing is kept of it, or nothing has changed."""
+        events = tuple(self._events(name, kept, one))
+        newest = self._newest.get(name, kept.newest if kept else "")
+        if kept is None:
+            return PartitionRecord(events=events, newest=newest) if events else None
+        late = sum(event.why == "late_data" for event in events)
+        if not events and newest == kept.newest:
+            return None
+        changed = {"events": (*kept.events, *events), "reopened": kept.reopened + late, "newest": newest}
+        return kept.model_copy(update=changed)
 
+    def _events(self, name: str, kept: PartitionRecord | None, one: PartitionFreshness | None) -> Iterator[DoneEvent]:
+        number, was_done = (kept.last.number, kept.last.kind == "done") if kept else (0, False)
 
-class _Late:
-    """What reached partitions since the last reading; unless it `is_whole` the history lacks some of that."""
+        def event(kind: Literal["done", "reopened"], **more: object) -> DoneEvent:
+            named = [*self._names, name, number, kind, self._now_ms]
+            span = one or (kept.last if kept else None)
+            times = {"begins_ms": span and span.begins_ms, "ends_ms": span and span.ends_ms, "rows": self._rows}
+            values = {"partition": name, "instant": self._state.last_completed or "", "found_at_ms": self._now_ms}
+            return DoneEvent.model_validate(
+                {"key": digest(named), "kind": kind, "number": number, **values, **times, **more}
+            )
 
-    def __init__(self, state: TableState, history: TableHistory, record: DoneRecord, *, is_whole: bool) -> None:
-        self._state, self._history, self._is_whole = state, history, is_whole
-        self._since, self._seen, self._open_since = record.instant, record.seen, record.open_since or record.instant
+        reopening = self._reopening(kept, one) if kept and was_done else None
+        if reopening is not None:
+            number, was_done = number + 1, False
+            counts = {"late_writes": reopening.writes, "late_rows_at_most": reopening.rows_at_most}
+            yield event("reopened", why=reopening.why, late_event_ms=reopening.event_ms, **counts)
+        if one is not None and one.status == "done" and not was_done:
+            number += 1
+            yield event("done", proof=one.proof)
+
+    def _reopening(self, kept: PartitionRecord, one: PartitionFreshness | None) -> _Reopening | None:
+        """Why a partition that was done is not so any more; None where it is as it was.
+
+        Only rows that count are late; one whose time nobody knows does.
+        """
+        is_back = self._lost_after is not None and kept.newest > self._lost_after
+        if one is None:
+            return _Reopening("rolled_back" if is_back else "dropped")
+        ends_ms = one.ends_ms if self._rows == "until_end" else None
+        writes = [write for write in self._writes.get(one.partition, ()) if _may_be_before(write, ends_ms)]
+        if writes:
+            times = [write.known_min_ms for write in writes if write.known_min_ms is not None]
+            rows = sum(write.rows for write in writes)
+            return _Reopening("late_data", len(writes), rows, min(times, default=None))
+        if is_back:
+            return _Reopening("rolled_back")
+        if one.partition in self._replaced:
+            return _Reopening("dropped")
+        if self._may_have_missed(one):
+            return _Reopening("late_data")
+        ends_otherwise = one.ends_ms != kept.last.ends_ms
+        if one.lacking:
+            is_changed = ends_otherwise or self._rows != kept.last.rows or self._reads_otherwise
+            return _Reopening("policy" if is_changed else "late_data")
+        return _Reopening("policy") if ends_otherwise and one.status != "done" else None
+
+    @property
+    def _reads_otherwise(self) -> bool:
+        return self._record.event_time not in ("", self.event_time)
+
+    @cached_property
+    def _newest(self) -> Mapping[str, str]:
+        """The latest instant of each partition's files: what is compacted is older than its base file, so it never goes back."""
+        return {
+            name: max(chain((o.base_instant for o in slices), (f.requested for o in slices for f in o.log_files)))
+            for name, slices in by_partition(self._state.slices).items()
+        }
+
+    @cached_property
+    def _commits(self) -> list[Commit]:
+        """Those since the last reading that may have changed rows."""
+        commits = with_times_of(self._history, self._state).commits
+        return [
+            one for one in commits if self._is_new(one) and not one.is_compaction and one.operation not in _SERVICES
+        ]
 
     @cached_property
     def _writes(self) -> dict[str, list[GroupWrite]]:
         found: dict[str, list[GroupWrite]] = {}
-        for commit in with_times_of(self._history, self._state).commits:
-            if self._is_new(commit) and not commit.is_compaction and commit.operation not in _SERVICES:
-                for group in commit.groups:
-                    found.setdefault(group.partition, []).append(group)
+        for group in chain.from_iterable(one.groups for one in self._commits):
+            found.setdefault(group.partition, []).append(group)
         return found
 
+    @cached_property
+    def _replaced(self) -> frozenset[str]:
+        """The partitions of which rows were deleted, or overwritten, whole file groups at once."""
+        return frozenset(partition for one in self._commits for partition, _ in one.replaced)
+
     def _is_new(self, commit: Commit) -> bool:
-        if commit.completed > self._since or self._seen is None:
-            return commit.completed > self._since
-        return commit.completed > _shown_since(self._since) and commit.requested not in self._seen
+        since, seen = self._record.instant, self._record.seen
+        if commit.requested < min(self._record.oldest, self._record.open_since):
+            return False  # it was archived then
+        if commit.completed > since or seen is None:
+            return commit.completed > since
+        return commit.completed > shown_until(since) and commit.requested not in seen
 
-    def writes_to(self, one: PartitionFreshness) -> LateWrites | None:
-        """What reached a partition that was done; None where it is as it was.
+    @cached_property
+    def _lost(self) -> frozenset[str]:
+        """Requests of writes that were seen and are neither there nor archived: the table was put back to before them."""
+        there = {one.requested for one in self._history.commits}
+        oldest = _oldest(self._state, self._history) or ""
+        gone = (one for one in self._record.seen or () if one not in there)
+        return frozenset(one for one in gone if one > oldest)
 
-        A row after its end does not count; one whose time nobody knows does.
-        """
-        writes = [write for write in self._writes.get(one.partition, ()) if _may_be_before(write, one.ends_ms)]
-        if writes:
-            times = [write.known_min_ms for write in writes if write.known_min_ms is not None]
-            return LateWrites(len(writes), sum(write.rows for write in writes), min(times, default=None))
-        return _UNCOUNTED if one.lacking or self._may_have_missed(one) else None
+    @cached_property
+    def _lost_after(self) -> str | None:
+        """The last request before the first of these; None where nothing was lost."""
+        first = min(self._lost, default=None)
+        before = (one.requested for one in self._history.commits if first is not None and one.requested < first)
+        return None if first is None else max(before, default="")
+
+    @property
+    def seen(self) -> dict[str, str]:
+        """Those of before too: they may be archived by now."""
+        found = {one: completed for one, completed in (self._record.seen or {}).items() if one not in self._lost}
+        found |= {commit.requested: commit.completed for commit in self._history.commits}
+        since = shown_until(max(found.values(), default=""))
+        return {requested: completed for requested, completed in found.items() if completed > since}
 
     def _may_have_missed(self, one: PartitionFreshness) -> bool:
         if self._is_whole or one.last_write_ms is None:
             return False
-        return one.last_write_ms >= instant_to_ms(self._open_since, ZoneInfo(self._state.timezone))
+        since = self._record.open_since or self._record.instant
+        return one.last_write_ms >= instant_to_ms(since, ZoneInfo(self._state.timezone))
 
 
 def _may_be_before(write: GroupWrite, ends_ms: int | None) -> bool:

@@ -11,6 +11,9 @@ from functools import lru_cache
 #: How far two clocks may be apart before one of them is wrong, or of another time zone.
 CLOCK_TOLERANCE = timedelta(minutes=1)
 CLOCK_TOLERANCE_MS = CLOCK_TOLERANCE // timedelta(milliseconds=1)
+#: So much later than another one may a write show itself that completed before it: clocks of writers differ, a store may
+#: be slow, and where the timeline is in local time an hour comes twice.
+SHOWN_WITHIN_MS = 3_600_000
 _SECONDS_LENGTH, _LENGTH = 14, 17
 
 
@@ -31,6 +34,11 @@ def format_instant(wall_clock: datetime) -> str:
 def add_ms(instant: str, milliseconds: int) -> str:
     """The instant that many milliseconds later (`...59999` + 1 carries into the minute)."""
     return format_instant(parse_instant(instant) + timedelta(milliseconds=milliseconds))
+
+
+def shown_until(instant: str) -> str:
+    """The completion up to which all writes showed themselves when this was the last one; empty without one."""
+    return add_ms(instant, -SHOWN_WITHIN_MS) if instant else ""
 
 
 @lru_cache(maxsize=1 << 14)  # file groups share the instants of their commits

@@ -7,21 +7,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from inspect import cleandoc
-from typing import Any, ClassVar, Literal
+from itertools import chain
+from typing import Any, ClassVar, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from pydantic import ConfigDict, Field
 
-from etc_policy.policy.manifest import Frozen, Level, Policy, VerifyLevel, digest
+from etc_policy.policy.manifest import Frozen, Level, Policy, RowsWhenDone, VerifyLevel, digest
 from etc_policy.policy.partition_time import Span
 from etc_policy.table.apply_state import Proof
 from etc_policy.table.history import subject_key
-from etc_policy.table.instants import instant_to_ms
-from etc_policy.table.state import FileSlice, GroupKey, LogFile, TableState
+from etc_policy.table.instants import instant_to_ms, shown_until
+from etc_policy.table.state import WHOLE_SLICE_VERSIONS, FileSlice, GroupKey, LogFile, TableState, path_below
 from etc_policy.table.watermark import complete_until_ms, watermark
 
-#: `closed`: nothing more is to come, and RO lacks some of it; `done`: RO holds all of it.
+#: `closed`: nothing more is to come, and RO lacks some of it, or that is not proved; `done`: RO holds all of it.
 PartitionStatus = Literal["open", "closed", "done"]
+#: A log file's events are never later: an end for partitions of which all rows count.
+NO_END_MS = 2**63 - 1
 #: Between the first and the last partition of a range; either may be omitted.
 RANGE = ".."
 #: The worst first.
@@ -34,7 +37,7 @@ class PartitionFreshness:
 
     `status` is None where the policy does not say when partitions are done, or the path fits its pattern not. `held_back_by`
     is the log file with the smallest event time, in the file group `file_id`; `held_back_assumed` says that this time is
-    bounded and not known. No row was written after `last_write_ms`. `lacking` says that RO may lack a row of it, as far as
+    bounded and not known. No row was written after `last_write_ms`. `lacking` says that RO may lack a row that counts, as far as
     metadata show, and `proof` at which level it is known that RO lacks none. `reopened` counts how often late data reached it
     when it was done; None where nobody counts that.
     """
@@ -62,7 +65,7 @@ class PartitionFreshness:
 
 
 class PartitionsFreshness(Frozen):
-    """The partitions of one table, the worst first.
+    """The partitions of one table, the worst first; `rows` says which rows of a partition RO holds when it is done.
 
     `unparsed` counts those whose paths do not fit the policy's pattern, of which `unparsed_example` is one; `same_time` are
     two that are about one time, though nothing else in their paths differs. `unsent` has by action of the policy's `done` how
@@ -70,10 +73,16 @@ class PartitionsFreshness(Frozen):
     """
 
     partitions: tuple[PartitionFreshness, ...]
+    rows: RowsWhenDone = "all"
     unparsed: int = 0
     unparsed_example: str | None = None
     same_time: tuple[str, str] | None = None
     unsent: dict[str, int] = Field(default_factory=dict)
+
+    @property
+    def done(self) -> dict[str, PartitionFreshness]:
+        """Those that are done, by their paths."""
+        return {one.partition: one for one in self.partitions if one.status == "done"}
 
     def counts(self) -> dict[PartitionStatus, int]:
         """How many partitions are open, closed and done."""
@@ -100,6 +109,7 @@ def partitions_freshness(
     unparsed = [one.partition for one in found if one.ends_ms is None] if timed else []
     return PartitionsFreshness(
         partitions=tuple(found),
+        rows=policy.rows_when_done,
         unparsed=len(unparsed),
         unparsed_example=min(unparsed, default=None),
         same_time=_same_time(found) if timed and "*" not in timed.pattern else None,
@@ -128,6 +138,11 @@ def done_since_ms(policy: Policy) -> int | None:
     return span.begins_ms if span else None
 
 
+def counting_until_ms(policy: Policy, span: Span) -> int:
+    """The events before which count for a partition to be done."""
+    return span.ends_ms if policy.rows_when_done == "until_end" else NO_END_MS
+
+
 def lacks_before(slices: Iterable[FileSlice], ends_ms: int) -> bool:
     """Whether RO may lack an event before a time: a log file holds one, or nobody knows."""
     times = (log_file.min_event_time_ms for one in slices for log_file in one.log_files)
@@ -135,20 +150,47 @@ def lacks_before(slices: Iterable[FileSlice], ends_ms: int) -> bool:
 
 
 def closing_slices(policy: Policy, state: TableState, now_ms: int) -> dict[GroupKey, int]:
-    """The file groups of closed partitions that RO lacks events of, with their partition's end, where `on_close` wants them."""
-    if policy.partition_time is None or not policy.strategy.on_close:
+    """The file groups of closed partitions that RO lacks events of, and before which time, where `on_close` wants them."""
+    if not policy.strategy.on_close:
         return {}
-    ends = {
-        name: span.ends_ms for name in state.partitions_with_logs if (span := policy.partition_time.clock.span(name))
-    }
-    closed = {name: ms for name, ms in ends.items() if is_closed(ms, now_ms, policy.data_latency_ms)}
+    closed = {name: counting_until_ms(policy, span) for name, span in _closed_spans(policy, state, now_ms).items()}
     lacking = (one for one in state.slices if one.partition in closed and lacks_before((one,), closed[one.partition]))
     return {one.group: closed[one.partition] for one in lacking}
+
+
+def after_their_end(policy: Policy, state: TableState, now_ms: int) -> list[AfterEnd]:
+    """The log files of closed partitions that hold events after the end of theirs, as far as that is known."""
+    closed = _closed_spans(policy, state, now_ms)
+    return [
+        AfterEnd(path_below(one.partition, log_file.name), one.partition, latest_ms, closed[one.partition].ends_ms)
+        for one, log_file in state.log_files
+        if one.partition in closed
+        and (latest_ms := log_file.max_event_time_ms or log_file.min_event_time_ms) is not None
+        and latest_ms >= closed[one.partition].ends_ms
+    ]
+
+
+def _closed_spans(policy: Policy, state: TableState, now_ms: int) -> dict[str, Span]:
+    """Those of closed partitions with log files."""
+    if policy.partition_time is None:
+        return {}
+    clock, latency_ms = policy.partition_time.clock, policy.data_latency_ms
+    spans = {name: span for name in state.partitions_with_logs if (span := clock.span(name))}
+    return {name: span for name, span in spans.items() if is_closed(span.ends_ms, now_ms, latency_ms)}
 
 
 def is_closed(ends_ms: int, now_ms: int, data_latency_ms: int) -> bool:
     """Whether all that is about a time before its end has arrived, if data keep their promise on latency."""
     return ends_ms + data_latency_ms <= now_ms
+
+
+class AfterEnd(NamedTuple):
+    """A log file with an event after the end of its partition; `latest_ms` is the latest that is known."""
+
+    path: str
+    partition: str
+    latest_ms: int
+    ends_ms: int
 
 
 class _Judge:
@@ -163,6 +205,9 @@ class _Judge:
         self._limit_ms = latest_ms if limit_ms is None else min(latest_ms, limit_ms)
         self._proofs, self._since_ms = proofs, done_since_ms(policy)
         self._compared = state.apply_state.compared
+        self._completed = {one.requested: one.completed for one in state.instants if one.completed is not None}
+        self._proven = state.last_compaction.instant if state.last_compaction else ""
+        self._taken_back = [one for one in state.instants if one.action in ("rollback", "restore") and one.completed]
         # what a compaction made was written before its instant, and what a writer made until its commit completed
         self._written = {
             one.requested: one.completed
@@ -173,7 +218,7 @@ class _Judge:
     def of(self, partition: str, slices: Sequence[FileSlice]) -> PartitionFreshness:
         """The figures of one partition, by its latest slices."""
         span, last_write_ms = self._clock.span(partition) if self._clock else None, self._last_write_ms(slices)
-        lacking = lacks_before(slices, span.ends_ms) if span else any(one.log_files for one in slices)
+        lacking = lacks_before(slices, counting_until_ms(self._policy, span) if span else NO_END_MS)
         proof = None if lacking else self._proof(partition, span, slices)
         found = PartitionFreshness(
             partition=partition,
@@ -202,18 +247,36 @@ class _Judge:
         }
 
     def _proof(self, partition: str, span: Span | None, slices: Sequence[FileSlice]) -> VerifyLevel:
-        """The strongest proof that reaches the end of the partition, and has seen all of its log files; without log files there
-        is nothing to read in them.
-        """
-        if span is None:
-            return "logs"
+        """The strongest proof that reaches the end of the partition, and has seen all of its files."""
         compared = self._compared.get(partition)
-        if compared is not None and compared == rows_key(self._policy, self._state, span.ends_ms, slices):
+        if (
+            span is not None
+            and compared is not None
+            and compared == rows_key(self._policy, self._state, span.ends_ms, slices)
+        ):
             return "data"
-        latest = max((log_file.completed for one in slices for log_file in one.log_files), default="")
-        proofs = (one for one in self._proofs if one.seen_until >= latest)
-        reaching = (one.level for one in proofs if one.until_ms >= span.ends_ms - 1)
-        return max(reaching, key=Level.__getitem__, default="metadata")
+        reaching = (one for one in self._proofs if span is None or one.until_ms >= span.ends_ms - 1)
+        seen = (one.level for one in reaching if self._has_seen(one, slices))
+        return max(seen, key=Level.__getitem__, default="metadata")
+
+    def _has_seen(self, proof: Proof, slices: Sequence[FileSlice]) -> bool:
+        """Whether each of these files was there, as it is now. Base files of the last compaction are what a proof is about.
+
+        Before table version 8 no log file says when it came.
+        """
+        file_ids = {one.file_id for one in slices}
+        for one in self._taken_back:
+            if (one.completed or "") > proof.seen_until and (one.file_ids is None or one.file_ids & file_ids):
+                return False
+        log_files = [log_file for one in slices for log_file in one.log_files]
+        if log_files and self._state.table_version in WHOLE_SLICE_VERSIONS:
+            return False
+        bases = {one.base_instant for one in slices if one.base_file} - {self._proven}
+        files = chain(
+            ((one, self._completed.get(one)) for one in bases), ((one.requested, one.completed) for one in log_files)
+        )
+        sure = shown_until(proof.seen_until)
+        return all(requested < proof.open_since or (completed or requested) <= sure for requested, completed in files)
 
     def _status(self, span: Span | None, last_write_ms: int, proof: VerifyLevel | None) -> PartitionStatus | None:
         idle_ms = self._policy.partition_idle_ms
@@ -227,9 +290,12 @@ class _Judge:
         return ("done" if is_proven else "closed") if closed else "open"
 
     def _wanted(self, span: Span | None) -> VerifyLevel:
-        """The proof without which a partition is not done."""
+        """The proof without which a partition is not done: what counts as complete, and that of `done` from its `since` on."""
+        complete: VerifyLevel = self._policy.freshness.proof or "metadata"
         is_before = span is not None and self._since_ms is not None and span.begins_ms < self._since_ms
-        return "metadata" if is_before or self._policy.done is None else self._policy.done.proof
+        if is_before or self._policy.done is None:
+            return complete
+        return max(self._policy.done.proof, complete, key=Level.__getitem__)
 
     def _last_write_ms(self, slices: Iterable[FileSlice]) -> int:
         """The last completion of what is in the slices; a base file of which no commit is known counts by its instant."""

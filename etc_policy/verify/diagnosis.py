@@ -14,7 +14,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.plan.between_writes import can_hold, ends_refusals
 from etc_policy.plan.bundles import right_releases
 from etc_policy.plan.carry import is_carried_name
-from etc_policy.plan.plan_warnings import impossible_warning
+from etc_policy.plan.plan_warnings import after_end_warning, impossible_warning
 from etc_policy.plan.refusals import MEND_WRONG_TIME, writers_elsewhere
 from etc_policy.plan.rules import may_pass, why_refused
 from etc_policy.policy.hudi_options import (
@@ -475,6 +475,21 @@ def compaction_backlog(facts: TableFacts) -> Found:
     return ("warn", message, f"`etc apply --select {facts.policy.name}`") if late else ("ok", message, None)
 
 
+def partition_ends(facts: TableFacts) -> Found:
+    """Whether the events of closed partitions come before the end that the policy gives them."""
+    timed = facts.policy.partition_time
+    if timed is None:
+        return "skipped", "the policy does not say what time partitions are about (`partition_time`)", None
+    late = next(after_end_warning(facts.policy, facts.state, facts.clock_ms), None)
+    if late is not None:
+        return "warn", f"by `partition_time.from: {timed.pattern}` {late}", "say which rows count, by one of these keys"
+    return (
+        "ok",
+        "no log file of a closed partition is known to hold events after its end, or the policy says what counts",
+        None,
+    )
+
+
 def catalog_sync(facts: TableFacts) -> Found:
     """Whether the catalog has every commit: the second reason. Queries by the catalog miss new partitions until it has."""
     table, synced = facts.policy.sync.ro_table, facts.last_sync
@@ -522,6 +537,7 @@ CHECKS: Mapping[str, TableCheck] = {
     "written as": written_as,
     "merges as": merges_as,
     "index records": index_records,
+    "partitions": partition_ends,
 }
 
 

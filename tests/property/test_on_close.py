@@ -14,8 +14,8 @@ from etc_policy.plan import planning_context
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.model import TablePlan
 from etc_policy.plan.pace import pace_of
-from etc_policy.policy.manifest import EventTime, Freshness, Policy, Strategy
-from etc_policy.policy.schema import PartitionTime
+from etc_policy.policy.manifest import EventTime, Freshness, Policy, RowsWhenDone, Strategy
+from etc_policy.policy.schema import Done, PartitionTime
 from etc_policy.table.instants import instant_from_ms
 from etc_policy.table.state import FileSlice, GroupKey, Instant, LogFile, TableState
 from tests.nightly import HISTORIES
@@ -37,10 +37,9 @@ class Log(NamedTuple):
     def event_ms(self) -> int | None:
         return None if self.event is None else START + (self.hour * 60 + self.event) * MINUTE
 
-    @property
-    def lacks_of_closed_hour(self) -> bool:
+    def lacks_of_closed_hour(self, rows: str) -> bool:
         is_closed = START + (self.hour + 1) * 60 * MINUTE + LATENCY <= NOW
-        return is_closed and (self.event is None or self.event < 60)
+        return is_closed and (rows == "all" or self.event is None or self.event < 60)
 
 
 LOGS = st.lists(
@@ -48,16 +47,18 @@ LOGS = st.lists(
     max_size=8,
     unique_by=lambda one: one.completed,
 )
+ROWS = st.sampled_from(("all", "until_end"))
 
 
-def policy(on_close: bool) -> Policy:
+def policy(on_close: bool, rows: RowsWhenDone, is_paced: bool) -> Policy:
     return Policy(
         name="hours",
         table="/hours",
         event_time=EventTime(column="ts"),
         data_latency_ms=LATENCY,
         partition_time=PartitionTime(pattern="h=%Y-%m-%d %H"),
-        strategy=Strategy(every_ms=EVERY, on_close=on_close),
+        done=Done(rows=rows),
+        strategy=Strategy(every_ms=EVERY if is_paced else None, on_close=on_close),
         freshness=Freshness(target_ms=600 * MINUTE),
     )
 
@@ -99,35 +100,39 @@ def name(log: Log) -> str:
     return f"L{log.completed}"
 
 
-def plan(logs: list[Log], *, on_close: bool = True) -> TablePlan:
-    chosen, known = policy(on_close), state(logs)
+def plan(logs: list[Log], rows: RowsWhenDone, is_paced: bool, *, on_close: bool = True) -> TablePlan:
+    chosen, known = policy(on_close, rows, is_paced), state(logs)
     pace = pace_of(chosen, None, MINUTE, None)
     return build_table_plan(chosen, known, now_ms=NOW, clock_ms=NOW, pace=pace)
 
 
-def check(logs: list[Log]) -> None:
-    closing, waiting = plan(logs), plan(logs, on_close=False)
+def check(logs: list[Log], rows: RowsWhenDone, is_paced: bool) -> None:
+    closing, waiting = plan(logs, rows, is_paced), plan(logs, rows, is_paced, on_close=False)
     if not logs:
         return
     merged = {one for operation in closing.operations for one in operation.log_files_compacted}
     left = [one for one in logs if name(one) not in merged]
-    assert not [one for one in left if one.lacks_of_closed_hour], "a closed hour was left to lack rows"
+    assert not [one for one in left if one.lacks_of_closed_hour(rows)], "a closed hour was left to lack rows"
     assert all(one.event_ms is None or one.event_ms > closing.threshold_ms for one in left), (
         "T is later than what stays"
     )
     due = {operation.group for operation in waiting.operations}
-    due |= {(f"h=2026-01-01 {one.hour:02}", f"f{one.hour}-{one.group}") for one in logs if one.lacks_of_closed_hour}
+    due |= {
+        (f"h=2026-01-01 {one.hour:02}", f"f{one.hour}-{one.group}") for one in logs if one.lacks_of_closed_hour(rows)
+    }
     assert {operation.group for operation in closing.operations} == due, "a slice that could wait did not"
     assert closing.threshold_ms >= waiting.threshold_ms
-    assert closing.next_due_ms == NOW + EVERY, "a run that is needed when a partition closes may be slept through"
+    assert not is_paced or closing.next_due_ms == NOW + EVERY, (
+        "a run that is needed when a partition closes may be slept through"
+    )
 
 
 @settings(
     max_examples=max(100, HISTORIES // 20), derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
-@given(LOGS)
-def test_what_lacks_of_a_closed_hour_waits_for_nothing(logs: list[Log]) -> None:
-    check(logs)
+@given(LOGS, ROWS, st.booleans())
+def test_what_lacks_of_a_closed_hour_waits_for_nothing(logs: list[Log], rows: RowsWhenDone, is_paced: bool) -> None:
+    check(logs, rows, is_paced)
 
 
 real = planning_context.closing_slices
@@ -150,4 +155,4 @@ def test_a_broken_rule_is_noticed(rule: str) -> None:
         suppress_health_check=list(HealthCheck),
     )
     with patch.object(planning_context, "closing_slices", BREAKS[rule]), pytest.raises(AssertionError):
-        run(given(LOGS)(check))()
+        run(given(LOGS, ROWS, st.booleans())(check))()

@@ -15,7 +15,7 @@ from tests.unit.plan.plan_cases import epoch_ms
 TEN = hour(10)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 POLICY = f"""{HOURLY.replace("_column: ts", "_column: {column: ts, unit: ms}")}    verify: {{level: logs}}
-    done: {{success_file: _SUCCESS, proof: logs}}
+    done: {{success_file: _SUCCESS, proof: logs, rows: until_end}}
 """
 
 

@@ -157,6 +157,16 @@ class TestHttp:
         assert set(second["recovered"]) == {one["key"] for one in first["problems"]}
         assert second["id"] != first["id"]
 
+    def test_a_late_update_of_an_old_partition_is_none_at_once(self, look, notify, endpoint, orders):  # noqa: F811
+        compact(orders)
+        late = log("f9", partition="h=2026-01-01-09", min_event=epoch_ms("11:54:00"))
+        orders.commit(at("11:55:00"), at("11:55:05"), late)
+        look(notify)
+        assert endpoint.posted == []
+        look(notify, timedelta(hours=2))
+        ((_, said),) = endpoint.posted
+        assert "partition/orders_ro/h=2026-01-01-09" in [one["key"] for one in said["problems"]]
+
     def test_news_wait_for_their_time(self, look, notify, endpoint, orders):  # noqa: F811
         look(notify)
         compact(orders)

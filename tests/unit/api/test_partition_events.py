@@ -19,6 +19,7 @@ import pytest
 from etc_policy.api.partition_events import send_partition_events
 from etc_policy.api.project import Project
 from etc_policy.errors import RetryableError, TableError
+from etc_policy.report.sync import no_partition
 from etc_policy.run import sending
 from etc_policy.run.done_store import RECORD, DoneStore
 from tests.nightly import nightly
@@ -97,7 +98,7 @@ def run(tmp_path, orders):
         with Project(tmp_path) as project:
             (policy,) = project.policies()
             sent = send_partition_events(project.environment, policy, epoch_ms(now))
-        return sent.done, sent.reopened
+        return sent and (sent.done, sent.reopened)
 
     return send
 
@@ -195,14 +196,14 @@ class TestOlderCompletions:
         run(self.DONE)
         orders.commit(at("11:51:00"), at("11:51:05"), base("late", partition=TEN))
         assert run(self.DONE) == (1, 1)
-        for path in orders.timeline.glob("20260101115[01]*"):
+        for path in orders.timeline.glob("2026010111[05]*"):
             path.unlink()
         orders.commit(at("11:55:00"), at("11:55:05"), base("g12", partition=hour(12)))
         assert run(self.DONE) == (0, 0)
 
 
 class TestDropped:
-    """Its rows have left the table, mostly because they are old: nobody is to compute anything again, before rows come anew."""
+    """Its rows have left the table: what was done is taken back, and done again once rows have come anew."""
 
     DONE = "{success_file: _SUCCESS}"
 
@@ -210,19 +211,22 @@ class TestDropped:
     def drop(table):
         table.replace(at("11:30:00"), at("11:30:05"), replaced={TEN: ["f10"]}, kind="DELETE_PARTITION")
 
-    def test_it_sends_nothing(self, run, orders):
+    def test_it_is_reopened_and_loses_its_success_file(self, run, orders):
         assert run(self.DONE) == (1, 0)
         self.drop(orders)
-        assert run(self.DONE) == (0, 0)
+        assert (run(self.DONE), run(self.DONE)) == ((0, 1), (0, 0))
+        assert not (orders.base / TEN / "_SUCCESS").exists()
+        kept = DoneStore(str(orders.base)).read().partitions[TEN]
+        assert (kept.last.why, kept.last.late_writes, kept.reopened) == ("dropped", None, 0)
 
     @pytest.mark.parametrize("runs_between", [True, False])
-    def test_what_is_written_to_it_again_reopens_it(self, run, orders, runs_between):
+    def test_what_is_written_to_it_again_is_done_again(self, run, orders, runs_between):
         run(self.DONE)
         self.drop(orders)
         if runs_between:
-            assert run(self.DONE) == (0, 0)
+            assert run(self.DONE) == (0, 1)
         orders.commit(at("11:40:00"), at("11:40:05"), base("anew", partition=TEN))
-        assert run(self.DONE) == (1, 1)
+        assert run(self.DONE) == (1, 0 if runs_between else 1)
 
     def test_what_was_not_sent_of_it_never_is(self, run, orders, tmp_path):
         """An action may never take it: the catalog has no such partition any more."""
@@ -230,12 +234,167 @@ class TestDropped:
         with pytest.raises(RetryableError):
             run(fails)
         self.drop(orders)
-        assert run(fails) == (0, 0)
+        with pytest.raises(RetryableError):
+            run(fails)  # `reopened`, as it may have taken `done`
+        assert run("{command: ['true']}") == (0, 1)
         with Project(tmp_path) as project:
             (table,) = project.freshness(at=epoch_ms("12:00:00"), partitions=["*"]).tables
         assert table.partitions.unsent == {"command": 0}
         orders.commit(at("11:40:00"), at("11:40:05"), base("anew", partition=TEN))
-        assert run("{command: [touch, sent]}") == (1, 1)  # it may have taken the first `done`
+        assert run("{command: [touch, sent]}") == (1, 0)
+
+
+class TestPartitionProperty:
+    DONE = "{partition_property: lake.orders_ro}"
+
+    def test_the_catalog_may_have_dropped_what_the_table_has(self, run, orders, monkeypatch):
+        """It failed in every run, as there is nothing that could take it."""
+        written = []
+
+        class Catalog:
+            def write_partition(self, table, partition, properties):
+                if partition in gone:
+                    raise no_partition(table, partition)
+                written.append((partition, properties["etc.partition.status"]))
+
+        gone = set()
+        monkeypatch.setattr("etc_policy.wiring.Environment.property_store", lambda _: Catalog())
+        assert run(self.DONE) == (1, 0)
+        be_late(orders)
+        gone.add(TEN)
+        with pytest.raises(RetryableError, match="has no partition"):
+            run(self.DONE)
+        compact(orders)
+        gone.clear()
+        assert run(self.DONE) == (1, 1)
+        gone.add(TEN)
+        orders.replace(at("11:50:00"), at("11:50:05"), replaced={TEN: ["f10"]}, kind="DELETE_PARTITION")
+        assert (run(self.DONE), run(self.DONE)) == ((0, 1), (0, 0))
+        assert written == [(TEN, "done"), (TEN, "reopened"), (TEN, "done")]
+
+
+class TestEdits:
+    """What is sent holds by the policy of now: a partition that is closed by it is not said to be done."""
+
+    def test_another_proof(self, run, orders, tmp_path):
+        assert run("{success_file: _SUCCESS}") == (1, 0)
+        both = f"{{success_file: _SUCCESS, command: [touch, {tmp_path}/run], proof: data}}"
+        assert run(both) == (0, 0)
+        assert not (tmp_path / "run").exists()
+        with Project(tmp_path) as project:
+            (table,) = project.freshness(at=epoch_ms("12:00:00"), partitions=["*"]).tables
+        assert table.partitions.unsent == {"success_file": 0, "command": 0}
+        assert run(both.replace(", proof: data", "")) == (1, 0)
+        assert (tmp_path / "run").exists()
+
+    def test_an_earlier_since(self, run, orders):
+        since = '{success_file: _SUCCESS, proof: data, since: "h=2026-01-01-11"}'
+        assert run(since) == (0, 0)
+        assert run("{success_file: _SUCCESS, proof: data}") == (0, 0)
+        assert not (orders.base / TEN / "_SUCCESS").exists()
+
+    def test_all_rows_where_those_before_the_end_counted(self, run, orders, endpoint):
+        orders.commit(at("11:50:00"), at("11:50:05"), log("f10", partition=TEN, min_event=epoch_ms("11:49:00")))
+        ended = f"{{http: {{url: '{endpoint.url}'}}, rows: until_end}}"
+        assert run(ended) == (1, 0)
+        assert run(ended.replace(", rows: until_end", "")) == (0, 1)
+        (_, done), (_, reopened) = endpoint.posted
+        assert (done["data"]["rows"], done["data"]["why"]) == ("until_end", None)
+        assert (reopened["data"]["rows"], reopened["data"]["why"]) == ("all", "policy")
+
+
+class TestRollbacks:
+    """Rows that were there are gone: by a restore, or as the table was put back to an older copy."""
+
+    DONE = "{success_file: _SUCCESS}"
+
+    @pytest.fixture
+    def late(self, run, orders, tmp_path):
+        """Hour ten is done, with rows that came after a copy was made."""
+        shutil.copytree(orders.base / ".hoodie", tmp_path / "copy")
+        orders.commit(at("11:30:00"), at("11:30:05"), base("late", partition=TEN))
+        assert run(self.DONE) == (1, 0)
+        return orders
+
+    @staticmethod
+    def put_back(orders, tmp_path, *, with_record):
+        record = orders.base / RECORD
+        kept = None if with_record else record.read_bytes()
+        shutil.rmtree(orders.base / ".hoodie")
+        shutil.copytree(tmp_path / "copy", orders.base / ".hoodie")
+        if kept is not None:
+            record.parent.mkdir(exist_ok=True)
+            record.write_bytes(kept)
+
+    def test_a_restore_reopens(self, run, late):
+        for path in late.timeline.glob("20260101113000*"):
+            path.unlink()
+        next((late.base / TEN).glob("late*")).unlink()
+        late.file(at("11:40:00"), ".restore.requested")
+        late.commit(at("11:50:00"), at("11:50:05"), base("g11", partition=ELEVEN))
+        assert run(self.DONE) == (1, 1)  # RO holds what is there
+        assert run(self.DONE) == (0, 0)
+
+    def test_an_older_copy_reopens_with_the_next_write(self, run, late, tmp_path):
+        self.put_back(late, tmp_path, with_record=False)
+        assert run(self.DONE) is None
+        assert (late.base / TEN / "_SUCCESS").exists()
+        late.commit(at("11:50:00"), at("11:50:05"), base("g11", partition=ELEVEN))
+        assert run(self.DONE) == (1, 1)
+        assert DoneStore(str(late.base)).read().partitions[TEN].reopened == 0
+
+    def test_or_after_an_hour(self, run, late, tmp_path, monkeypatch):
+        self.put_back(late, tmp_path, with_record=False)
+        later_ms = int(time.time() * 1000) + 3_600_000
+        monkeypatch.setattr("etc_policy.api.partition_events.clock_ms", lambda: later_ms)
+        assert run(self.DONE) == (1, 1)
+
+    def test_what_was_not_sent_before_is_not_sent_of_an_older_copy(self, run, orders, tmp_path):
+        shutil.copytree(orders.base / ".hoodie", tmp_path / "copy")
+        orders.commit(at("11:30:00"), at("11:30:05"), base("late", partition=TEN))
+        with pytest.raises(RetryableError):
+            run("{command: ['false']}")
+        self.put_back(orders, tmp_path, with_record=False)
+        assert run("{command: [touch, sent]}") is None
+        assert not (tmp_path / "sent").exists()
+
+    def test_a_success_file_of_which_the_record_says_nothing_goes(self, run, orders, tmp_path):
+        """The record was put back with the table, and the partition is not done there."""
+        be_late(orders)
+        shutil.copytree(orders.base / ".hoodie", tmp_path / "copy")
+        compact(orders)
+        assert run(self.DONE) == (1, 0)
+        self.put_back(orders, tmp_path, with_record=True)
+        assert run("{success_file: _SUCCESS, on_late: report}") == (0, 0)
+        assert (orders.base / TEN / "_SUCCESS").exists()
+        assert run(self.DONE) == (0, 0)
+        assert not (orders.base / TEN / "_SUCCESS").exists()
+
+    def test_that_of_somebody_else_stays(self, run, orders):
+        be_late(orders)
+        (orders.base / TEN / "_SUCCESS").write_text("{}")
+        assert run(self.DONE) == (0, 0)
+        assert (orders.base / TEN / "_SUCCESS").exists()
+
+
+class TestRecordsOfATimeToCome:
+    """Every look would leave such a record as it is, and nothing of it would be right."""
+
+    @pytest.mark.parametrize("values", [{"instant": "20990101000000000"}, {"read_at_ms": 4_070_908_800_000}])
+    def test_they_are_an_error(self, run, orders, values):
+        run("{command: ['true']}")
+        path = orders.base / RECORD
+        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+        with pytest.raises(TableError, match=r"is of a time to come.*done\.json") as error:
+            run("{command: ['true']}")
+        assert (error.value.code, "remove the file" in error.value.hint) == ("ETC246", True)
+
+    @pytest.mark.parametrize("values", [{"instant": "tomorrow"}, {"partitions": {"p": {"events": []}}}])
+    def test_so_is_what_means_nothing(self, run, orders, values):
+        (orders.base / RECORD).parent.mkdir(exist_ok=True)
+        (orders.base / RECORD).write_text(json.dumps(values))
+        with pytest.raises(TableError, match="cannot be read"):
+            run("{command: ['true']}")
 
 
 class TestSuccessFile:

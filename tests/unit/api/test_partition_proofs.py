@@ -16,7 +16,7 @@ from tests.unit.plan.plan_cases import epoch_ms
 NINE, TEN, ELEVEN = map(hour, (9, 10, 11))
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 POLICY = f"""{HOURLY}    verify: {{level: metadata}}
-    done: {{success_file: _SUCCESS, proof: data}}
+    done: {{success_file: _SUCCESS, proof: data, rows: until_end}}
 """
 
 

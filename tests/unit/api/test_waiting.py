@@ -3,7 +3,7 @@ import pytest
 from etc_policy.api.waiting import CompleteUntil, PartitionDone, Waiter
 from etc_policy.errors import PolicyError, RetryableError, TableError
 from etc_policy.policy.manifest import EventTime, Policy
-from etc_policy.policy.schema import PartitionTime
+from etc_policy.policy.schema import Done, PartitionTime
 from tests.unit.plan.plan_cases import epoch_ms, state_of
 
 OPEN = {"slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "11:40:00 > 11:40:05, event 11:25:00"}}}}
@@ -194,9 +194,15 @@ class TestPartition:
             world.wait(self.hours(), partition=self.HOUR, timeout=MINUTE)
         assert (error.value.exit_code, error.value.code) == (4, "ETC410")
 
-    def test_an_event_of_the_next_hour_keeps_nobody_waiting(self):
+    @pytest.mark.parametrize(("rows", "reached"), [("all", False), ("until_end", True)])
+    def test_an_event_of_the_next_hour_is_waited_for_where_all_rows_count(self, rows, reached):
         world = World("12:20:00", orders_ro=[("00:00:00", self.table("12:15:00 > 12:15:05, event 12:00:00"))])
-        assert world.wait(self.hours(), partition=self.HOUR, timeout=0)
+        hours = self.hours(done=Done(rows=rows))
+        if reached:
+            assert world.wait(hours, partition=self.HOUR, timeout=0)
+        else:
+            with pytest.raises(RetryableError, match=r"closed there, complete until 2026-01-01 11:59:59\.999"):
+                world.wait(hours, partition=self.HOUR, timeout=0)
 
     def test_a_partition_that_is_not_there_is_waited_for(self):
         other = {"slices": {"h=2026-01-01-10/f1": {"base": "11:02:00"}}}

@@ -157,3 +157,14 @@ def test_a_name_that_no_folder_makes_free_is_numbered():
     taken = {"t", "a_t", "lake_a_t"}
     assert policy_name("/lake/a/t", taken) == "t_2"
     assert policy_name("s3://lake/a/t", {*taken, "t_2"}) == "t_3"
+
+
+def test_events_after_the_end_of_their_partition_are_said(lake, etc):
+    """Whoever adds `partition_time` is to know before that rows come in after midnight."""
+    table = TableFolder(lake / "days")
+    table.commit(at("08:00:00"), at("08:00:05"), base("f1", partition="dt=2020-01-01"))
+    table.commit(at("08:35:00"), at("08:35:05"), log("f1", epoch_ms("08:30:00"), partition="dt=2020-01-01"))
+    assert etc("import", "lake/days")[0] == 0
+    text = " ".join((lake.parent / "policies" / "days.yml").read_text().replace("#", "").split())
+    assert "by `partition_time.from: dt=%Y-%m-%d` 1 log file of 1 closed partition with events after the end" in text
+    assert "`partition_time.grace` moves the end, with `done.rows: until_end` only rows" in text

@@ -3,9 +3,12 @@ from typing import ClassVar
 
 import pytest
 
-from etc_policy.policy.manifest import EventTime, Policy
-from etc_policy.policy.schema import PartitionTime
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.policy.manifest import EventTime, Freshness, Policy, Strategy
+from etc_policy.policy.schema import Done, PartitionTime
+from etc_policy.table.apply_state import Proof
 from etc_policy.table.partitions import partitions_freshness
+from etc_policy.table.state import Instant
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
 HOURS = PartitionTime(pattern="h=%Y-%m-%d %H")
@@ -16,6 +19,7 @@ POLICY = Policy(
     data_latency_ms=600_000,
     partition_time=HOURS,
 )
+UNTIL_END = POLICY.model_copy(update={"done": Done(rows="until_end")})
 NINE, TEN, ELEVEN = (f"h=2026-01-01 {hour:02}" for hour in (9, 10, 11))
 
 
@@ -42,19 +46,31 @@ class TestStatus:
         assert statuses(judge(now="11:10:00"))[TEN] == "done"
 
     @pytest.mark.parametrize(
-        ("log", "status"),
+        ("log", "by_end"),
         [
             ("11:20:00 > 11:20:05, event 10:59:59.999", "closed"),
-            (
-                "11:20:00 > 11:20:05, event 11:00:00",
-                "done",
-            ),  # about the hour that follows: RO holds every row of this one
+            ("11:20:00 > 11:20:05, event 11:00:00", "done"),
             ("11:20:00 > 11:20:05", "closed"),
             ("11:20:00 > 11:20:05, deletes", "closed"),
         ],
     )
-    def test_one_event_before_the_end_or_one_that_is_unknown_is_lacking(self, log, status):
-        assert statuses(judge(ten={"L1": log})) == {NINE: "done", TEN: status, ELEVEN: "open"}
+    def test_a_log_file_that_is_left_is_lacking_whatever_its_events_unless_only_those_before_the_end_count(
+        self, log, by_end
+    ):
+        assert statuses(judge(ten={"L1": log})) == {NINE: "done", TEN: "closed", ELEVEN: "open"}
+        assert statuses(judge(UNTIL_END, ten={"L1": log})) == {NINE: "done", TEN: by_end, ELEVEN: "open"}
+
+    def test_a_grace_moves_the_end(self):
+        graced = PartitionTime(pattern=HOURS.pattern, grace_ms=1_800_000)
+        policy = UNTIL_END.model_copy(update={"partition_time": graced})
+        logs = {"L1": "11:20:00 > 11:20:05, event 11:29:59.999"}
+        assert [statuses(judge(policy, now, ten=logs))[TEN] for now in ("11:39:59.999", "11:40:00")] == [
+            "open",
+            "closed",
+        ]
+        assert statuses(judge(policy, ten={"L1": "11:20:00 > 11:20:05, event 11:30:00"}))[TEN] == "done"
+        (ten,) = judge(policy, globs=(TEN,)).partitions
+        assert (ten.begins_ms, ten.ends_ms) == (epoch_ms("10:00:00"), epoch_ms("11:30:00"))
 
     def test_what_lacks_elsewhere_does_not_count(self):
         found = statuses(judge(now="13:00:00", nine={"L1": "09:20:00 > 09:20:05, event 09:10:00"}))
@@ -124,3 +140,121 @@ class TestFigures:
         assert (found.unparsed, found.unparsed_example) == (2, "h=")
         assert found.same_time == ("h=2026-01-01 09", "h=2026-1-1 9")
         assert found.counts()["done"] == 2
+
+
+class TestAfterTheEnd:
+    """Events after the end of their partition, such as updates of the rows of a day: they are due when T reaches them."""
+
+    LOGS: ClassVar = {"ten": {"L1": "11:50:00 > 11:50:05, event 11:49:00"}}
+
+    def plan(self, policy=POLICY, **logs):
+        now_ms = epoch_ms("11:55:00")
+        return build_table_plan(policy, state(**(logs or self.LOGS)), now_ms=now_ms, clock_ms=now_ms)
+
+    def test_a_plan_says_so_and_names_both_keys(self):
+        (warning,) = self.plan().warnings
+        assert "1 log file of 1 closed partition with events after the end of theirs" in warning
+        assert f"{TEN}/L1: 2026-01-01 11:49:00 UTC, and the end is 2026-01-01 11:00:00 UTC" in warning
+        assert "`partition_time.grace`" in warning
+        assert "`done.rows: until_end`" in warning
+
+    @pytest.mark.parametrize("rows", ["all", "until_end"])
+    def test_not_where_the_policy_says_what_counts(self, rows):
+        assert self.plan(POLICY.model_copy(update={"done": Done(rows=rows)})).warnings == ()
+
+    def test_not_of_open_partitions_nor_of_events_before_the_end(self):
+        logs = {
+            "ten": {"L1": "11:20:00 > 11:20:05, event 10:59:59"},
+            "eleven": {"L2": "11:54:00 > 11:54:05, event 12:00:00"},
+        }
+        assert self.plan(**logs).warnings == ()
+
+    def test_they_wait_for_t_unless_closed_partitions_are_compacted_whole(self):
+        assert self.plan().action == "nothing_due"
+        closing = POLICY.model_copy(update={"strategy": Strategy(on_close=True)})
+        (operation,) = self.plan(closing).operations
+        assert (operation.partition, operation.log_files_compacted) == (TEN, ("L1",))
+        assert self.plan(closing).threshold_ms == epoch_ms("11:45:00")
+        assert self.plan(closing.model_copy(update={"done": Done(rows="until_end")})).action == "nothing_due"
+
+
+class TestProofs:
+    """A proof is of the files that were there: it was made at 11:30, as nothing that began before was pending."""
+
+    PROOF = Proof(
+        level="data",
+        until_ms=epoch_ms("11:20:00"),
+        proved_at_ms=epoch_ms("11:31:00"),
+        seen_until=instant("11:30:00"),
+        open_since=instant("11:30:00"),
+    )
+
+    def judge(self, *changes, policy=POLICY, proof=PROOF, **logs):
+        table = state_of("/t", {"slices": {f"{TEN}/f": {"base": "11:05:00", "logs": logs}}})
+        for change in changes:
+            table = change(table)
+        (found,) = partitions_freshness(policy, table, epoch_ms("12:00:00"), proofs=(proof,)).partitions
+        return found.status, found.proof
+
+    @staticmethod
+    def with_base(requested, completed, *, active=True):
+        """A base file that somebody else's compaction has made, which archiving may have taken since."""
+        made = Instant(instant(requested), "commit", "completed", instant(completed))
+
+        def change(table):
+            slices = tuple(replace(one, base_instant=made.requested) for one in table.slices)
+            return replace(table, slices=slices, instants=(*table.instants, *([made] if active else [])))
+
+        return change
+
+    @pytest.mark.parametrize(
+        ("requested", "completed", "active", "proof"),
+        [
+            ("11:10:00", "11:10:05", True, "data"),
+            ("11:40:00", "11:40:05", True, "metadata"),
+            ("11:10:00", "11:40:05", False, "data"),  # it had completed, as it was not pending
+            ("11:40:00", "11:40:05", False, "metadata"),
+        ],
+    )
+    def test_a_base_file_that_came_since_is_not_proved(self, requested, completed, active, proof):
+        assert self.judge(self.with_base(requested, completed, active=active)) == ("done", proof)
+
+    @pytest.mark.parametrize(("completed", "proof"), [("10:29:00", "data"), ("10:31:00", "metadata")])
+    def test_what_was_requested_after_a_pending_write_is_once_all_must_have_shown_themselves(self, completed, proof):
+        pending = self.PROOF.model_copy(update={"open_since": instant("10:00:00")})
+        assert self.judge(self.with_base("10:28:00", completed), proof=pending) == ("done", proof)
+
+    @pytest.mark.parametrize(("file_ids", "proof"), [(None, "metadata"), ({"f"}, "metadata"), ({"g"}, "data")])
+    def test_a_later_rollback_ends_it(self, file_ids, proof):
+        ids = None if file_ids is None else frozenset(file_ids)
+        rollback = Instant(instant("11:40:00"), "rollback", "completed", instant("11:40:05"), ids)
+        assert self.judge(lambda table: replace(table, instants=(*table.instants, rollback))) == ("done", proof)
+
+    def test_before_table_version_8_no_log_file_is_proved(self):
+        """All log files of a slice bear its instant, whenever they came."""
+        logs = {"L1": "11:06:00 > 11:06:05, event 11:01:00"}
+        assert self.judge(policy=UNTIL_END, **logs) == ("done", "data")
+        assert self.judge(lambda table: replace(table, table_version=6), policy=UNTIL_END, **logs) == (
+            "done",
+            "metadata",
+        )
+
+    @pytest.mark.parametrize("wanted", ["logs", "data"])
+    def test_what_freshness_asks_for_is_asked_of_partitions(self, wanted):
+        policy = POLICY.model_copy(update={"freshness": Freshness(proof=wanted)})
+        assert self.judge(policy=policy) == ("done", "data")
+        assert self.judge(self.with_base("11:40:00", "11:40:05"), policy=policy) == ("closed", "metadata")
+
+    def test_of_earlier_ones_than_since_too(self):
+        done = Done(proof="data", since=ELEVEN)
+        new = self.with_base("11:40:00", "11:40:05")
+        assert self.judge(new, policy=POLICY.model_copy(update={"done": done})) == ("done", "metadata")
+        proven = POLICY.model_copy(update={"done": done, "freshness": Freshness(proof="logs")})
+        assert self.judge(new, policy=proven) == ("closed", "metadata")
+
+    def test_of_quiet_ones_too(self):
+        idle = POLICY.model_copy(
+            update={"partition_time": None, "partition_idle_ms": 60_000, "done": Done(proof="logs")}
+        )
+        assert self.judge(policy=idle) == ("done", "data")
+        assert self.judge(self.with_base("11:40:00", "11:40:05"), policy=idle) == ("closed", "metadata")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etc_policy.policy.partition_time import PartitionClock, Span, length_fault, pattern_fault
+from etc_policy.policy.partition_time import PartitionClock, Span, length_fault, pattern_fault, usual_pattern
 
 DAY = 86_400_000
 #: Zones of which the clock is moved by an hour and by half of one, at midnight too, and one that left out a day.
@@ -159,3 +159,25 @@ def test_lengths_that_do_not_fit(pattern, length, says):
 def test_lengths_that_fit(pattern, length):
     assert pattern_fault(pattern) is None
     assert length_fault(pattern, length) is None
+
+
+@pytest.mark.parametrize(
+    ("partitions", "pattern"),
+    [
+        (["dt=2026-01-01", "dt=__HIVE_DEFAULT_PARTITION__", "dt=2026-01-02"], "dt=%Y-%m-%d"),
+        (["2026/01/01", "2026/01/02"], "%Y/%m/%d"),
+        (["2026/01/01/05"], "%Y/%m/%d/%H"),
+        (["h=2026-01-01-05"], "h=%Y-%m-%d-%H"),
+        (["region=eu/day=20260101", "region=us/day=20260102"], "region=*/day=%Y%m%d"),
+        (["dt=2026-01-01/eu", "dt=2026-01-01/us"], "dt=%Y-%m-%d/*"),
+        (["year=2026/month=01/day=02"], "year=%Y/month=%m/day=%d"),
+        (["dt=2026%2F01%2F01"], "dt=%Y/%m/%d"),
+        (["50%25-20260101"], "50%%-%Y%m%d"),
+        (["customer=17", "customer=20260101"], None),
+        (["a", "dt=2026-01-01", "b"], None),
+        ([""], None),
+        ([], None),
+    ],
+)
+def test_the_usual_pattern_of_paths(partitions, pattern):
+    assert usual_pattern(partitions) == pattern

@@ -21,9 +21,10 @@ policies:
     table: s3a://bucket/long
     event_time_column: {column: placed_at, format: "yyyy-MM-dd'T'HH:mm", trust_commit_metadata: false, max_ahead: 2d}
     data_latency: PT1H
-    partition_time: {from: "dt=%Y-%m-%d", length: 2d, zone: Asia/Tokyo}
-    done: {proof: logs, since: dt=2026-01-01, success_file: _SUCCESS, on_late: report, partition_property: lake.o_ro,
-      command: [./tell.sh, now], timeout: 5s, http: {url: "https://example.com/etc", secret_headers: {Authorization: TOKEN}}}
+    partition_time: {from: "dt=%Y-%m-%d", length: 2d, grace: 6h, zone: Asia/Tokyo}
+    done: {rows: until_end, proof: logs, since: dt=2026-01-01, success_file: _SUCCESS, on_late: report,
+      partition_property: lake.o_ro, command: [./tell.sh, now], timeout: 5s,
+      http: {url: "https://example.com/etc", secret_headers: {Authorization: TOKEN}}}
     log_file_max_size: 128 MiB
     strategy: {type: event_time, granularity: log_file, partitions: ["eu*", "2026-01..2026-02"], max_io: 1 GiB, every: 15m,
       on_close: true, carry: copy}
@@ -133,9 +134,15 @@ def test_every_key_reaches_the_manifest(read):
             "max_ahead_ms": 172_800_000,
         },
         "data_latency_ms": 3_600_000,
-        "partition_time": {"pattern": "dt=%Y-%m-%d", "length_ms": 172_800_000, "zone": "Asia/Tokyo"},
+        "partition_time": {
+            "pattern": "dt=%Y-%m-%d",
+            "length_ms": 172_800_000,
+            "grace_ms": 21_600_000,
+            "zone": "Asia/Tokyo",
+        },
         "partition_idle_ms": None,
         "done": {
+            "rows": "until_end",
             "proof": "logs",
             "since": "dt=2026-01-01",
             "success_file": "_SUCCESS",

@@ -9,8 +9,8 @@ from etc_policy.run.done_store import DoneStore
 from etc_policy.storage.open_storage import use_storage_settings
 from etc_policy.table.done import DoneEvent, DoneRecord, PartitionRecord
 
-EVENT = DoneEvent(key="k", kind="done", partition="p", number=1, found_at_ms=1, instant="2")
-RECORD = DoneRecord(instant="2", partitions={"p": PartitionRecord(events=(EVENT,), sent={"http": 1})})
+EVENT = DoneEvent(key="k", kind="done", partition="p", number=1, found_at_ms=1, instant="20260101000000000")
+RECORD = DoneRecord(instant="20260101000000000", partitions={"p": PartitionRecord(events=(EVENT,), sent={"http": 1})})
 
 
 @pytest.fixture(params=["disk", "bucket"])

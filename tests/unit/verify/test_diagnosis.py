@@ -4,6 +4,7 @@ import pytest
 
 from etc_policy.policy.hudi_options import EXPIRY, FILE_PROVIDER, PROVIDER
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sync, Writer
+from etc_policy.policy.schema import PartitionTime
 from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.history import Commit, GroupWrite, TableHistory
 from etc_policy.table.state import FileSlice, Instant, LogFile
@@ -42,7 +43,7 @@ def look(check, *arguments, **keywords):
 def test_everything_is_looked_at_once():
     found = diagnose_table(facts(commit("10:00:00", "10:00:01")))
     assert [finding.check for finding in found] == list(CHECKS)
-    skipped = ("version", "compactions", "catalog", "pauses")
+    skipped = ("version", "compactions", "catalog", "pauses", "partitions")
     assert {one.status for one in found if one.check not in skipped} == {"ok"}
     assert all(len(finding.check) <= 13 for finding in found)
 
@@ -418,3 +419,17 @@ def test_where_nobody_knows_when_writes_ended_no_pause_is_claimed():
 def test_without_deletes_no_write_is_waited_for():
     status, message, _ = look("pauses", *BUSY)
     assert (status, "no log file holds deletes" in message) == ("ok", True)
+
+
+def test_events_after_the_end_of_their_partition_are_said():
+    hours = POLICY.model_copy(update={"partition_time": PartitionTime(pattern="h=%Y-%m-%d-%H")})
+
+    def table(event):
+        logs = {"L1": f"10:10:00 > 10:10:05, event {event}"}
+        return state_of("/t", {"slices": {"h=2026-01-01-09/f1": {"base": "08:00:00", "logs": logs}}})
+
+    assert look("partitions", policy=hours, state=table("09:59:59"))[0] == "ok"
+    status, message, _ = look("partitions", policy=hours, state=table("10:00:00"))
+    assert (status, message.split(":")[0]) == ("warn", "by `partition_time.from")
+    assert "`partition_time.grace`" in message
+    assert look("partitions")[0] == "skipped"
