@@ -11,14 +11,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields, replace
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
+from etc_policy.api import partition_events
 from etc_policy.errors.codes import Code
 from etc_policy.plan import builder, clock, cut, hold, planning_context, rules, skipped_slices
-from etc_policy.table import instants, watermark
+from etc_policy.table import done, instants, partitions, watermark
 from tests.property.histories import broken_promise, histories
+from tests.property.partition_world import live
 
 Broken = Callable[[], Any]
 
@@ -171,6 +174,84 @@ MUTATIONS: dict[str, Broken] = {
 }
 
 
+def with_partitions(name: str, value: Any) -> Broken:
+    """Partitions that are judged by another rule."""
+    assert hasattr(partitions._Judge, name), name
+    return lambda: patch.object(partitions._Judge, name, value)
+
+
+def with_look(name: str, value: Any) -> Broken:
+    """A record of partitions that goes by another rule."""
+    assert hasattr(done._Look, name), name
+    return lambda: patch.object(done._Look, name, value)
+
+
+@contextmanager
+def what_is_archived_completed_first() -> Iterator[None]:
+    def reaches_back(record: Any, state: Any, history: Any) -> bool:
+        return not record.instant or any(one.completed <= record.instant for one in history.commits)
+
+    with patch.object(done, "reaches_back", reaches_back):
+        yield
+
+
+def not_as_of_now(kept: Any, action: str, now: Any, rows: Any) -> Any:
+    """What is to be sent whatever is known of the partition now."""
+    return real_to_send(kept, action, now or SimpleNamespace(proof=kept.last.proof, ends_ms=kept.last.ends_ms), rows)
+
+
+real_to_send, real_lacks, real_seen = done.PartitionRecord.to_send, partitions.lacks_before, partitions._Judge._has_seen
+
+
+def without_unknown(slices: Any, ends_ms: int) -> bool:
+    known = (replace(s, log_files=tuple(f for f in s.log_files if f.min_event_time_ms is not None)) for s in slices)
+    return real_lacks(known, ends_ms)
+
+
+def by_log_files_alone(judge: Any, proof: Any, slices: Any) -> bool:
+    return all(f.completed <= proof.seen_until for one in slices for f in one.log_files)
+
+
+def without_rollbacks(judge: Any, proof: Any, slices: Any) -> bool:
+    with patch.object(judge, "_taken_back", []):
+        return real_seen(judge, proof, slices)
+
+
+#: Rules of what is said about partitions: broken, they are noticed by `tests/property/test_done.py`.
+OF_PARTITIONS: dict[str, Broken] = {
+    "closed after the latency": replaced(partitions, "is_closed", lambda ends, now, latency: ends <= now),
+    "a proof is of what was compared": with_partitions("_proof", lambda *_: "data"),
+    "a proof is of all files": with_partitions("_has_seen", by_log_files_alone),
+    "a rollback ends a proof": with_partitions("_has_seen", without_rollbacks),
+    "the proof of freshness counts": with_partitions(
+        "_wanted", lambda judge, _: "metadata" if judge._policy.done is None else judge._policy.done.proof
+    ),
+    "all rows count": replaced(partitions, "counting_until_ms", lambda policy, span: span.ends_ms),
+    "rows before the end count": replaced(
+        partitions, "lacks_before", lambda slices, ends_ms: real_lacks(slices, ends_ms - 3_600_000)
+    ),
+    "unknown event times count": replaced(partitions, "lacks_before", without_unknown),
+    "late data that were compacted count": with_look("_writes", {}),
+    "an unknown late event counts": replaced(
+        done, "_may_be_before", lambda write, ends: ends is None or (write.certain_min_ms or 2**60) < ends
+    ),
+    "a write may show itself after a later one": with_look(
+        "_is_new", lambda look, commit: commit.completed > look._record.instant
+    ),
+    "what is archived may have completed last": what_is_archived_completed_first,
+    "what was overwritten counts": with_look("_replaced", frozenset()),
+    "what was rolled back counts": with_look("_lost", frozenset()),
+    "a run that has seen less is overtaken": replaced(done, "is_overtaken", lambda *_: False),
+    "a record of a time to come counts for nothing": replaced(done, "is_ahead", lambda *_: False),
+    "an older copy is seen after a while": replaced(
+        done, "is_overtaken", lambda record, state, _: (state.last_completed or "") < record.instant
+    ),
+    "what is sent holds now": replaced(done.PartitionRecord, "to_send", not_as_of_now),
+    "what a dead run may have sent counts": replaced(done.DoneRecord, "begun", lambda record, *_: record),
+    "success files of no record go": replaced(partition_events, "_left_files", lambda *_: []),
+}
+
+
 #: Rules that refuse a table for a fact that no history has.
 NOT_IN_HISTORIES = {
     "table_version": "they are of table versions 8 and 9",
@@ -216,12 +297,25 @@ def noticed_after(broken: Broken, count: int, seed: int, *, readers_only: bool) 
     return None
 
 
+def noticed_in_a_world(broken: Broken, count: int, seed: int) -> tuple[int, str] | None:
+    """After how many tables with partitions something false is said or passed over, and what; None where nothing is."""
+    with broken():
+        for number in range(1, count + 1):
+            try:
+                live(seed + number)
+            except AssertionError as wrong:
+                return number, str(wrong).partition("\n")[0]
+    return None
+
+
 def attempts(count: int, seed: int) -> Iterator[tuple[str, tuple[int, str] | None]]:
     """Each broken rule, and how it was noticed."""
     for name, broken in MUTATIONS.items():
         yield name, noticed_after(broken, count, seed, readers_only=False)
     for name in SEEN_BY_READERS:
         yield f"{name} (by readers alone)", noticed_after(MUTATIONS[name], count, seed, readers_only=True)
+    for name, broken in OF_PARTITIONS.items():
+        yield name, noticed_in_a_world(broken, count, seed)
 
 
 def main(arguments: list[str] | None = None) -> int:
