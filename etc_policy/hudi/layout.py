@@ -75,6 +75,12 @@ def unknown_instant(name: str) -> str | None:
     return match["instant"] if match else None
 
 
+def is_change_log(name: str) -> bool:
+    """Whether a file is a log file for change data capture, by its name."""
+    match = _LOG_FILE.fullmatch(name)
+    return match is not None and bool(match["cdc"])
+
+
 def parse_instant_file(name: str, layout: int) -> InstantFile | None:
     """The parts of a timeline file's name under timeline layout 1 or 2; None for anything else."""
     match = (_INSTANT_V2 if layout >= 2 else _INSTANT_V1).fullmatch(name)

@@ -10,6 +10,7 @@ from io import BytesIO
 from math import isfinite
 from typing import Any
 
+from etc_policy.hudi.layout import is_change_log
 from etc_policy.hudi.values import list_of, mapping_of, pairs_of, size_of, text_of, unknown_form
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.model import CarriedFile, Operation
@@ -66,6 +67,8 @@ def require_full(plan: Mapping[str, Any], place: str) -> None:
 def decode_operations(plan: Mapping[str, Any]) -> tuple[Operation, ...]:
     """The operations of a plan file; sizes that it does not record are zero, of those that remain it has the carried ones.
 
+    Stock plans name log files for change data capture too, which a compaction does not read.
+
     Raises:
         ValueError: what it carries or splits has another form, or is of no operation.
 
@@ -119,7 +122,9 @@ def _decoded(entry: Mapping[str, Any], metrics: Mapping[str, Any]) -> Operation:
         file_id=entry["fileId"],
         base_instant=entry["baseInstantTime"],
         base_file=entry["dataFilePath"],
-        log_files_compacted=tuple(list_of(entry["deltaFilePaths"])),
+        log_files_compacted=tuple(
+            one for one in map(text_of, list_of(entry["deltaFilePaths"])) if not is_change_log(one)
+        ),
         log_files_remaining=(),
         bytes_read=_mebibytes(metrics, "TOTAL_IO_READ_MB"),
         bytes_written_estimate=_mebibytes(metrics, "TOTAL_IO_WRITE_MB"),

@@ -70,7 +70,9 @@ class Fence:
             raise EngineError(Code.COMPLETED_ELSEWHERE, message)
         if found.restore is not None:  # it takes the plan back itself
             message = f"a restore at {found.restore} is at work on `{self.job.policy.name}`; nothing was committed"
-            raise RetryableError(Code.CANNOT_COMPACT_NOW, message, hint="run `etc apply` again when it has completed")
+            raise RetryableError(
+                Code.CANNOT_COMPACT_NOW, message, hint="run the same command again when it has completed"
+            )
         self._require_not_spoiled(found)
         since = min(found.rollbacks - self._left_out, default=None)
         if since is not None:  # the plan stays: what writers have added since is in the slices that it begins

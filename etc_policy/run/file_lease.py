@@ -147,7 +147,7 @@ class FileLease:
 
         """
         if self._document is None or not self._holds(self._document):
-            hint = "another `etc apply` has taken over; run `etc apply` again"
+            hint = "another `etc apply` has taken over; run the same command again"
             raise EngineError(
                 Code.RUN_TAKEN_OVER, f"this run's lease of `{self._base}` was lost; nothing was committed", hint=hint
             )

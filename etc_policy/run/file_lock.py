@@ -121,7 +121,7 @@ class FileLock:
                 f"the lock `{self._path}` was taken over by another process, or has expired; nothing was committed"
             )
             raise RetryableError(
-                Code.LOCK_LOST, message, hint="run `etc apply` again; declare an expiry longer than any commit"
+                Code.LOCK_LOST, message, hint="run the same command again; declare an expiry longer than any commit"
             )
 
     def _take_in_time(self) -> None:

@@ -49,12 +49,12 @@ class RunSigns:
 
         """
         if made and self.inflight_made(instant) != made:
-            hint = "run `etc apply` again: it finishes what that run leaves"
+            hint = "run the same command again: it finishes what that run leaves"
             message = f"another run of the compaction at {instant} has taken over; this one commits nothing"
             raise EngineError(Code.RUN_TAKEN_OVER, message, hint=hint)
         beat_age = self._beat_age(instant)
         if beat_age is not None and beat_age > HEARTBEAT_TOLERANCE_SECONDS:
-            hint = "the machine stalled for too long; run `etc apply` again"
+            hint = "the machine stalled for too long; run the same command again"
             message = f"this run's heartbeat at {instant} has expired; nothing was committed"
             raise EngineError(Code.RUN_TAKEN_OVER, message, hint=hint)
 

@@ -210,7 +210,7 @@ class StoreLease:
     def _lost(self) -> EngineError:
         message = f"this run's lease of `{self._storage.location}` was lost; nothing was committed"
         return EngineError(
-            Code.RUN_TAKEN_OVER, message, hint="another `etc apply` has taken over; run `etc apply` again"
+            Code.RUN_TAKEN_OVER, message, hint="another `etc apply` has taken over; run the same command again"
         )
 
     def _put(self, document: LeaseDocument) -> bool:

@@ -192,5 +192,5 @@ def raise_if_alone(session: Any, cause: str) -> None:
     watch = ExecutorWatch.latest
     if watch is not None and watch.watches(session) and watch.has_cancelled:
         message = "the cluster has taken every executor away and gave none back in time"
-        hint = "nothing is lost: run `etc apply` again, it finishes or rolls back what was begun"
+        hint = "nothing is lost: run the same command again, it finishes or rolls back what was begun"
         raise RetryableError(Code.NO_EXECUTOR, message, hint=hint, cause=cause)

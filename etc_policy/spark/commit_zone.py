@@ -94,7 +94,7 @@ def require_engine_time(jvm: Any, job: Job, *, completes: bool = False) -> None:
     last = max(timeline_of(job.base_path).completions.values(), default=None) if completes else None
     early = completes_too_early(job.instant, engine, last) if completes else None
     if early is not None:
-        hint = "the clock was set back, or its zone changed: run `etc apply` again once it is right"
+        hint = "the clock was set back, or its zone changed: run the same command again once it is right"
         raise EngineError(
             Code.COMPLETED_TOO_EARLY, f"the compaction at {job.instant} was not committed: {early}", hint=hint
         )

@@ -161,7 +161,7 @@ class HudiCompactor:
         storage = open_reader(job.base_path)
         gone = [path for stat in stats if storage.info(path := str(stat.getPath())) is None]
         if gone:
-            hint = "another run has taken over; run `etc apply` again"
+            hint = "another run has taken over; run the same command again"
             raise EngineError(
                 Code.RUN_TAKEN_OVER, f"the new base file {gone[0]} is gone; nothing was committed", hint=hint
             )
@@ -269,5 +269,5 @@ class HudiCompactor:
 
 
 def _failure(job: Job) -> EngineError:
-    hint = "nothing is lost: mend the cause and run `etc apply` again, it finishes or rolls back what was begun"
+    hint = "nothing is lost: mend the cause and run the same command again, it finishes or rolls back what was begun"
     return EngineError(Code.HUDI_FAILED, f"Hudi could not compact `{job.base_path}` at {job.instant}", hint=hint)

@@ -50,7 +50,7 @@ def store_outage(base_path: str, text: str) -> RetryableError | None:
     if found is None:
         return None
     check = "that the NameNode and its DataNodes live" if on_hdfs else "`storage.endpoint` of the target"
-    hint = f"nothing is lost: run `etc apply` again; if it goes on, check {check}"
+    hint = f"nothing is lost: run the same command again; if it goes on, check {check}"
     message = f"the {'HDFS cluster' if on_hdfs else 'object store'} of `{base_path}` did not answer Spark"
     return RetryableError(code, message, hint=hint, cause=_line_at(text, found.start()))
 

@@ -128,7 +128,8 @@ def require_all_records(spark: Any, job: Job, result: Any, stats: Iterable[Any])
         f"for example of {failed[0].getPath()}"
     )
     hint = (
-        "nothing was committed: mend the cause and run `etc apply` again, or `etc undo`. The reason of each record is in the "
+        "nothing was committed: mend the cause and run the same command again, or `etc undo` a plan of etc. The reason of each "
+        "record is in the "
         "logs of Spark's executors (on one machine in target/spark.log): search them for `Error writing record`"
     )
     raise EngineError(Code.HUDI_FAILED, message, hint=hint, cause=None if why is None else throwable_causes(why))

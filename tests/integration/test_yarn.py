@@ -156,7 +156,7 @@ def test_an_application_that_is_killed_is_finished_by_the_next_run(warehouse):
     warehouse.cluster.kill_application(running)
     assert process.wait(timeout=300) == 3, warehouse.stderr
     assert "error[ETC304]" in warehouse.stderr
-    assert "run `etc apply` again" in warehouse.stderr
+    assert "run the same command again" in warehouse.stderr
     assert warehouse.run("apply", "--yes") == 0, warehouse.stderr
     warehouse.check_views()
     assert warehouse.run("verify") == 0, warehouse.stderr

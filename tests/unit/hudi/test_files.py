@@ -55,6 +55,15 @@ class TestHudiFiles:
         alone = HudiFiles().pending_job(policy_of(table), state)
         assert (alone.instant, alone.model_file) == (ours, f"p/{first}")  # new base files are written like the table's
 
+    def test_log_files_of_changes_are_no_part_of_it(self, table):
+        """Stock Hudi plans them with the others, and reads them for queries of changes alone."""
+        first, log_file = base("f1").name(at("10:00:00")), log("f1").name(at("10:00:02"))
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+        table.plan(C, {}, operation("f1", first, f"{log_file}.cdc", log_file))
+        state = FileTableReader().read(str(table.base), TS)
+        job = HudiFiles().pending_job(policy_of(table), state, C)
+        assert job.log_paths == (f"p/{log_file}",)
+
     def test_planned_files_that_are_gone(self, table):
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1"))
         here = operation("f1", base("f1").name(at("10:00:00")), log("f1").name(at("10:00:00")))
