@@ -48,7 +48,7 @@ REFUSED_BY_WRITERS = ("writer_in_flight", "not_exact")
 #: Services that go by choices of their writers which no table shows: `etc` carries out none of them.
 LEFT_TO_WRITERS = ("clustering", "logcompaction")
 #: How options begin that decide where a clustering writes, what it does about later writes, and which indexes it keeps.
-_CLUSTERING_OPTIONS = ("index", "bucket", "clustering", "write", "metadata")
+_CLUSTERING_OPTIONS = ("index", "bucket", "clustering", "datasource.write", "write", "metadata")
 
 
 @dataclass(frozen=True, slots=True)
