@@ -438,6 +438,11 @@ class Code(StrEnum):
         "`bundle` of the target. A pending plan waits until then. If none is known to be right, compact a copy of the table, and "
         "compare its snapshot view before and after, read as your readers read it; then declare the release in "
         "`writer.merges_tested_with`.")
+    NOT_ENCRYPTED = ("ETC324", _NOTHING_LOST, "The table's base files are encrypted, and this session would write plain ones",
+        "A base file that is compacted is encrypted (Parquet modular encryption), and Spark's settings here name no keys to "
+        "encrypt with: a compaction would write its rows as plain text. Give the session the settings of the table's writers in "
+        "`spark_confs` of the target: `spark.hadoop.parquet.crypto.factory.class`, and what that factory needs, such as "
+        "`spark.hadoop.parquet.encryption.footer.key` and `...column.keys`. That they are the writers' own keys is not checked.")
     BUNDLE_ENDS_WRITES = ("ETC325", _NOTHING_LOST, "This bundle of Hudi would end commits of the table's writers",
         "From Hudi 1.1 on Spark's writers open their commit to the metadata table before they write data "
         "(`hoodie.metadata.streaming.write.enabled`, on by default). A client of an earlier release, as one with the option "

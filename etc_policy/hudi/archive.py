@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 from etc_policy.errors import EtcError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.commits import CommitMetadata, decode_commit, decode_metadata
-from etc_policy.hudi.footers import can_read_parquet
+from etc_policy.hudi.footers import can_read_parquet, open_parquet
 from etc_policy.hudi.history import CompletedWrite
 from etc_policy.hudi.plan_file import expected_bytes
 from etc_policy.hudi.timeline import Timeline, read_once
@@ -261,10 +261,8 @@ def archive_rows(stream: BinaryIO, columns: Sequence[str], wanted: Wanted | None
         Exception: pyarrow's own, and KeyError for a column that is not there.
 
     """
-    from pyarrow import parquet
-
     names = list(dict.fromkeys((*columns, wanted[0]) if wanted else columns))
-    file = parquet.ParquetFile(stream, read_dictionary=names)
+    file = open_parquet(stream, read_dictionary=names)
     _require_modest(file.metadata, stream.seek(0, os.SEEK_END))
     _require_flat(file.schema_arrow, names)
     for group in range(file.num_row_groups):

@@ -25,7 +25,7 @@ MAX_BLOCK_BYTES = 300 << 20
 _MAX_HEADERS = 64
 
 _INT, _LONG, _PAIR = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">ii")
-_HEAD = struct.Struct(">6sq")
+_HEAD, _START = struct.Struct(">6sq"), struct.Struct(">6sqii")
 
 
 class BadLogFile(Exception):  # noqa: N818 - what a file is, not what went wrong here
@@ -71,6 +71,45 @@ def read_blocks(stream: BinaryIO, size: int) -> Iterator[Block]:
         if len(body) < length:
             raise BadLogFile("truncated")
         yield _parse_block(memoryview(body))
+
+
+def read_schemas(stream: BinaryIO, size: int) -> Iterator[bytes]:
+    """The schema of each block of a log file of `size` bytes that has one; their content is passed over.
+
+    Raises:
+        BadLogFile: its bytes are not blocks.
+
+    """
+    at = 0
+    while at < size:
+        magic, length, version, _ = _START.unpack(_exactly(stream, _START.size))
+        if magic != MAGIC or version != FORMAT_VERSION or length <= 0:
+            raise BadLogFile("no block")
+        schema = _read_header(stream).get(SCHEMA)
+        if schema is not None:
+            yield schema
+        at += _HEAD.size + length
+        stream.seek(at)
+
+
+def _read_header(stream: BinaryIO) -> dict[int, bytes]:
+    (count,) = _INT.unpack(_exactly(stream, _INT.size))
+    if not 0 <= count <= _MAX_HEADERS:
+        raise BadLogFile("more headers than there are")
+    pairs = {}
+    for _ in range(count):
+        key, length = _PAIR.unpack(_exactly(stream, _PAIR.size))
+        if not 0 <= length <= MAX_BLOCK_BYTES:
+            raise BadLogFile("a header larger than Hudi writes")
+        pairs[key] = _exactly(stream, length)
+    return pairs
+
+
+def _exactly(stream: BinaryIO, length: int) -> bytes:
+    content = stream.read(length)
+    if len(content) < length:
+        raise BadLogFile("truncated")
+    return content
 
 
 def _parse_block(body: memoryview) -> Block:

@@ -11,6 +11,7 @@ from itertools import repeat
 from typing import Any, TypeVar
 
 from etc_policy.hudi.commits import CommitMetadata, GroupKey, WriteStats
+from etc_policy.hudi.layout import parse_data_file
 from etc_policy.policy.schema import MAX_AHEAD_MS
 from etc_policy.table.history import GroupWrite
 from etc_policy.table.impossible_times import latest_possible_ms
@@ -36,6 +37,7 @@ class Trust:
     `bounds` is false where a row may change another one with an earlier event time: then a file's own times bound nothing.
     `zone` is that of instants, and event times later than their commit by more than `max_ahead_ms` cannot be true.
     Those of commits that were requested before `since` are of another column, and may be where `is_of_column` is not true.
+    `of_unseen` is false where commits may not count deletes of whose log files nobody has seen one, as others do not.
     """
 
     times: bool
@@ -45,6 +47,7 @@ class Trust:
     max_ahead_ms: int = MAX_AHEAD_MS
     since: str = ""
     is_of_column: Callable[[str], bool] = _always
+    of_unseen: bool = True
 
     def has_times(self, requested: str) -> bool:
         """Whether the event times that a commit requested then has recorded are the policy's."""
@@ -120,8 +123,9 @@ def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: 
 
 
 def _is_plain(requested: str, completed: str, commit: CommitMetadata, trust: Trust) -> bool:
-    is_trusted = trust.has_times(requested) and trust.deletes and trust.bounds
+    is_trusted = trust.has_times(requested) and trust.bounds
     is_plain = is_trusted and commit.plain_instant == requested and commit.operation not in _OPAQUE
+    is_plain = is_plain and not hides_deletes(commit, trust) and commit.log_form != "unreadable"
     return is_plain and commit.latest_event_ms <= trust.latest_ms(completed)
 
 
@@ -152,7 +156,7 @@ def _of_stats(
     requested: str, completed: str, commit: CommitMetadata, trust: Trust
 ) -> Iterator[tuple[GroupWrite, bool]]:
     """What each stat says for itself, and whether it may have written rows."""
-    is_opaque, has_times = not trust.deletes or commit.operation in _OPAQUE, trust.has_times(requested)
+    is_opaque, has_times = hides_deletes(commit, trust) or commit.operation in _OPAQUE, trust.has_times(requested)
     stats = commit.stats
     columns = stats.groups, stats.file_names, stats.rows, stats.deletes, stats.min_event_times_ms, stats.sizes_bytes
     others = stats.previous, stats.max_event_times_ms, stats.merged_log_files, stats.merged_log_bytes
@@ -171,7 +175,7 @@ def _of_stats(
             known_min_ms=time_ms,
             certain=certain,
             rows=rows + deletes,
-            has_deletes=has_deletes,
+            has_deletes=has_deletes or commit.log_form == "unreadable",
             log_files=int(name.startswith(".")),
             bytes_written=size,
             previous=_previous(previous),
@@ -227,17 +231,33 @@ def slice_facts(
     names and their file groups.
     """
     facts: dict[str, dict[GroupKey, GroupWrite]] = defaultdict(dict)
-    deleting = [(stat.previous, (stat.partition, stat.file_id)) for c in commits for stat in c.stats if stat.deletes]
+    deleting = [
+        (base, (stat.partition, stat.file_id))
+        for commit in commits
+        for stat in commit.stats
+        if stat.deletes or hides_deletes(commit, trust) or commit.log_form == "unreadable"
+        for base in (stat.previous, _instant_in(stat.file_name))
+    ]
     unknown = [(base, group) for base, group in named if not trust.deletes or base < first_active]
     for base, group in (*deleting, *unknown):
         facts[base][group] = GroupWrite(base, base, *group, None, certain=False, rows=0, has_deletes=True)
     return facts
 
 
+def _instant_in(file_name: str) -> str:
+    name = parse_data_file(file_name)
+    return name.instant if name is not None and name.is_log else ""
+
+
 def hides_deletes_of(properties: Mapping[str, str]) -> bool:
-    """Custom mergers may delete at merge, and the operation field hides deletes from the write stats (facts: delete-counts).
+    """Custom mergers may delete at merge, which the write stats do not count (facts: delete-counts).
 
     Where a value of some column marks deleted rows, whether the stats count them was never run: they may not.
     """
-    custom = properties.get("hoodie.record.merge.mode") == "CUSTOM" or _DELETE_MARKER in properties
-    return custom or properties.get("hoodie.allow.operation.metadata.field") == "true"
+    return properties.get("hoodie.record.merge.mode") == "CUSTOM" or _DELETE_MARKER in properties
+
+
+def hides_deletes(commit: CommitMetadata, trust: Trust) -> bool:
+    """Whether a commit may have written deletes that its stats do not count: rows that carry their operation may delete."""
+    of_log_files = commit.log_form == "operations" or (commit.log_form in ("gone", "unseen") and not trust.of_unseen)
+    return not trust.deletes or of_log_files

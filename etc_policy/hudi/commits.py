@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from io import BytesIO
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from etc_policy import __version__
 from etc_policy.errors import TableError
@@ -55,6 +55,11 @@ _WANTED = {
     **dict.fromkeys(("numWrites", "numDeletes", "fileSizeInBytes", "minEventTime"), "long"),
     **dict.fromkeys(("totalLogFilesCompacted", "totalLogSizeCompacted", "maxEventTime"), "long"),
 }
+
+
+#: Whether the rows of a commit's log files carry their operation. Of some nobody has looked at a file, or understood what it
+#: holds; others were gone by then, or could not be read.
+LogForm = Literal["unseen", "plain", "operations", "gone", "unreadable"]
 
 
 class WriteStat(NamedTuple):
@@ -104,6 +109,7 @@ class CommitMetadata:
     `plain_instant` is the instant that all its files bear, where each is the one log file that it wrote to a file group, without
     deletes and with an event time: what most commits are. It is empty for any other.
     `latest_event_ms` is the latest event time that it records, 0 where it records none.
+    `log_form` is what one of its log files shows, and not its own file (`with_log_forms`).
     """
 
     stats: WriteStats
@@ -112,6 +118,7 @@ class CommitMetadata:
     replaced: frozenset[tuple[str, str]] = frozenset()
     plain_instant: str = ""
     latest_event_ms: int = 0
+    log_form: LogForm = "unseen"
 
     @property
     def file_ids(self) -> frozenset[str]:
@@ -319,11 +326,11 @@ def _count(raw: bytes | None) -> int:
 
 
 #: Raised when the same bytes may be decoded to something else: what was kept before is then ignored.
-FORM = 2
+FORM = 3
 
 _COLUMNS = tuple(field.name for field in fields(WriteStats))
 #: Version, columns, and the fields of a commit that follow its stats.
-_Packed = tuple[str, tuple[Any, ...], dict[str, str], str | None, frozenset[tuple[str, str]], str, int]
+_Packed = tuple[str, tuple[Any, ...], dict[str, str], str | None, frozenset[tuple[str, str]], str, int, LogForm]
 
 
 class CommitFacts:
@@ -378,6 +385,7 @@ class KeptFacts(CommitFacts):
                 commit.replaced,
                 commit.plain_instant,
                 commit.latest_event_ms,
+                commit.log_form,
             )
             self._kept[name] = (version, columns, *rest)
             self._changed = True

@@ -18,6 +18,7 @@ from etc_policy.hudi.block_times import TimesWanted, UnknownTimes, avro_times, s
 from etc_policy.hudi.blocks import BadLogFile, Block, OtherLogFile, encode_block, read_blocks
 from etc_policy.hudi.footers import can_read_parquet
 from etc_policy.hudi.values import load_json
+from etc_policy.hudi.writer_form import OPERATION_COLUMN
 
 #: A larger log file is not one that Hudi writes: offsets in it do not fit an int of Java.
 MAX_LOG_BYTES = 2 << 30
@@ -112,8 +113,15 @@ def _require_plain(block: Block) -> None:
         raise NotSplittable(f"a block of it has a {what}, which is not known")
     if log_blocks.SCHEMA not in block.header or log_blocks.INSTANT not in block.header:
         raise NotSplittable("a block of it lacks its schema or its instant")
+    if _has_operations(block.header[log_blocks.SCHEMA]):
+        raise NotSplittable("its rows carry their operation (changelog mode), by which they may delete")
     if any(_may_be_deleted(block)):
         raise NotSplittable("it holds a deleted row, or a Parquet block that may")
+
+
+@lru_cache(maxsize=16)
+def _has_operations(schema_text: bytes) -> bool:
+    return any(field["name"] == OPERATION_COLUMN for field in load_json(schema_text)["fields"])
 
 
 def _may_be_deleted(block: Block) -> Iterator[bool]:

@@ -7,6 +7,7 @@ from itertools import repeat
 from typing import Any
 
 from etc_policy.hudi.blocks import BadLogFile
+from etc_policy.hudi.footers import open_parquet
 
 #: Each row has a key of its own, so that honest rows take more.
 MAX_ROWS_PER_BYTE = 64
@@ -26,11 +27,10 @@ def stored_values(content: memoryview, path: tuple[str, ...], kind: str) -> Iter
 
     """
     import pyarrow
-    from pyarrow import parquet
 
     name = ".".join(path)
     try:
-        opened = parquet.ParquetFile(pyarrow.BufferReader(content), read_dictionary=[name])
+        opened = open_parquet(pyarrow.BufferReader(content), read_dictionary=[name])
         if opened.metadata.num_rows > MAX_ROWS_PER_BYTE * len(content):
             raise BadLogFile("more rows than its bytes can hold keys of")
         for batch in opened.iter_batches(columns=[name]):
@@ -51,10 +51,10 @@ def split_rows(
 
     """
     import pyarrow
-    from pyarrow import compute, parquet
+    from pyarrow import compute
 
     try:
-        opened = parquet.ParquetFile(pyarrow.BufferReader(content))
+        opened = open_parquet(pyarrow.BufferReader(content))
         if opened.metadata.num_rows > MAX_ROWS_PER_BYTE * len(content):
             raise BadLogFile("more rows than its bytes can hold keys of")
         rows = opened.read()

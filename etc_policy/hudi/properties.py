@@ -284,9 +284,12 @@ _USUAL = {
 _MODES_ALONE = 9
 
 
-def merging_of(properties: Mapping[str, str]) -> str:
-    """The table's version, mode or payload, ordering and rules, in words; names of columns and their values are not in it."""
-    return ", ".join(_parts(properties))
+def merging_of(properties: Mapping[str, str], changelog: str = "") -> str:
+    """The table's version, mode or payload, ordering and rules, in words; names of columns and their values are not in it.
+
+    So is whether it is written in changelog mode, as its log files show it.
+    """
+    return ", ".join(filter(None, (*_parts(properties), changelog)))
 
 
 def _parts(properties: Mapping[str, str]) -> Iterator[str]:

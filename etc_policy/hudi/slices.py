@@ -21,6 +21,7 @@ from etc_policy.hudi.properties import metadata_partitions
 from etc_policy.hudi.table_commits import TableCommits
 from etc_policy.hudi.timeline import CLUSTERING, Taken, Timeline
 from etc_policy.hudi.values import text_of, time_of
+from etc_policy.hudi.writer_form import Changelog, changelog_of, with_log_forms
 from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.split import SPLIT
@@ -394,7 +395,8 @@ def instants_in(listed: Listing) -> frozenset[str]:
 class LatestSlices(NamedTuple):
     """The latest slices, and paths of files: missing in them, carried ones without their compaction, files that were added to
     file groups which were replaced without them, base files of which nobody knows which one counts, those beside the one that
-    does, and files that their commit did not record, so that readers by the metadata table may not see them.
+    does, and files that their commit did not record, so that readers by the metadata table may not see them. `changelog` is the
+    mode in which the table is written.
     """
 
     latest: tuple[FileSlice, ...]
@@ -404,11 +406,12 @@ class LatestSlices(NamedTuple):
     unclear: tuple[str, ...]
     stray: tuple[str, ...]
     unrecorded: tuple[str, ...]
+    changelog: Changelog
 
 
 def latest_slices(commits: TableCommits) -> LatestSlices:
     """By the files in the table's folders."""
-    tree = commits.tree.read()
+    tree = {folder: dict(files) for folder, files in commits.tree.items()}  # what is placed is taken out of it
     listed = partitions_of(tree)
     return _slices_in(commits, listed, {folder: files for folder, files in tree.items() if folder not in listed})
 
@@ -431,6 +434,7 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> Lates
     else:
         asked = twin_instants(rest).union((instant for instant, _ in named), instants_in(beside))
         archived = archive.commit_metadata(asked - timeline.files.keys())
+        archived = {**archived, **with_log_forms(commits.storage, timeline.layout, archived, commits.tree)}
         ends = {instant: archive.completions.get(instant, instant) for instant in archived}
         then = [one for requested, commit in archived.items() for one in files_of(ends[requested], commit)]
         completions = {**timeline.completions, **ends}
@@ -446,7 +450,8 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> Lates
     known = commits.metadata.keys() | archived.keys()
     is_listed = bool(metadata_partitions(commits.properties))
     unrecorded = tuple(groups.unrecorded(slices, known, facts)) if is_listed else ()
-    return LatestSlices(slices, missing, orphans, unseen, *groups.twins(), unrecorded)
+    changelog = changelog_of({**archived, **commits.metadata}, slices)
+    return LatestSlices(slices, missing, orphans, unseen, *groups.twins(), unrecorded, changelog)
 
 
 def _bounded_by_plans(file_slice: FileSlice, thresholds: Mapping[str, int]) -> FileSlice:

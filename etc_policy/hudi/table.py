@@ -150,7 +150,8 @@ def _read(
 
 def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
     storage, properties, timeline = commits.storage, commits.properties, commits.timeline
-    slices, missing_files, orphans, unseen_files, unclear_files, stray_files, unrecorded = latest_slices(commits)
+    found = latest_slices(commits)
+    slices, missing_files, orphans, unseen_files, unclear_files, stray_files, unrecorded, changelog = found
     timeline.expect(_read_besides_writes(timeline))
     zone, instants = read_zone(properties, timeline), with_schemas(timeline)
     compactions = compactions_by_whom(timeline, commits.completed)
@@ -187,7 +188,8 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
         has_cdc=properties.get("hoodie.table.cdc.enabled") == "true",
         merges_otherwise=not merges_in_any_order(properties),
         updates_in_part=updates_in_part(properties),
-        merging=merging_of(properties),
+        merging=merging_of(properties, changelog),
+        in_changelog_mode=bool(changelog),
         merge_mode=properties.get(MERGE_MODE),
         ordering_fields=ordering_fields(properties),
         logs_grow=timeline.layout < 2 and (is_appended_to(storage.location) or _have_grown(commits.metadata)),

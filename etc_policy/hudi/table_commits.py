@@ -26,9 +26,10 @@ from etc_policy.hudi.layout import InstantFile
 from etc_policy.hudi.properties import updates_in_part
 from etc_policy.hudi.timeline import Timeline, read_once, read_timeline, require_one_end, require_times
 from etc_policy.hudi.values import list_of, load_json, text_of
+from etc_policy.hudi.writer_form import with_log_forms
 from etc_policy.hudi.zones import table_zone
 from etc_policy.policy.manifest import EventTime
-from etc_policy.storage.port import TableReader, TreeLister
+from etc_policy.storage.port import TableReader, Tree, TreeLister
 from etc_policy.table.history import WRITES, GroupWrite, is_of_column
 from etc_policy.table.state import AT_THE_END, HIDDEN, CompactionRecord, Instant, Lacking, find_lacking
 
@@ -171,6 +172,7 @@ class TableCommits:
     """One reading of a table's timeline; `metadata` is that of every completed write, `writes` what they wrote.
 
     `completed` has each of these with what its plan says. `own` are the compactions by etc. `column_since` is as that of a state.
+    `tree` is what is in the table's folders.
     """
 
     storage: TableReader
@@ -185,12 +187,13 @@ class TableCommits:
     column_since: str
     trust: Trust
     writes: CommitWrites
-    tree: TreeLister
+    tree: Tree
 
     def commits_at(self, instants: Iterable[str]) -> dict[str, CommitMetadata]:
-        """What the commits at these instants say, archived ones too."""
+        """What the commits at these instants say, archived ones too, and what is there of their log files shows."""
         wanted = frozenset(instants)
         archived = self.archive.commit_metadata(wanted - self.metadata.keys())
+        archived = {**archived, **with_log_forms(self.storage, self.timeline.layout, archived, self.tree)}
         return {**archived, **{one: self.metadata[one] for one in wanted & self.metadata.keys()}}
 
     def log_writes_at(self, instants: Iterable[str]) -> Iterator[GroupWrite]:
@@ -237,6 +240,7 @@ def read_commits(
     writes = [file for file in map(timeline.latest, timeline.files) if is_write(file)]
     timeline.expect(writes)
     metadata = {file.requested: timeline.commit(file.requested) for file in writes}
+    metadata |= _formed(timeline, metadata, found := tree.read())
     column_type = column_type_of(event_time, metadata, storage.location)
     completed = tuple(completed_write(timeline, requested) for requested in metadata)
     archive = Archive(storage, properties)
@@ -245,9 +249,19 @@ def read_commits(
     since = column_since(timeline, archive, event_time.column)
     recorded = RecordedTimes(event_time, own)
     trust = trust_of(timeline.layout, properties, event_time, column_type, since, recorded)
+    trust = replace(trust, of_unseen=not any(commit.log_form == "operations" for commit in metadata.values()))
     logged = CommitWrites(metadata, timeline.completions, trust)
     of_table = storage, properties, event_time, timeline, archive, metadata, completed, own
-    return TableCommits(*of_table, column_type, since, trust, logged, tree)
+    return TableCommits(*of_table, column_type, since, trust, logged, found)
+
+
+def _formed(timeline: Timeline, commits: Mapping[str, CommitMetadata], tree: Tree) -> dict[str, CommitMetadata]:
+    """Commits with log files, with what these show; the timeline knows it from then on."""
+    found = with_log_forms(timeline.storage, timeline.layout, commits, tree)
+    for requested, commit in found.items():
+        if commit is not commits[requested]:
+            timeline.keep(requested, commit)
+    return found
 
 
 def is_write(file: InstantFile) -> bool:

@@ -141,6 +141,12 @@ class Timeline:
             self._commits[requested] = self._decoded(self.latest(requested))
         return self._commits[requested]
 
+    def keep(self, requested: str, commit: CommitMetadata) -> None:
+        """What is known of the completed write at an instant from now on; what its log files show is kept once it was seen."""
+        self._commits[requested] = commit
+        if commit.log_form in ("plain", "operations"):
+            self.facts.put(self.latest(requested).name, commit)
+
     def _decoded(self, file: InstantFile) -> CommitMetadata:
         known = self.facts.get(file.name)
         if known is None:

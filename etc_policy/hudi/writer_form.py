@@ -12,22 +12,29 @@ import base64
 import binascii
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from enum import StrEnum
+from itertools import islice
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from etc_policy.errors import TableError
+from etc_policy.errors import EngineError, RetryableError, TableError
 from etc_policy.errors.codes import Code
+from etc_policy.hudi.blocks import BadLogFile, read_schemas
+from etc_policy.hudi.commits import CommitMetadata, LogForm
 from etc_policy.hudi.completion_times import metadata_timeline
-from etc_policy.hudi.footers import read_footer
+from etc_policy.hudi.footers import is_encrypted, read_footer
 from etc_policy.hudi.layout import InstantFile
 from etc_policy.hudi.properties import metadata_partitions
 from etc_policy.hudi.timeline import Timeline, read_timeline
 from etc_policy.hudi.values import UNKNOWN_FORM, list_of, load_json, mapping_of, text_of
 from etc_policy.hudi.zones import table_zone
+from etc_policy.policy.hudi_options import OPERATION_OPTION
 from etc_policy.storage.port import FileInfo, TableReader
 from etc_policy.table.instants import CLOCK_TOLERANCE_MS, instant_to_ms
-from etc_policy.table.state import CUT_VERSIONS, WriterOption, path_below
+from etc_policy.table.state import CUT_VERSIONS, FileSlice, WriterOption, path_below
 
 #: Which columns have statistics; `column_stats` and `partition_stats` go by it.
 COLUMN_LIST = "hoodie.metadata.index.column.stats.column.list"
@@ -36,6 +43,11 @@ COLUMN_STATISTICS = ("column_stats", "partition_stats")
 RECORD_INDEX = "record_index"
 #: Whether a write opens its commit to the metadata table before it writes data (from 1.1 on), or makes it at its end.
 STREAMING = "hoodie.metadata.streaming.write.enabled"
+
+#: The column in which a row's operation is: insert, update or delete.
+OPERATION_COLUMN = "_hoodie_operation"
+#: Log files that are looked at side by side.
+_THREADS = 8
 
 _DEFINITIONS, _DEFINITIONS_PATH = ".hoodie/.index_defs/index.json", "hoodie.table.index.defs.path"
 _MAX_DEFINITIONS_BYTES = 1 << 20
@@ -124,10 +136,38 @@ def options_of_indexes(definitions: Mapping[str, IndexDefinition]) -> Iterator[W
         yield WriterOption(_PARTITIONED_RECORD_INDEX, "true", _SOURCE)
 
 
+#: By which Parquet encrypts, among Hadoop's settings; that factory of Parquet's own does by keys that others name.
+_FACTORY, _BY_KEYS = "parquet.crypto.factory.class", ".PropertiesDrivenCryptoFactory"
+_KEYS = tuple(f"parquet.encryption.{key}" for key in ("footer.key", "column.keys", "uniform.key"))
+
+
+def require_encrypting(storage: TableReader, path: str | None, setting: Callable[[str], str | None]) -> None:
+    """Return if base files written under Hadoop's settings are encrypted where the one at a path is.
+
+    Raises:
+        EngineError: they would be plain.
+        OSError: the file cannot be read.
+
+    """
+    if path is None or not path.endswith(".parquet") or not is_encrypted(storage, path):
+        return
+    factory = setting(_FACTORY) or ""
+    if any(map(setting, _KEYS)) if factory.endswith(_BY_KEYS) else factory:
+        return
+    message = (
+        f"the base file `{path}` of `{storage.location}` is encrypted, and a compaction by this session would not be"
+    )
+    hint = (
+        f"set `spark.hadoop.{_FACTORY}` and its keys in `spark_confs` of the target, as the table's writers have them"
+    )
+    raise EngineError(Code.NOT_ENCRYPTED, message, hint=hint)
+
+
 def options_of_base_file(storage: TableReader, path: str | None) -> Iterator[WriterOption]:
     """What the footer of a base file says of the writers' options; nothing without pyarrow, or where it cannot be read.
 
-    They decide sizes alone, so that a compaction without them is right too.
+    They decide sizes and whether the column of operations stays, so that rows are right without them too: what deletes is in log
+    files.
     """
     footer = read_footer(storage, path) if path is not None and path.endswith(".parquet") else None
     if footer is None:
@@ -135,6 +175,8 @@ def options_of_base_file(storage: TableReader, path: str | None) -> Iterator[Wri
     codec = footer.row_group(0).column(0).compression if footer.num_row_groups else None
     kept = footer.metadata or {}
     source = f"footer of {path}"
+    if any(footer.schema.column(number).path == OPERATION_COLUMN for number in range(footer.num_columns)):
+        yield WriterOption(OPERATION_OPTION, "true", source)
     if codec is not None:
         yield WriterOption("hoodie.parquet.compression.codec", codec.lower(), source)
     yield from _options_of_filter(kept, source)
@@ -214,3 +256,73 @@ def _is_as_written(end: InstantFile, listed: Mapping[str, FileInfo], zone: ZoneI
     if info is None or end.completed is None:
         return False
     return abs(info.modified_ns // 1_000_000 - instant_to_ms(end.completed, zone)) <= CLOCK_TOLERANCE_MS
+
+
+def with_log_forms(
+    storage: TableReader, layout: int, commits: Mapping[str, CommitMetadata], listed: Mapping[str, Mapping[str, int]]
+) -> dict[str, CommitMetadata]:
+    """The commits with log files, each with what the first of its files in a listing shows; one that was looked at is not again.
+
+    Before table version 8 a file may hold blocks of several commits, and all count.
+    """
+    places = {one: _first_log(commit, listed) for one, commit in commits.items() if _has_logs(commit)}
+    known = {one for one, place in places.items() if place is not None and commits[one].log_form != "unseen"}
+
+    def look(place: tuple[str, int] | None) -> LogForm:
+        return "gone" if place is None else _log_form(storage, *place, blocks=1 if layout > 1 else None)
+
+    unseen = {one: place for one, place in places.items() if one not in known}
+    with ThreadPoolExecutor(_THREADS) as threads:
+        forms = dict(zip(unseen, threads.map(look, unseen.values()), strict=True))
+    return {one: replace(commits[one], log_form=forms[one]) if one in forms else commits[one] for one in places}
+
+
+def _has_logs(commit: CommitMetadata) -> bool:
+    return any(name.startswith(".") for name in commit.stats.file_names)
+
+
+def _first_log(commit: CommitMetadata, listed: Mapping[str, Mapping[str, int]]) -> tuple[str, int] | None:
+    """Path and bytes of the commit's first log file that is there."""
+    nothing: Mapping[str, int] = {}
+    for (partition, _), name in zip(commit.stats.groups, commit.stats.file_names, strict=True):
+        if name.startswith(".") and (size := listed.get(partition, nothing).get(name)) is not None:
+            return path_below(partition, name), size
+    return None
+
+
+def _log_form(storage: TableReader, path: str, size: int, blocks: int | None) -> LogForm:
+    """What the schemas of so many of its first blocks show, or of all."""
+    try:
+        with storage.open(path) as stream:
+            schemas = [load_json(one) for one in islice(read_schemas(stream, size), blocks)]
+            names = [{field["name"] for field in schema["fields"]} for schema in schemas]
+    except FileNotFoundError:
+        return "gone"
+    except RetryableError:  # the store does not answer
+        raise
+    except OSError:
+        return "unreadable"
+    except (BadLogFile, *UNKNOWN_FORM):
+        return "unseen"
+    return "operations" if any(OPERATION_COLUMN in one for one in names) else "plain" if names else "unseen"
+
+
+class Changelog(StrEnum):
+    """Whether the table is in changelog mode, by the newest write whose log files show it."""
+
+    NO = ""
+    YES = "in changelog mode"
+    #: Rows of before carry operations, by which readers no longer go.
+    LEFT = "in changelog mode until its last write"
+
+
+def changelog_of(commits: Mapping[str, CommitMetadata], slices: Iterable[FileSlice]) -> Changelog:
+    """The mode of a table with these commits and latest slices."""
+    seen = {one: commit for one, commit in commits.items() if commit.log_form in ("plain", "operations")}
+    with_operations = [commit for commit in seen.values() if commit.log_form == "operations"]
+    if not with_operations:
+        return Changelog.NO
+    if seen[max(seen)].log_form == "operations":
+        return Changelog.YES
+    left = {log_file.name for one in slices for log_file in one.log_files}
+    return Changelog.LEFT if any(not left.isdisjoint(one.stats.file_names) for one in with_operations) else Changelog.NO

@@ -10,6 +10,7 @@ from etc_policy.policy.schema import Strategy
 from etc_policy.policy.schema_values import StrategyType
 
 _TABLE = "is a property of the table, which a compaction never changes"
+_FILES = "is taken from the table's log files: a client with another setting brings deleted rows back"
 _METADATA = "is taken from the table: a client with other settings drops or builds its indexes"
 _OTHERS_SERVE = (
     "cannot be followed: writers with it take a lock of the metadata table, which etc does not; it may compact only while nobody "
@@ -31,6 +32,8 @@ _MERGE_OPTIONS_OF_WRITERS = (
     "hoodie.datasource.write.payload.class",
     "hoodie.compaction.payload.class",
 )
+#: By it rows carry their operation, and may delete: Flink's `changelog.enabled`. The table's log files show it.
+OPERATION_OPTION = "hoodie.allow.operation.metadata.field"
 #: Prefix (ends in a dot) or whole key -> reason.
 RESERVED = {
     "hoodie.table.": _TABLE,
@@ -39,6 +42,7 @@ RESERVED = {
     **dict.fromkeys(_MERGE_OPTIONS_OF_WRITERS, _TABLE),
     "hoodie.payload.ordering.field": _TABLE,
     "hoodie.datasource.write.precombine.field": _TABLE,
+    OPERATION_OPTION: _FILES,
     "hoodie.write.table.version": _TABLE,
     "hoodie.write.auto.upgrade": _TABLE,
     "hoodie.metadata.write.concurrency.mode": _OTHERS_SERVE,

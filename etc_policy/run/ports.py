@@ -20,7 +20,8 @@ class Job:
 
     `metadata_partitions` are the table's own: the engine must neither drop nor build any (facts: mirror-options).
     `partitions_with_logs` have log files as the plan is published. `base_file` is the table's newest base file, where no
-    operations name one. `hold` is the table's lock, where it is held for the whole job.
+    operations name one. `hold` is the table's lock, where it is held for the whole job. `in_changelog_mode` is as that of the
+    table's state.
     """
 
     policy: Policy
@@ -33,6 +34,7 @@ class Job:
     partitions_with_logs: tuple[str, ...] = ()
     base_file: str | None = None
     hold: LockHold | None = None
+    in_changelog_mode: bool = False
 
     @property
     def model_file(self) -> str | None:

@@ -445,4 +445,5 @@ def _job_of(policy: Policy, table: TablePlan, state: TableState, extra: Mapping[
         extra_metadata=extra,
         partitions_with_logs=state.partitions_with_logs,
         base_file=newest_base_file(state.slices),
+        in_changelog_mode=state.in_changelog_mode,
     )

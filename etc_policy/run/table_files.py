@@ -52,7 +52,7 @@ class HudiFiles:
             timeline = timeline_of(state.base_path)
             planned = instant or state.own_pending or ""
             job = _job(policy, timeline, planned, state.table_version, state.metadata_partitions)
-            return replace(job, base_file=newest_base_file(state.slices))
+            return replace(job, base_file=newest_base_file(state.slices), in_changelog_mode=state.in_changelog_mode)
 
     def missing_files(self, job: Job) -> tuple[str, ...]:
         """Planned base and log files that are gone, and what a split made that is not as it was, as paths below the table."""

@@ -10,7 +10,7 @@ from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.properties import merging_of, read_properties
 from etc_policy.hudi.stable_reading import read_until_stable
-from etc_policy.hudi.writer_form import STREAMING, option_of_metadata_commits
+from etc_policy.hudi.writer_form import STREAMING, Changelog, option_of_metadata_commits
 from etc_policy.plan.bundles import DEFAULT_RELEASE, bundle_of, why_unfit
 from etc_policy.run.ports import Job
 from etc_policy.storage.open_storage import open_reader
@@ -48,7 +48,8 @@ def require_fitting(jvm: Any, job: Job) -> None:
         EngineError: it merges them otherwise, or nobody has tried it.
 
     """
-    merging = merging_of(read_properties(open_reader(job.base_path)))
+    changelog = Changelog.YES if job.in_changelog_mode else Changelog.NO
+    merging = merging_of(read_properties(open_reader(job.base_path)), changelog)
     unfit = why_unfit(merging, release_of(jvm), job.policy.writer.merges_tested_with)
     if unfit:
         raise EngineError(Code.UNFIT_BUNDLE, f"`{job.policy.name}` is not compacted: {unfit[0]}", hint=unfit[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from etc_policy.policy.hudi_options import IN_PROCESS_PROVIDER, PROVIDER
+from etc_policy.policy.hudi_options import IN_PROCESS_PROVIDER, OPERATION_OPTION, PROVIDER
 from etc_policy.policy.manifest import Writer
 from etc_policy.policy.secrets import with_values
 from etc_policy.run.ports import Job
@@ -50,6 +50,7 @@ def _mirror(job: Job) -> dict[str, str]:
         "hoodie.metadata.enable": _flag(bool(has)),
         "hoodie.metadata.auto.delete.partitions": "false",
         **{option: _flag(partition in has) for partition, option in _INDEX_OPTIONS.items()},
+        **({OPERATION_OPTION: "true"} if job.in_changelog_mode else {}),
         "hoodie.write.table.version": str(job.table_version),
         "hoodie.write.auto.upgrade": "false",
         "hoodie.clean.automatic": "false",

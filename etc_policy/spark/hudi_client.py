@@ -6,7 +6,7 @@ See facts: client-mirrors-table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from etc_policy.errors import EngineError, EtcError, RetryableError
@@ -22,6 +22,7 @@ from etc_policy.hudi.writer_form import (
     option_of_metadata_commits,
     options_of_base_file,
     options_of_indexes,
+    require_encrypting,
 )
 from etc_policy.run.ports import Job
 from etc_policy.spark.client_options import client_options, merge_options
@@ -114,7 +115,7 @@ def heartbeats(client: Any) -> Any:
 
 
 def metadata_reader(table: Any) -> Any:
-    """The reader of a table's metadata table, under its name from 1.1 on or before."""
+    """The reader of a table's metadata table, under its name of 1.2 or before."""
     newer = "getTableMetadata" in method_names(table)
     return table.getTableMetadata() if newer else table.getMetadataTable()
 
@@ -126,6 +127,8 @@ def _create(spark: Any, job: Job, chosen: Mapping[str, str]) -> Any:
     storage = open_reader(job.base_path)
     properties = read_properties(storage)
     with table_errors(job.base_path):
+        with suppress(FileNotFoundError):  # others say so
+            require_encrypting(storage, job.model_file, lambda key: spark._jsc.hadoopConfiguration().get(key))
         of_table = (
             *options_of_indexes(index_definitions(storage, properties)),
             *option_of_metadata_commits(storage, properties),
@@ -156,12 +159,18 @@ def _open(spark: Any, base_path: str, options: Mapping[str, str]) -> Any:
     return create(spark._jsparkSession, base_path, jvm.PythonUtils.toScalaMap(given), none)
 
 
+def table_schema(jvm: Any, meta_client: Any) -> Any:
+    """The table's schema, whose text is Avro's JSON; 1.2 has one of its own in the place of Avro's."""
+    resolver = jvm.org.apache.hudi.common.table.TableSchemaResolver(meta_client)
+    return resolver.getTableSchema() if "getTableSchema" in method_names(resolver) else resolver.getTableAvroSchema()
+
+
 def columns_with_statistics(spark: Any, table: Any, job: Job) -> tuple[str, ...]:
     """The columns of which the metadata table has statistics for the job's log files, which writers alone make, or else for
     its base files.
     """
     jvm, reader = spark._jvm, metadata_reader(table)
-    schema = jvm.org.apache.hudi.common.table.TableSchemaResolver(table.getMetaClient()).getTableAvroSchema()
+    schema = table_schema(jvm, table.getMetaClient())
     columns = tuple(leaf_names(list_of(mapping_of(load_json(schema.toString()))["fields"])))
     for paths in (job.log_paths, job.base_paths):
         pairs = jvm.java.util.ArrayList()

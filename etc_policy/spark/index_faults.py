@@ -16,6 +16,7 @@ from typing import Any
 
 from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
+from etc_policy.hudi.footers import EncryptedParquetError, open_parquet
 from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.hudi.writer_form import index_definitions, indexed_columns
@@ -107,7 +108,7 @@ def _holds(outer: Range, inner: Range) -> bool:
 def _files(storage: TableReader, state: TableState) -> list[_File]:
     """The newest base files with what their footers say."""
     try:
-        from pyarrow import ArrowException, parquet
+        from pyarrow import ArrowException
     except ImportError:
         return []
     named = [one for one in state.slices if one.base_file and one.base_file.endswith(f".{PARQUET}")]
@@ -117,9 +118,9 @@ def _files(storage: TableReader, state: TableState) -> list[_File]:
         path = path_below(one.partition, one.base_file or "")
         try:
             with storage.open(path) as opened:
-                files.append(_file(path, parquet.ParquetFile(opened).metadata))
-        except (ArrowException, FileNotFoundError):
-            continue  # other checks say so
+                files.append(_file(path, open_parquet(opened).metadata))
+        except (ArrowException, FileNotFoundError, EncryptedParquetError):
+            continue  # other checks say so, or nobody can
         if sum(len(found.footer) for found in files) > _MOST_RECORDS:
             break
     return files

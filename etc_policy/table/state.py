@@ -248,7 +248,8 @@ class TableState:
     `release` which release of Hudi's bundle is to compact the table; both are empty where nobody has looked. `logs_grow` says
     that writers may append to log files after these were planned (before table version 8). `column_since` is
     when the event-time column got its name, if that was another column's before; empty where it was not. `first_instant` is
-    the first one of the table, archived or not, and empty where archives are not read. `apply_state` is what earlier runs keep
+    the first one of the table, archived or not, and empty where archives are not read. `in_changelog_mode` says that rows in log
+    files carry their operation, by which they may delete (facts: changelog-mode). `apply_state` is what earlier runs keep
     beside the table, as it was read right after it; empty where it was not.
     """
 
@@ -294,6 +295,7 @@ class TableState:
     write_growth: WriteGrowth | None = None
     column_since: str = ""
     first_instant: str = ""
+    in_changelog_mode: bool = False
     apply_state: ApplyState = field(default_factory=ApplyState)
 
     @property

@@ -239,12 +239,14 @@ class Readings(SparkSessions):
             options_of_base_file,
             options_of_indexes,
         )
+        from etc_policy.policy.hudi_options import OPERATION_OPTION
         from etc_policy.storage.open_storage import open_reader
 
         storage = open_reader(state.base_path)
         of_indexes = options_of_indexes(index_definitions(storage, properties))
+        of_logs = (WriterOption(OPERATION_OPTION, "true", "log files"),) if state.in_changelog_mode else ()
         of_commits = option_of_metadata_commits(storage, properties)
-        return (*of_indexes, *of_commits, *options_of_base_file(storage, newest_base_file(state.slices)))
+        return (*of_logs, *of_indexes, *of_commits, *options_of_base_file(storage, newest_base_file(state.slices)))
 
     def has_consistent_buckets(self, state: TableState) -> bool:
         """Whether the table's writers keep buckets by consistent hashing."""

@@ -30,6 +30,8 @@ class FlinkTable(Table6):
     """A table of version 6 whose writer, and one of its readers, is Flink."""
 
     flink: Flink | None = None
+    in_changelog_mode: bool = False
+    payload: str | None = None
 
     def write(self, *writes: Write) -> None:
         for write in writes:
@@ -49,12 +51,19 @@ class FlinkTable(Table6):
             **_SINK,
             **INDEXES[self.index],
             "metadata.enabled": self.views.mdt,
+            "changelog.enabled": str(self.in_changelog_mode).lower(),
+            **({"payload.class": f"org.apache.hudi.common.model.{self.payload}"} if self.payload else {}),
             **flink_options(self.policy, shape),
         }
         return table_of(self.base, _COLUMNS, "p", options)
 
     def wrong_views(self, since: int = 0, until: int | None = None) -> Iterator[str]:
         yield from super().wrong_views(since, until)
+        yield from self._wrong("Flink's RT", self.rt_of_flink, self.oracle.rt())
+
+    def wrong_reading(self) -> Iterator[str]:
+        """RT by both engines."""
+        yield from self._wrong("RT", self.views.rt_without_mdt, self.oracle.rt())
         yield from self._wrong("Flink's RT", self.rt_of_flink, self.oracle.rt())
 
     def rt_of_flink(self) -> dict[int, str]:

@@ -1,10 +1,12 @@
 """Tables that Flink writes (Flink 1.17, Hudi 0.14: table version 6): planned, compacted, written to again."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from etc_policy.plan.bundles import bundle_of
+from etc_policy.plan.refusals import bundle_unfit
 from etc_policy.spark.session import start_spark
 from tests.integration.bench import SECOND
 from tests.integration.conftest import _Session
@@ -53,3 +55,36 @@ def test_every_view_is_right_by_both_engines(spark, engine, tmp_path, index, gra
         table.compact(second)
         assert bool(table.carried()) == (granularity == "log_file")
         table.check(f"compacted up to {second}", len(table.history) - len(writes))
+
+
+@pytest.mark.parametrize("since", [0, 3], ids=["from the first write", "from the fourth write"])
+def test_rows_deleted_in_changelog_mode_stay_deleted(spark, engine, tmp_path, since):
+    """See facts: changelog-compaction."""
+    from pyarrow import parquet
+
+    table = FlinkTable(spark, tmp_path / "t", kind=Kind(mdt=False, carry="copy"), index="bucket", flink=engine)
+    table.write(*HISTORY[:since])
+    table.in_changelog_mode = True
+    table.write(*HISTORY[since:])
+    assert table.state().in_changelog_mode
+    assert not list(table.wrong_reading())
+    table.compact(905)
+    assert not list(table.wrong_reading())
+    columns = [set(parquet.read_schema(file).names) for file in table.base.glob("*/*.parquet")]
+    assert columns
+    assert all("_hoodie_operation" in one for one in columns)
+    table.write(Write(((5, "back", 910), (8, "back", 911))), Write(deleted=(1,)))
+    assert not list(table.wrong_reading())
+    table.compact(950)
+    assert not list(table.wrong_reading())
+    assert table.views.ro() == table.oracle.rt()
+
+
+def test_what_no_bundle_merges_rightly_in_changelog_mode_is_refused(spark, engine, tmp_path):
+    """See facts: merge-matrix. The state is that of the table before Spark is asked."""
+    table = FlinkTable(
+        spark, tmp_path / "t", index="bucket", flink=engine, in_changelog_mode=True, payload="PartialUpdateAvroPayload"
+    )
+    table.write(*HISTORY[:2])
+    state = replace(table.state(), release="1.2.0")
+    assert bundle_unfit(table.policy, state).code == "ETC322"

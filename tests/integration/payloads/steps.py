@@ -6,34 +6,42 @@ import json
 import shutil
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from etc_policy.hudi.properties import read_properties
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.run.ports import Job
 from etc_policy.spark.compactor import HudiCompactor
 from etc_policy.spark.session import start_spark
 from etc_policy.storage.open_storage import open_reader
+from tests.integration.flink import Flink, flink, table_of
 from tests.integration.payloads.tables import (
     BUNDLES,
     COMMITS,
+    FLINK,
+    FLINK_SCHEMA,
     KINDS,
+    OF_FLINK,
     SCHEMA,
     SHOWN,
     Kind,
     commit,
     deletes_keys,
+    in_sql,
     is_key_delete,
 )
 
 WRITTEN = "written"
 FAILED, SEEN = "failed", "seen.json"
 VIEWS = {"RT": {"hoodie.datasource.query.type": "snapshot"}, "RO": {"hoodie.datasource.query.type": "read_optimized"}}
+WRITERS = (FLINK, *BUNDLES)
 _AT_ONCE = {"hoodie.compact.inline.max.delta.commits": "1"}
 
 #: Nothing is asked between the work and the commit.
@@ -52,9 +60,10 @@ class Cell(NamedTuple):
         return root / place / self.writer / str(self.version) / self.kind.name.replace(" ", "_").replace(",", "")
 
 
-def cells(writers: Sequence[str] = tuple(BUNDLES), kinds: Sequence[str] = ()) -> Iterator[Cell]:
+def cells(writers: Sequence[str] = WRITERS, kinds: Sequence[str] = ()) -> Iterator[Cell]:
     """The tables of some writers, and of some kinds, where any are named."""
-    for bundle in writers:
+    yield from (Cell(FLINK, 6, kind) for kind in OF_FLINK if FLINK in writers and (not kinds or kind.name in kinds))
+    for bundle in (one for one in writers if one != FLINK):
         for version in BUNDLES[bundle]:
             for kind in KINDS:
                 if kind.since <= bundle < kind.before and (not kinds or kind.name in kinds):
@@ -82,6 +91,27 @@ def _write(spark: Any, cell: Cell, base: Path) -> None:
     draft.rename(base)
 
 
+def write_by_flink(flink: Flink, root: Path, chosen: Sequence[Cell]) -> None:
+    """Each table of Flink with its commits, the first of which makes base files."""
+    for cell in _own(chosen, FLINK):
+        base = cell.base(root, WRITTEN)
+        if not base.exists():
+            draft = base.with_name(f"{base.name}.draft")
+            shutil.rmtree(draft, ignore_errors=True)
+            for number in range(COMMITS):
+                named = table_of(draft, FLINK_SCHEMA, "p", cell.kind.flink(is_first=number == 0))
+                flink.run(named, _statement(number))
+            draft.rename(base)
+            print(base.name, flush=True)
+
+
+def _statement(number: int) -> str:
+    rows = commit(number)
+    if is_key_delete(number):
+        return f"DELETE FROM t WHERE id IN ({', '.join(repr(row[0]) for row in rows)})"
+    return f"INSERT INTO t VALUES {', '.join(map(in_sql, rows))}"
+
+
 def compact(spark: Any, root: Path, bundle: str, chosen: Sequence[Cell]) -> None:
     """A copy of each table of each writer, by etc's client of this bundle."""
     of_all = (cell for cell in chosen if cell.version in BUNDLES[bundle])
@@ -107,12 +137,14 @@ def _copied(root: Path, cell: Cell, place: str, step: Callable[[Path], None]) ->
 def _compact(spark: Any, cell: Cell, base: Path) -> None:
     """As `etc apply` does it, but for its rules."""
     time_column = EventTime(column="ts", unit="ms")
+    mode = FileTableReader().read(str(base), time_column).in_changelog_mode
+    assert mode == cell.kind.in_changelog_mode, mode
     policy = Policy(name="t", table=str(base), event_time=time_column, data_latency_ms=0, hudi_options=_AT_ONCE)
     compactor = HudiCompactor(spark)
-    job = Job(policy, str(base), cell.version, (), "")
+    job = Job(policy, str(base), cell.version, (), "", in_changelog_mode=mode)
     with compactor._client(job) as client:
         instant = client.scheduleCompaction(spark._jvm.org.apache.hudi.common.util.Option.empty()).get()
-    compactor._run(job.__class__(policy, str(base), cell.version, (), instant), lambda: None, _OPEN)
+    compactor._run(replace(job, instant=instant), lambda: None, _OPEN)
 
 
 def read(spark: Any, root: Path, bundle: str, chosen: Sequence[Cell]) -> None:
@@ -121,9 +153,28 @@ def read(spark: Any, root: Path, bundle: str, chosen: Sequence[Cell]) -> None:
         bases = [cell.base(root, place) for place in (WRITTEN, *BUNDLES)]
         unseen = [base for base in bases if base.exists() and not any((base / one).exists() for one in (FAILED, SEEN))]
         for base, views in zip(unseen, _views(spark, unseen), strict=True):
-            (base / SEEN).write_text(
-                json.dumps({**views, "properties": read_properties(open_reader(str(base)))}, indent=1)
-            )
+            _keep(base, views)
+
+
+def read_by_flink(flink: Flink, root: Path, chosen: Sequence[Cell]) -> None:
+    """Both views of each table of Flink, as Flink shows them."""
+    for cell in _own(chosen, FLINK):
+        for base in (cell.base(root, place) for place in (WRITTEN, *BUNDLES)):
+            if base.exists() and not any((base / one).exists() for one in (FAILED, SEEN)):
+                views = {view: _read_by_flink(flink, base, cell, options) for view, options in VIEWS.items()}
+                _keep(base, views)
+
+
+def _read_by_flink(flink: Flink, base: Path, cell: Cell, options: Mapping[str, str]) -> Any:
+    named = table_of(base, FLINK_SCHEMA, "p", {**cell.kind.flink(is_first=False), **options})
+    try:
+        return _by_key(flink.rows(named, f"SELECT {', '.join(f'`{name}`' for name in SHOWN)} FROM t"))
+    except Exception as error:
+        return str(error)[:1000]
+
+
+def _keep(base: Path, views: Mapping[str, Any]) -> None:
+    (base / SEEN).write_text(json.dumps({**views, "properties": read_properties(open_reader(str(base)))}, indent=1))
 
 
 def _views(spark: Any, bases: Sequence[Path]) -> list[dict[str, Any]]:
@@ -147,12 +198,18 @@ def _read(spark: Any, bases: Sequence[Path]) -> list[dict[str, Any]]:
         for place, base in enumerate(bases)
         for view, options in VIEWS.items()
     ]
-    found: list[dict[str, Any]] = [{view: {} for view in VIEWS} for _ in bases]
-    for row in reduce(lambda left, right: left.unionAll(right), frames).collect() if frames else ():
-        shown = found[row.place][row.view]
-        key = row.id if row.id not in shown else f"{row.id}, once more"
-        shown[key] = list(row)[3:]
-    return found
+    rows = reduce(lambda left, right: left.unionAll(right), frames).collect() if frames else []
+    return [
+        {view: _by_key(tuple(row)[2:] for row in rows if (row.place, row.view) == (place, view)) for view in VIEWS}
+        for place, _ in enumerate(bases)
+    ]
+
+
+def _by_key(rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
+    shown: dict[str, list[Any]] = {}
+    for key, *values in rows:
+        shown[f"{key}, once more" if key in shown else key] = values
+    return shown
 
 
 def _own(chosen: Iterable[Cell], bundle: str) -> list[Cell]:
@@ -170,9 +227,14 @@ def _each(chosen: Iterable[Cell], step: Callable[[Cell], None]) -> None:
         list(pool.map(guarded, list(chosen)))
 
 
-def main(step: str, bundle: str, root: Path, writers: str = ",".join(BUNDLES), *kinds: str) -> None:
+def main(step: str, bundle: str, root: Path, writers: str = ",".join(WRITERS), *kinds: str) -> None:
     """One step under the bundle that the process was started with."""
     root.mkdir(parents=True, exist_ok=True)
+    if bundle == FLINK:
+        by_flink = {"write": write_by_flink, "read": read_by_flink}
+        with flink() as engine:
+            by_flink[step](engine, root, tuple(cells([FLINK], kinds)))
+        return
     spark = start_spark(
         {"spark.sql.shuffle.partitions": "1", "spark.default.parallelism": "1"}, root / "spark.log", is_brief=True
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 #: The bundles that etc supports, and the table versions that each of them writes and compacts.
@@ -14,6 +14,8 @@ BUNDLES: Mapping[str, tuple[int, ...]] = {
     "1.1.1": (6, 8, 9),
     "1.2.0": (6, 8, 9),
 }
+#: A writer that compacts nothing here: Flink with the bundle that `tests/integration/flink` fetches, of table version 6.
+FLINK = "Flink 0.14.0"
 _MODELS = "org.apache.hudi.common.model"
 #: What Debezium sends for a TOAST column that did not change.
 UNCHANGED = "__debezium_unavailable_value"
@@ -28,7 +30,10 @@ SHOWN = ("id", "seq", "big", "small", "n", "Op")
 
 @dataclass(frozen=True)
 class Kind:
-    """Tables that merge rows in one way; `options` are those of their writers. Releases `since` one, `before` another know it."""
+    """Tables that merge rows in one way; `options` are those of their writers. Releases `since` one, `before` another know it.
+
+    `by_flink` are tables that Flink writes too, or alone: then in changelog mode.
+    """
 
     name: str
     payload: str | None = None
@@ -36,6 +41,25 @@ class Kind:
     options: Mapping[str, str] = field(default_factory=dict)
     since: str = "0"
     before: str = "9"
+    by_flink: bool = False
+    in_changelog_mode: bool = False
+
+    def flink(self, *, is_first: bool) -> dict[str, str]:
+        """Flink's options: the first commit makes base files."""
+        given = {
+            "precombine.field": self.ordering or "no_precombine",
+            "index.type": "BUCKET",
+            "hoodie.bucket.index.num.buckets": "1",
+            "write.operation": "bulk_insert" if is_first else "upsert",
+            "write.tasks": "1",
+            "write.bucket_assign.tasks": "1",
+            "metadata.enabled": "false",
+            "clean.async.enabled": "false",
+            "compaction.schedule.enabled": "false",
+            "compaction.async.enabled": "false",
+            "changelog.enabled": str(self.in_changelog_mode).lower(),
+        }
+        return {**given, "payload.class": self.payload} if self.payload else given
 
     def writer(self, bundle: str, version: int) -> dict[str, str]:
         """The writer's options."""
@@ -70,12 +94,13 @@ class Kind:
         return given
 
 
-def _of_payload(name: str, ordering: str = "seq", since: str = "0", before: str = "9") -> Kind:
-    return Kind(name.rpartition(".")[2], f"{_MODELS}.{name}", ordering, since=since, before=before)
+def _of_payload(name: str, ordering: str | None = "seq", since: str = "0", before: str = "9") -> Kind:
+    by_flink = since == "0" and before == "9"
+    return Kind(name.rpartition(".")[2], f"{_MODELS}.{name}", ordering, since=since, before=before, by_flink=by_flink)
 
 
 KINDS = (
-    Kind("nothing said"),
+    Kind("nothing said", by_flink=True),
     Kind("nothing said, no ordering field", ordering=None),
     Kind("two ordering fields", ordering=_POSITION, since="1.1"),
     Kind("EVENT_TIME_ORDERING", options={"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"}, since="1"),
@@ -107,6 +132,16 @@ KINDS = (
         options={"hoodie.payload.delete.field": "Op", "hoodie.payload.delete.marker": "D"},
         since="1.1",  # before, no table records them
     ),
+)
+
+
+_LATEST = _of_payload("OverwriteWithLatestAvroPayload", None)
+#: What Flink writes, each without changelog mode and in it.
+OF_FLINK = tuple(
+    replace(kind, name=f"{kind.name}{', changelog mode' if mode else ''}", in_changelog_mode=mode)
+    for kind in (replace(_LATEST, name=f"{_LATEST.name}, no ordering field"), *KINDS)
+    if kind.by_flink
+    for mode in (False, True)
 )
 
 
@@ -176,6 +211,18 @@ def commit(number: int) -> list[tuple[object, ...]]:
     """The rows of a commit; of a delete by key those that name the keys."""
     found = ((key, told[number]) for key, told in HISTORIES.items() if len(told) > number and told[number] is not None)
     return [(one if isinstance(one, Row) else _OLD).written(key) for key, one in found]
+
+
+_FLINK_TYPES = {"long": "BIGINT"}
+_COLUMNS = [(name, _FLINK_TYPES.get(kind, kind.upper())) for name, kind in (one.split() for one in SCHEMA.split(", "))]
+#: The columns as Flink's SQL declares them.
+FLINK_SCHEMA = ", ".join(f"`{name}` {kind}{' PRIMARY KEY NOT ENFORCED' * (name == 'id')}" for name, kind in _COLUMNS)
+
+
+def in_sql(row: tuple[object, ...]) -> str:
+    """A row of a commit as Flink's SQL has it."""
+    values = ("NULL" if one is None else f"'{one}'" if isinstance(one, str) else str(one).upper() for one in row)
+    return f"({', '.join(f'CAST({one} AS {kind})' for one, (_, kind) in zip(values, _COLUMNS, strict=True))})"
 
 
 def is_key_delete(number: int) -> bool:

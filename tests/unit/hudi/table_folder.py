@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
@@ -13,6 +14,7 @@ import fastavro
 
 from etc_policy.hudi.plan_file import encode_plan
 from etc_policy.plan.model import Operation
+from tests.unit.hudi import log_file
 
 COLUMNS = ("id", "p", "ts")
 
@@ -100,7 +102,7 @@ class Written:
     """A data file of a commit and what its write stats say; `base_instant` names a log file before version 8.
 
     `merged` counts the log files that a compaction read, of ten bytes each without `merged_bytes`.
-    `previous` is the instant of the slice before.
+    `previous` is the instant of the slice before. A log file with `columns` is an empty block of such rows, others are no blocks.
     """
 
     file_id: str
@@ -118,6 +120,14 @@ class Written:
     rows: int | None = None
     token: str = "0-1-0"
     max_event: int | None = None
+    columns: tuple[str, ...] | None = None
+
+    @property
+    def content(self) -> bytes:
+        if self.columns is None:
+            return b"x" * self.size
+        schema = {"type": "record", "name": "r", "fields": [{"name": name, "type": "long"} for name in self.columns]}
+        return log_file.block(log_file.AVRO, struct.pack(">ii", 3, 0), {log_file.SCHEMA: json.dumps(schema)})
 
     def name(self, instant: str) -> str:
         if self.log:
@@ -133,7 +143,7 @@ class Written:
             "totalLogSizeCompacted": self.merged * 10 if self.merged_bytes is None else self.merged_bytes,
             "path": f"{self.partition}/{self.name(instant)}".lstrip("/"),
             "numDeletes": self.deletes,
-            "fileSizeInBytes": self.size,
+            "fileSizeInBytes": len(self.content),
             "minEventTime": self.min_event,
             "maxEventTime": self.max_event,
         }
@@ -210,7 +220,7 @@ class TableFolder:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / ".hoodie_partition_metadata").write_text("partitionDepth=1\n")
             if file.on_disk:
-                (folder / file.name(instant)).write_bytes(b"x" * file.size)
+                (folder / file.name(instant)).write_bytes(file.content)
 
     def start(self, instant: str, *written: Written, action: str = "deltacommit") -> None:
         """A commit that is under way; its files are there already."""

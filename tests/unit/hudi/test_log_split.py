@@ -29,6 +29,7 @@ from tests.unit.hudi.log_file import (
 
 WANTED = TimesWanted(EventTime(column="ts", unit="ms"), "long", ("ts",))
 T = 1_700_000_000_000
+WITH_OPERATIONS = {**schema(), "fields": [{"name": "_hoodie_operation", "type": "string"}, *schema()["fields"]]}
 WITHOUT_TIME = {**schema(), "fields": schema()["fields"][:2]}
 POSITIONS, COMPACTED_TIMES, BASE_INSTANT = 5, 4, 8
 
@@ -179,6 +180,7 @@ def test_rows_that_are_not_marked_as_deleted_are_split():
         (block(9), "an unknown block|a unknown block"),
         (plain(T, header={IS_PARTIAL: "true"}), "a partial update"),
         (plain(T, header={COMPACTED_TIMES: "1"}), "a log compaction wrote it"),
+        (plain(T, header={SCHEMA: json.dumps(WITH_OPERATIONS)}), "its rows carry their operation"),
         (plain(T, None), "a row without an event time"),
         (plain(T, version=9), "another version of data block"),
         (avro(["x"], ts="string"), "it holds a block whose column Hudi would repair"),

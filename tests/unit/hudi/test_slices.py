@@ -108,7 +108,7 @@ def test_rows_that_change_others_in_part_are_bound_by_no_time_beside_deletes(tmp
 
 
 def test_of_what_may_delete_nobody_knows_whether_it_has_rows(tmp_path):
-    table = TableFolder(tmp_path / "t", properties={"hoodie.allow.operation.metadata.field": "true"})
+    table = TableFolder(tmp_path / "t", properties={"hoodie.record.merge.property.hoodie.payload.delete.field": "Op"})
     table.commit(at("10:00:00"), at("10:00:01"), log("f1", None, rows=3), log("f2", None), log("f3", 7))
     files = [one.log_files[0] for one in read(table).slices]
     assert [(one.has_deletes, one.unknown_is_deletes) for one in files] == [(True, False), (True, False), (True, True)]
@@ -250,7 +250,6 @@ def test_deletes_make_the_event_time_unknown(table):
     "properties",
     [
         {"hoodie.record.merge.mode": "CUSTOM"},
-        {"hoodie.allow.operation.metadata.field": "true"},
         {"hoodie.record.merge.property.hoodie.payload.delete.field": "Op"},
     ],
 )

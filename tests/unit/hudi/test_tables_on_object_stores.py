@@ -32,7 +32,7 @@ def copied(s3_server):
 
 
 def readings(location, policy=POLICY, cache=None):
-    state, history = FileTableReader().read_with_history(location, policy.event_time, archived=None)
+    state, history = FileTableReader(cache).read_with_history(location, policy.event_time, archived=None)
     state = fill_from_logs(state, policy, cache)
     plan = build_table_plan(policy, state, now_ms=NOON_MS, clock_ms=NOON_MS)
     said = json.loads(plan.model_dump_json().replace(str(location), "LOCATION"))
@@ -76,7 +76,7 @@ def with_unknown_times(folder):
     return table
 
 
-def test_log_files_are_read_with_one_request_each(tmp_path, s3_server, copied):
+def test_log_files_are_read_with_one_request_each_and_one_for_their_form(tmp_path, s3_server, copied):
     table = with_unknown_times(tmp_path / "t")
     location = copied(table)
     with faulty_proxy(s3_server.endpoint) as proxy:
@@ -85,7 +85,22 @@ def test_log_files_are_read_with_one_request_each(tmp_path, s3_server, copied):
         logs = [path for method, path in proxy.requests if method == "GET" and ".log." in path]
     assert found == readings(str(table.base))
     assert {file.min_event_time_ms for _, file in found[0].log_files} == {EVENT_MS}
-    assert len(logs) == 4
+    assert len(logs) == 8
+
+
+def test_what_a_log_file_shows_of_its_writer_is_looked_at_once(tmp_path, s3_server, copied):
+    """Where commits have event times no other request asks for a log file."""
+    columns = ("id", "ts", "_hoodie_operation")
+    table, cache = TableFolder(tmp_path / "t"), MemoryCache()
+    table.commit(
+        at("10:00:00"), at("10:00:01"), log("f1", EVENT_MS, columns=columns), log("f2", EVENT_MS, columns=columns)
+    )
+    with faulty_proxy(s3_server.endpoint) as proxy:
+        location = copied(table)
+        use_storage_settings(StorageSettings(endpoint=proxy.endpoint))
+        modes = [FileTableReader(cache).read(location, EVENT_TIME).in_changelog_mode for _ in range(2)]
+        assert modes == [True, True]
+        assert sum(method == "GET" and ".log." in path for method, path in proxy.requests) == 1
 
 
 def test_a_log_file_is_read_once_and_again_where_its_object_was_replaced(tmp_path, s3_server, copied):
@@ -99,7 +114,7 @@ def test_a_log_file_is_read_once_and_again_where_its_object_was_replaced(tmp_pat
             times = [file.min_event_time_ms for _, file in readings(location, cache=cache)[0].log_files]
             return times, len([path for method, path in proxy.requests if method == "GET" and ".log." in path])
 
-        assert [read(), read()] == [([EVENT_MS] * 4, 4), ([EVENT_MS] * 4, 0)]
+        assert [read(), read()] == [([EVENT_MS] * 4, 8), ([EVENT_MS] * 4, 0)]
         replaced = next((table.base / "p").glob("*.log.*"))
         replaced.write_bytes(b"x" * replaced.stat().st_size)
         s3_server.upload(table.base, location.split("/")[2], "lake/orders")

@@ -30,6 +30,6 @@ def test_a_slice_older_than_the_active_timeline_may_hold_deletes(tmp_path):
 
 
 def test_deletes_that_no_commit_counts(tmp_path):
-    table = old_table(tmp_path, **{"hoodie.allow.operation.metadata.field": "true"})
+    table = old_table(tmp_path, **{"hoodie.record.merge.property.hoodie.payload.delete.field": "Op"})
     table.commit(FIRST, FIRST, base("f1"), log("f1", 70, base_instant=FIRST))
     assert deletes(table) == {"f1": [True]}

@@ -107,6 +107,16 @@ def test_a_base_file_names_codec_and_bloom_filter(tmp_path, keys, rate, kind):
     assert of_options[:2] == (bits, hashes)
 
 
+@pytest.mark.parametrize(("column", "is_kept"), [("_hoodie_operation", True), ("operation", False)])
+def test_a_base_file_with_the_column_of_operations_keeps_it(tmp_path, column, is_kept):
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"id": [1], column: ["I"]}), tmp_path / "f.parquet")
+    found = {one.option: one.value for one in options_of_base_file(LocalStorage(tmp_path), "f.parquet")}
+    assert found.get("hoodie.allow.operation.metadata.field") == ("true" if is_kept else None)
+
+
 @pytest.mark.parametrize(
     "kept", [{}, {b"org.apache.hudi.bloomfilter": b"!"}, {b"org.apache.hudi.bloomfilter": b"AAAA"}]
 )

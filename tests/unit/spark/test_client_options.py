@@ -5,7 +5,7 @@ See facts: client-mirrors-table.
 
 import pytest
 
-from etc_policy.policy.hudi_options import option_fault
+from etc_policy.policy.hudi_options import OPERATION_OPTION, option_fault
 from etc_policy.policy.manifest import EventTime, Policy, Writer
 from etc_policy.run.ports import Job
 from etc_policy.spark.client_options import client_options, lock_config, lock_options, merge_options
@@ -47,6 +47,17 @@ def test_the_timeline_server_runs_for_indexes_that_ask_it(index, is_on):
 def test_rows_are_merged_whatever_readers_are_set_to():
     found = options(hudi_options={"hoodie.datasource.merge.type": "skip_merge"})
     assert found["hoodie.datasource.merge.type"] == "payload_combine"
+
+
+def test_rows_carry_their_operation_where_the_tables_log_files_do():
+    """See facts: changelog-mode."""
+    policy, option = (
+        Policy(name="a", table="/t", event_time=EventTime(column="ts"), data_latency_ms=1),
+        OPERATION_OPTION,
+    )
+    jobs = [Job(policy, "/t", 6, (), "20260101000000000", in_changelog_mode=mode) for mode in (True, False)]
+    assert [client_options(job).get(option) for job in jobs] == ["true", None]
+    assert option_fault(option) is not None
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])
