@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from etc_policy.api.proofs import freshness_of
+from etc_policy.hudi.completion_times import may_be_shifted
 from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import build_table_plan
@@ -21,6 +22,8 @@ from etc_policy.verify.prover import claim_of
 from tests.nightly import HISTORIES
 from tests.property.lifetimes import LATENCY_MS, Lifetime
 
+#: What goes by bounds of event times that are not known.
+_OF_BOUNDS = {"freshness", "plan", "verdict"}
 #: What says how long ago or how large something of the active timeline was.
 _OF_ACTIVE = {"last_commit_age_seconds", "data_latency"}
 
@@ -33,7 +36,7 @@ def readings(life: Lifetime, *, read_logs: bool) -> dict[str, Any]:
     now_ms = life.now
     plan = build_table_plan(policy, state, now_ms=now_ms, clock_ms=now_ms)
     evidence = Evidence(policy, state, history, claim_of(policy, state, now_ms), now_ms)
-    return {
+    found = {
         **{f"slice {path_below(*one.group)}": _known_of(one) for one in state.slices},
         "last compaction": state.last_compaction,
         "column since": state.column_since,
@@ -45,11 +48,23 @@ def readings(life: Lifetime, *, read_logs: bool) -> dict[str, Any]:
         "plan": (plan.action, plan.reason_code, plan.threshold_ms, {one.group for one in plan.operations}),
         "verdict": {one.expectation: one.status for one in always_checked(evidence) if _looks_back(one, state)},
     }
+    return {name: value for name, value in found.items() if name not in _OF_BOUNDS or not _may_be_shifted(state)}
+
+
+def _may_be_shifted(state: TableState) -> bool:
+    """Whether a completion time may be that of a clock in another zone: once its commit is archived it bounds nothing."""
+    return any(may_be_shifted(one.requested, one.completed) for _, one in state.log_files)
 
 
 def _known_of(one: FileSlice) -> FileSlice:
     """The slice without what only saves work: sizes of base files, and latest times by which a file need not be split."""
-    logs = tuple(file._replace(max_event_time_ms=None) for file in one.log_files)
+    logs = tuple(
+        file._replace(
+            max_event_time_ms=None,
+            rows_since=None if may_be_shifted(file.requested, file.completed) else file.rows_since,
+        )
+        for file in one.log_files
+    )
     return replace(one, base_file_recorded_bytes=None, log_files=logs)
 
 
