@@ -108,7 +108,8 @@ class PartitionRecord(Frozen):
 class DoneRecord(Frozen):
     """What is kept of the partitions of one table; `instant` is the last completion of the table as it was last read.
 
-    `seen` has the completion, by the request, of each write that was read and completed not long before (`SHOWN_WITHIN_MS`).
+    `seen` has the completion, by the request, of each write that was read and was not archived, or had completed not long before
+    (`SHOWN_WITHIN_MS`).
     All that was requested before `open_since` had completed then, and `oldest` was the first request that was not archived.
     `read_at_ms` is when the reading began that was the last to change the record. `event_time` is the key of the event time by
     which it was read.
@@ -359,18 +360,21 @@ class _Look:
 
     @cached_property
     def _lost_after(self) -> str | None:
-        """The last request before the first of these; None where nothing was lost."""
+        """The last request before the first of these; None where nothing was lost. Restores may go by completion, so that what
+        is left is not all requested before (facts: restore-before-compaction).
+        """
         first = min(self._lost, default=None)
         before = (one.requested for one in self._history.commits if first is not None and one.requested < first)
         return None if first is None else max(before, default="")
 
     @property
     def seen(self) -> dict[str, str]:
-        """Those of before too: they may be archived by now."""
+        """All that are not archived, and those of before that may be by now."""
+        active = {one.requested for one in self._history.commits if not one.archived}
         found = {one: completed for one, completed in (self._record.seen or {}).items() if one not in self._lost}
         found |= {commit.requested: commit.completed for commit in self._history.commits}
         since = shown_until(max(found.values(), default=""))
-        return {requested: completed for requested, completed in found.items() if completed > since}
+        return {one: completed for one, completed in found.items() if one in active or completed > since}
 
     def _may_have_missed(self, one: PartitionFreshness) -> bool:
         if self._is_whole or one.last_write_ms is None:

@@ -65,7 +65,8 @@ def test_a_day_is_done_reopened_and_done_again(spark, tmp_path):
 
     with Endpoint() as endpoint:
         (tmp_path / "policies").mkdir()
-        (tmp_path / "policies" / "a.yml").write_text(POLICY.format(table=table.base, url=endpoint.url))
+        policy = tmp_path / "policies" / "a.yml"
+        policy.write_text(POLICY.format(table=table.base, url=endpoint.url))
         project = Project(tmp_path)
         project.environment.session = spark
         write("a")
@@ -86,6 +87,8 @@ def test_a_day_is_done_reopened_and_done_again(spark, tmp_path):
         assert dict(read("ro"))[0] == dict(read("rt"))[0] == "late"
         (only,) = project.freshness(partitions=[before]).tables[0].partitions.partitions
         assert (only.status, only.proof, only.reopened) == ("done", "data", 1)
+        text = policy.read_text().replace("proof: data", "proof: data\n      rows: until_end")
+        policy.write_text(text)
         write("unseen")  # and its commit says that all of it is later than any threshold
         later = datetime.now(UTC) + timedelta(hours=1)
         rewrite_record(max(Path(table.base, ".hoodie", "timeline").glob("*.deltacommit")), as_of(later))
@@ -104,6 +107,35 @@ def test_a_day_is_done_reopened_and_done_again(spark, tmp_path):
     marker = json.loads(Path(table.base, before, "_SUCCESS").read_text())
     assert marker["etc"]["id"] == endpoint.posted[-1][1]["id"]
     assert not Path(table.base, today, "_SUCCESS").exists()
+
+
+def test_rows_that_a_restore_takes_back_reopen_their_day(spark, tmp_path):
+    """It stayed done, with its success file, though rows that it was done with were gone."""
+    day = datetime.now(UTC) - timedelta(days=2)
+    table = StockTable(spark, str(tmp_path / "days"), "id int, p string, ts long, v string", options=TRACKED)
+
+    def write(key, value):
+        table.write([(key, day.strftime("%Y-%m-%d"), int(day.timestamp() * 1000), value)])
+
+    (tmp_path / "policies").mkdir()
+    done = "    done: {command: [sh, -c, 'echo $ETC_EVENT_KIND $ETC_EVENT_WHY >> sent']}\n"
+    policy = f"{POLICY.partition('    done:')[0].format(table=table.base)}{done}"
+    (tmp_path / "policies" / "a.yml").write_text(policy)
+    project = Project(tmp_path)
+    project.environment.session = spark
+    write(1, "a")
+    saved = max(path.name[:17] for path in Path(table.base, ".hoodie", "timeline").glob("*.deltacommit"))
+    spark.sql(f"CALL create_savepoint(path => '{table.base}', commit_time => '{saved}')").collect()
+    write(2, "b")
+    (result,) = project.apply().tables
+    assert (result.events_sent.done, result.events_sent.reopened) == (1, 0)
+    spark.sql(f"CALL rollback_to_savepoint(path => '{table.base}', instant_time => '{saved}')").collect()
+    for _ in range(2):
+        project.apply()
+    project.environment.session = None  # it is the test's
+    project.close()
+    sent = [line.split() for line in (tmp_path / "sent").read_text().splitlines()]
+    assert sent == [["done"], ["reopened", "rolled_back"], ["done"]]
 
 
 HOURS = """version: 1

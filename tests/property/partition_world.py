@@ -373,7 +373,11 @@ class World:
             return
         until = active[-self.source.randint(2, min(4, len(active)))]
         requested = self.tick()
-        self.keep([one for one in self.ops if one.requested <= until])
+        if self.source.random() < 0.5:
+            self.keep([one for one in self.ops if one.requested <= until])
+        else:  # as Hudi does by its eager policy
+            completed = next(one.completed for one in self.ops if one.requested == until)
+            self.keep([one for one in self.ops if one.completed <= completed])
         self.restores.append(Instant(text(requested), "restore", "completed", text(self.tick(2))))
         self.snapshots.clear()
 
@@ -559,7 +563,8 @@ class World:
             where = name(one.hour), f"f{one.hour}-{one.group}"
             groups.append(GroupWrite(*times, *where, event, event is not None, 1, log_files=to_log))
         replaced = frozenset() if op.replaced is None else frozenset({(name(op.replaced), "f")})
-        return Commit(*times, cast(Any, op.action), op.operation, tuple(groups), replaced)
+        kind = cast(Any, op.action), op.operation
+        return Commit(*times, *kind, tuple(groups), replaced, archived=op.requested < self.archived)
 
     def proven(self, hour: int, ends: int) -> Level:
         """The strongest level at which somebody has looked at these very files, up to the hour's end."""
