@@ -34,6 +34,8 @@ OWN_PROCESSES = (
     "test_hdfs.py",
     "test_version_6.py::test_two_kills_and_one_run_that_mends_them",
     "test_left_locks.py",
+    "test_left_rollback.py",
+    "test_streaming_writers.py",
     "test_ordering.py",
     "test_bundles.py",
     "test_flink.py",

@@ -111,7 +111,7 @@ def rows_are_right(writer, table, *writes, **options):
         stop_spark(spark)
 
 
-def test_a_commit_of_a_writer_that_does_not_stream_ends_no_compaction(writer, sources, tmp_path):
+def test_a_commit_of_a_writer_that_does_not_stream_ends_no_compaction(no_spark, writer, sources, tmp_path):
     """A client that streams opens its commit to the metadata table as it begins, and the writer's would roll it back."""
     project = Project(tmp_path)
     table = project.add("t", sources / "plain", lock=LOCK)
