@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import subprocess
 import zipfile
@@ -18,7 +19,9 @@ _PUBLIC = 1
 #: Bytes of an entry of the pool of constants behind its tag, but for texts; two of them take two places.
 _SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 _TEXT, _WIDE = 1, (5, 6)
-_CLASS, _STRING = 7, 8
+_STRING = 8
+#: How classes are named that declare options, and the names of options.
+_OF_OPTIONS, _OPTION = ("Config", "Configs", "Options", "Properties"), re.compile(r"_?\.?_?hoodie(?:\.[a-z0-9_]+)+")
 
 
 class JavaClass(NamedTuple):
@@ -45,6 +48,12 @@ class Bundle:
         """The names of all classes."""
         files = (name for name in self._archive.namelist() if name.endswith(".class"))
         return frozenset(name.removesuffix(".class").replace("/", ".") for name in files)
+
+    def options(self) -> Iterator[str]:
+        """The options that its classes of options declare, some more than once."""
+        for name in self.names:
+            if name.startswith("org.apache.hudi.") and name.partition("$")[0].endswith(_OF_OPTIONS):
+                yield from filter(_OPTION.fullmatch, self.read(name).texts)
 
     def read(self, name: str) -> JavaClass:
         """A class by its name; KeyError where the release has none."""

@@ -3,7 +3,8 @@
 python -m dev.compaction_options [--bundle 1.2.0 1.1.1 1.0.2 0.15.0]
 
 It needs a JDK: a Java agent notes each reading of an option while a table with every index is compacted. The list is kept in
-`dev/compaction_options/read.json`; `docs/reference/compaction-options.md` is made from it.
+`dev/compaction_options/read.json`; `docs/reference/compaction-options.md` is made from it. A new option is judged here before it
+has a place on the page: does it change rows or base files?
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from etc_policy.hudi.writer_form import STREAMING, options_of_indexes
-from etc_policy.policy.hudi_options import option_fault
+from etc_policy.policy.hudi_options import OPERATION_OPTION, option_fault
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.run.ports import Job
 from etc_policy.spark.client_options import client_options
@@ -44,6 +45,89 @@ _OF_TABLE = (
     "hoodie.timeline.",
     "hoodie.populate.meta.fields",
     "hoodie.record.merge.",
+    "hoodie.database.name",
+    "hoodie.datasource.write.drop.partition.columns",
+    "hoodie.datasource.write.hive_style_partitioning",
+    "hoodie.datasource.write.keygenerator.",
+    "hoodie.datasource.write.partitionpath.urlencode",
+    "hoodie.datasource.write.recordkey.field",
+    "hoodie.datasource.write.slash.separated.date.partitioning",
+    "hoodie.partition.metafile.use.base.format",
+)
+#: What changes how rows are merged or base files are written, and no file of the table shows.
+_ASKED = (
+    "hoodie.avro.write.support.class",
+    "hoodie.bloom.index.filter.dynamic.max.entries",
+    "hoodie.client.init.callback.classes",
+    "hoodie.datasource.write.record.merger.impls",
+    "hoodie.io.factory.class",
+    "hoodie.merge.use.record.positions",
+    "hoodie.parquet.",
+    "hoodie.precommit.validators",
+    "hoodie.prewrite.validators",
+    "hoodie.storage.class",
+    "hoodie.write.record.merge.custom.implementation.classes",
+    "hoodie.write.record.positions",
+)
+#: What changes neither rows nor base files: memory, speed, metrics, files for a while, how writers find keys and make log files,
+#: and services that a run does not start. Of the schemas Hudi takes that of the table.
+_WITHOUT_EFFECT = (
+    "hoodie.allow.empty.commit",
+    "hoodie.assume.date.partitioning",
+    "hoodie.avro.schema",
+    "hoodie.block.writes.on.speculative.execution",
+    "hoodie.bloom.index.parallelism",
+    "hoodie.bootstrap.index.",
+    "hoodie.bucket.index.",
+    "hoodie.clean.",
+    "hoodie.cleaner.",
+    "hoodie.clustering.schedule.inline",
+    "hoodie.common.",
+    "hoodie.compaction.reverse.log.read",
+    "hoodie.consistency.check.",
+    "hoodie.copyonwrite.record.size.estimate",
+    "hoodie.datasource.write.commitmeta.key.prefix",
+    "hoodie.datasource.write.insert.drop.duplicates",
+    "hoodie.embed.timeline.server.",
+    "hoodie.errortable.",
+    "hoodie.expression.index.",
+    "hoodie.fail.job.on.duplicate.data.file.detection",
+    "hoodie.file.group.reader.enabled",
+    "hoodie.file.listing.parallelism",
+    "hoodie.filesystem.",
+    "hoodie.finalize.write.parallelism",
+    "hoodie.hfile.",
+    "hoodie.index.class",
+    "hoodie.index.type",
+    "hoodie.internal.schema",
+    "hoodie.keep.",
+    "hoodie.logfile.data.block.",
+    "hoodie.markers.",
+    "hoodie.memory.",
+    "hoodie.merge.data.validation.enabled",
+    "hoodie.merge.small.file.group.candidates.limit",
+    "hoodie.metadata.table.service.manager.",
+    "hoodie.metaserver.enabled",
+    "hoodie.metrics.",
+    "hoodie.optimized.log.blocks.scan.enable",
+    "hoodie.prewrite.cleaner.policy",
+    "hoodie.record.size.",
+    "hoodie.release.resource.on.completion.enable",
+    "hoodie.schema.on.read.enable",
+    "hoodie.storage.layout.type",
+    "hoodie.time.generator.",
+    "hoodie.write.application.id",
+    "hoodie.write.commit.callback.on",
+    "hoodie.write.concurrency.early.conflict.detection.enable",
+    "hoodie.write.executor.type",
+    "hoodie.write.markers.type",
+    "hoodie.write.merge.handle.fallback",
+    "hoodie.write.partial.update.schema",
+    "hoodie.write.rolling.metadata.keys",
+    "hoodie.write.schema",
+    "hoodie.write.status.storage.level",
+    "hoodie.write.tagged.record.storage.level",
+    "hoodie.writestatus.class",
 )
 #: What the writers may set and a compaction does not take from anywhere.
 _NOTES = {
@@ -81,14 +165,21 @@ _SECTIONS = {
     "indexes": "Taken from the table's index definitions, or where there are none (Hudi 0.x) from the statistics of its files",
     "writes": "Taken from the last writes, by the order in which they made their files; `hudi_options` wins",
     "footers": "Taken from the newest base file that is compacted: they decide sizes alone; `hudi_options` wins",
+    "logs": "Seen in the table's log files and base files, whose schema has a column of operations (Flink's changelog mode)",
+    "asked": "Asked of the policy: they change how rows are merged or base files are written, and the table shows none of them",
     "fixed": "Set by etc, so that the table stays as it is and two runs cannot harm each other",
     "reserved": "Reserved: a policy may not set them, and Hudi's default is right for a compaction",
-    "free": "Hudi's defaults, or what `hudi_options` says: memory, speed, metrics, paths of temporary files",
+    "free": "Without effect on rows and base files: Hudi's defaults, or what `hudi_options` says",
 }
 
 
 def treatment(option: str) -> str:
-    """The section of an option."""
+    """The section of an option.
+
+    Raises:
+        KeyError: nobody has said yet what it changes.
+
+    """
     policy = Policy(name="t", table="/t", event_time=EventTime(column="ts"), data_latency_ms=1)
     fixed = client_options(Job(policy, "/t", 9, ("files",), "20260101000000000"))
     if option.startswith(_OF_TABLE):
@@ -101,7 +192,29 @@ def treatment(option: str) -> str:
         return "writes"
     if option in fixed or option in ("hoodie.payload.ordering.field", "hoodie.datasource.write.precombine.field"):
         return "fixed"
-    return "free" if option_fault(option) is None else "reserved"
+    if option == OPERATION_OPTION:
+        return "logs"
+    if option_fault(option) is not None:
+        return "reserved"
+    known = {"asked": _ASKED, "free": _WITHOUT_EFFECT}
+    found = next((section for section, names in known.items() if option.startswith(names)), None)
+    if found is None:
+        raise KeyError(f"{option}: does it change rows or base files?")
+    return found
+
+
+def kept() -> dict[str, Any]:
+    """What is kept: the options that a compaction `read` under each bundle, and all others that these declare, `unread`."""
+    found: dict[str, Any] = json.loads(KEPT.read_text("utf-8"))
+    return found
+
+
+def unread(read: Mapping[str, list[str]]) -> list[str]:
+    """The options that the bundles declare and no compaction reads."""
+    from tests.bundle_classes import bundle
+
+    declared = {option for release in read for option in bundle(release).options()}
+    return sorted(declared.difference(*read.values()))
 
 
 def _of_indexes() -> set[str]:
@@ -174,7 +287,7 @@ def main() -> None:
     if given.record:
         print(json.dumps(record(given.record)))
         return
-    read = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    read = kept()["read"]
     for bundle in given.bundle:
         coordinates = f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{bundle}"
         command = [sys.executable, "-m", "dev.compaction_options", "--record", bundle]
@@ -183,7 +296,7 @@ def main() -> None:
         )
         read[bundle] = json.loads(done.stdout.splitlines()[-1])
         print(f"{bundle}: {len(read[bundle])} options")
-        KEPT.write_text(json.dumps(read, indent=1) + "\n")
+    KEPT.write_text(json.dumps({"read": read, "unread": unread(read)}, indent=1) + "\n")
     PAGE.write_text(page(read))
 
 

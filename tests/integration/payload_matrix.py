@@ -57,7 +57,7 @@ def verdicts(root: Path) -> Iterator[Verdict]:
         before = _seen(cell.base(root, WRITTEN))
         if before is None:
             continue
-        merging = merging_of(before["properties"], Changelog.YES if cell.kind.in_changelog_mode else Changelog.NO)
+        merging = merging_of(before["properties"], Changelog.YES if cell.writer == FLINK else Changelog.NO)
         for release in BUNDLES:
             found = _judge(cell.base(root, release), before)
             if found is not None:

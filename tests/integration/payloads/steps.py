@@ -138,7 +138,7 @@ def _compact(spark: Any, cell: Cell, base: Path) -> None:
     """As `etc apply` does it, but for its rules."""
     time_column = EventTime(column="ts", unit="ms")
     mode = FileTableReader().read(str(base), time_column).in_changelog_mode
-    assert mode == cell.kind.in_changelog_mode, mode
+    assert mode == (cell.writer == FLINK), mode
     policy = Policy(name="t", table=str(base), event_time=time_column, data_latency_ms=0, hudi_options=_AT_ONCE)
     compactor = HudiCompactor(spark)
     job = Job(policy, str(base), cell.version, (), "", in_changelog_mode=mode)
@@ -161,16 +161,21 @@ def read_by_flink(flink: Flink, root: Path, chosen: Sequence[Cell]) -> None:
     for cell in _own(chosen, FLINK):
         for base in (cell.base(root, place) for place in (WRITTEN, *BUNDLES)):
             if base.exists() and not any((base / one).exists() for one in (FAILED, SEEN)):
-                views = {view: _read_by_flink(flink, base, cell, options) for view, options in VIEWS.items()}
-                _keep(base, views)
+                _keep(base, _views_of_flink(flink, base, cell))
 
 
-def _read_by_flink(flink: Flink, base: Path, cell: Cell, options: Mapping[str, str]) -> Any:
-    named = table_of(base, FLINK_SCHEMA, "p", {**cell.kind.flink(is_first=False), **options})
+def _views_of_flink(flink: Flink, base: Path, cell: Cell) -> dict[str, Any]:
+    """Both in one job."""
+    tables = [
+        table_of(base, FLINK_SCHEMA, "p", {**cell.kind.flink(is_first=False), **options}).replace(" t ", f" {view} ", 1)
+        for view, options in VIEWS.items()
+    ]
+    shown = ", ".join(f"`{name}`" for name in SHOWN)
     try:
-        return _by_key(flink.rows(named, f"SELECT {', '.join(f'`{name}`' for name in SHOWN)} FROM t"))
+        rows = flink.rows(*tables, " UNION ALL ".join(f"SELECT '{view}', {shown} FROM {view}" for view in VIEWS))
     except Exception as error:
-        return str(error)[:1000]
+        return dict.fromkeys(VIEWS, str(error)[:1000])
+    return {view: _by_key(row[1:] for row in rows if row[0] == view) for view in VIEWS}
 
 
 def _keep(base: Path, views: Mapping[str, Any]) -> None:

@@ -30,10 +30,7 @@ SHOWN = ("id", "seq", "big", "small", "n", "Op")
 
 @dataclass(frozen=True)
 class Kind:
-    """Tables that merge rows in one way; `options` are those of their writers. Releases `since` one, `before` another know it.
-
-    `by_flink` are tables that Flink writes too, or alone: then in changelog mode.
-    """
+    """Tables that merge rows in one way; `options` are those of their writers. Releases `since` one, `before` another know it."""
 
     name: str
     payload: str | None = None
@@ -41,23 +38,23 @@ class Kind:
     options: Mapping[str, str] = field(default_factory=dict)
     since: str = "0"
     before: str = "9"
-    by_flink: bool = False
-    in_changelog_mode: bool = False
 
     def flink(self, *, is_first: bool) -> dict[str, str]:
-        """Flink's options: the first commit makes base files."""
+        """The options of Flink in changelog mode; the first commit makes base files."""
         given = {
             "precombine.field": self.ordering or "no_precombine",
             "index.type": "BUCKET",
             "hoodie.bucket.index.num.buckets": "1",
             "write.operation": "bulk_insert" if is_first else "upsert",
+            "write.bulk_insert.sort_input": "false",
+            "write.bulk_insert.shuffle_input": "false",
             "write.tasks": "1",
             "write.bucket_assign.tasks": "1",
             "metadata.enabled": "false",
             "clean.async.enabled": "false",
             "compaction.schedule.enabled": "false",
             "compaction.async.enabled": "false",
-            "changelog.enabled": str(self.in_changelog_mode).lower(),
+            "changelog.enabled": "true",
         }
         return {**given, "payload.class": self.payload} if self.payload else given
 
@@ -95,12 +92,11 @@ class Kind:
 
 
 def _of_payload(name: str, ordering: str | None = "seq", since: str = "0", before: str = "9") -> Kind:
-    by_flink = since == "0" and before == "9"
-    return Kind(name.rpartition(".")[2], f"{_MODELS}.{name}", ordering, since=since, before=before, by_flink=by_flink)
+    return Kind(name.rpartition(".")[2], f"{_MODELS}.{name}", ordering, since=since, before=before)
 
 
 KINDS = (
-    Kind("nothing said", by_flink=True),
+    Kind("nothing said"),
     Kind("nothing said, no ordering field", ordering=None),
     Kind("two ordering fields", ordering=_POSITION, since="1.1"),
     Kind("EVENT_TIME_ORDERING", options={"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"}, since="1"),
@@ -136,12 +132,15 @@ KINDS = (
 
 
 _LATEST = _of_payload("OverwriteWithLatestAvroPayload", None)
-#: What Flink writes, each without changelog mode and in it.
+_BY_FLINK = (
+    "nothing said",
+    *(kind.name for kind in KINDS if kind.payload and kind.before == "9" and kind.since == "0"),
+)
+#: What Flink writes, in changelog mode.
 OF_FLINK = tuple(
-    replace(kind, name=f"{kind.name}{', changelog mode' if mode else ''}", in_changelog_mode=mode)
+    replace(kind, name=f"{kind.name}, changelog mode")
     for kind in (replace(_LATEST, name=f"{_LATEST.name}, no ordering field"), *KINDS)
-    if kind.by_flink
-    for mode in (False, True)
+    if kind.name in _BY_FLINK or (kind.ordering is None and kind.payload)
 )
 
 
