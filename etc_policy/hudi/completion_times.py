@@ -54,7 +54,31 @@ def wrong_times(
 ) -> tuple[WrongTime, ...]:
     """The completion times of a timeline that cannot be true."""
     found = find_wrong_times(name, completed, all_times(timeline), timezone)
-    return tuple(replace(one, misplaced=_misplaced(timeline, one)) if one.set_back else one for one in found)
+    return tuple(
+        replace(one, misplaced=_misplaced(timeline, one))
+        if one.set_back
+        else replace(one, no_renaming=_no_renaming(timeline, one))
+        for one in found
+    )
+
+
+def _no_renaming(timeline: Timeline, wrong: WrongTime) -> str:
+    """Why the file of a commit may not be renamed to its true time; empty where it may.
+
+    A slice that was begun since has merged its log files, or has not, by the time that is wrong (facts: renamed-behind-base).
+    """
+    if wrong.right is None or wrong.action not in WRITES:
+        return ""
+    if (timeline.first_active or "") > wrong.right:
+        return "what was begun since is archived"
+    until, own = wrong.completed if wrong.late else AT_THE_END, _written(timeline, wrong.requested)
+    for requested in sorted(timeline.completions.keys() - {wrong.requested}):
+        if wrong.right < requested < until and timeline.latest(requested).action in WRITES:
+            write = _written(timeline, requested)
+            merges_logs = any(file.action == "logcompaction" for file in timeline.files[requested])
+            if not own.groups.isdisjoint(write.groups if merges_logs else write.begun):
+                return f"the write at {requested} began a file slice of the same file group since"
+    return ""
 
 
 def _misplaced(timeline: Timeline, wrong: WrongTime) -> str:

@@ -397,7 +397,7 @@ def clock_behind(facts: Facts) -> Refusal | None:
 
 
 #: What helps against a wrong completion time.
-MEND_WRONG_TIME = "docs/how-to/repair.md says when its file may be renamed, and what to do where it may not"
+MEND_WRONG_TIME = "docs/how-to/repair.md says how its file is renamed, and what to do where it may not be"
 
 
 def wrong_time(facts: Facts) -> Refusal | None:

@@ -260,8 +260,8 @@ RULES: tuple[Rule, ...] = (
         _WHILE_WRITING,
         damage=Damage.TIMES,
         means="The completion time of a commit cannot be true: its writer was in another time zone, or clocks were set back "
-        "while it wrote and readers may not see all of it. The message says the true time, as far as it is known. When the file "
-        "may be renamed to it, and what to do where it may not: see docs/how-to/repair.md.",
+        "while it wrote and readers may not see all of it. The message says the true time, as far as it is known, and whether "
+        "the file may be renamed to it. See docs/how-to/repair.md.",
         mended_by=_OPERATOR,
     ),
     Rule(

@@ -32,10 +32,10 @@ class CompletedFile(NamedTuple):
 class WrongTime:
     """A completion time that cannot be true.
 
-    `late` says that it lies after the file that bears it was written, else it lies before the request. `right` is the
-    true time; where that cannot be known it is None and `unknown` says why. `set_back` says that it is what the clock showed,
-    which was set back since the request: then `misplaced` says, as a clause, why readers may not see what was written; it is
-    empty where they do.
+    `late` says that it lies after the file that bears it was written, else it lies before the request. `right` is the true
+    time, and `no_renaming` says why the file may not be renamed to it, empty where it may; where it cannot be known it is None
+    and `unknown` says why. `set_back` says that it is what the clock showed, which was set back since the request: then
+    `misplaced` says, as a clause, why readers may not see what was written; it is empty where they do.
     """
 
     timeline: TimelineName
@@ -48,6 +48,7 @@ class WrongTime:
     unknown: str = ""
     set_back: bool = False
     misplaced: str = ""
+    no_renaming: str = ""
 
     @property
     def is_harmless(self) -> bool:
@@ -79,7 +80,9 @@ class WrongTime:
         if self.right is None:
             return f"cannot be known: {self.unknown}"
         apart = abs(parse_instant(self.right) - parse_instant(self.completed))
-        return f"is {self.right} ({format_duration(round(apart.total_seconds() * 1000))} off)"
+        off = format_duration(round(apart.total_seconds() * 1000))
+        renaming = f"may not be renamed to that: {self.no_renaming}" if self.no_renaming else "may be renamed to that"
+        return f"is {self.right} ({off} off); its file {renaming}"
 
     @property
     def _written(self) -> str:

@@ -67,11 +67,27 @@ def test_it_is_recognised_until_its_file_is_renamed(etc, project, table):
     )
     for said in (plan["reason"] + plan["hints"][0], debug["message"] + debug["hint"], fresh["reason"]):
         assert "completed before it was requested" in said
-        assert f"its true time is {DONE} (8h off)" in said
+        assert f"its true time is {DONE} (8h off); its file may be renamed to that" in said
         assert "docs/how-to/repair.md" in said
     file.rename(file.with_name(f"{REQUESTED}_{DONE}.commit"))
     plan, debug, fresh = statuses(etc)
     assert (plan["action"], debug["status"], fresh["status"]) == ("compact", "ok", "pass")
+
+
+@pytest.mark.parametrize("shift_ms", [WEST_MS, EAST_MS])
+@pytest.mark.parametrize(("begun", "is_between"), [("10:45:00", True), ("10:35:00", False)])
+def test_a_delta_commit_behind_which_a_slice_was_begun_is_not_to_be_renamed(
+    etc, project, table, shift_ms, begun, is_between
+):
+    """A compaction went by the wrong time: by the true one its rows would be in no view."""
+    late_ms = shift_ms if shift_ms < 0 else 14 * 3_600_000
+    written(table.commit(REQUESTED, add_ms(DONE, late_ms), log("f", previous=at("09:00:00"))), DONE)
+    merged = at(begun), add_ms(at(begun), 60_000)
+    written(table.compaction(*merged, base("f", previous=at("09:00:00"))), merged[1])
+    said = statuses(etc)[1]["message"]
+    assert f"its true time is {DONE}" in said
+    not_so = f"its file may not be renamed to that: the write at {at(begun)} began a file slice"
+    assert (not_so in said, "its file may be renamed to that" in said) == (is_between, not is_between)
 
 
 def test_in_the_future(etc, project, table):
