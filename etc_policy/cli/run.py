@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -146,7 +147,8 @@ def _play(flags: Flags, plans: Rounds, stop: threading.Event, life: _Life, round
     while goes_on():
         with open_project(flags, beat=life.beat) as project:
             while goes_on():
-                code, next_ms, engine_failed = _round(project, flags, plans, stop, is_first=not done)
+                with _watched(project, flags, life):
+                    code, next_ms, engine_failed = _round(project, flags, plans, stop, is_first=not done)
                 done, failed = done + 1, code or failed
                 if goes_on():
                     _wait(next_ms, stop, life)
@@ -161,6 +163,29 @@ def _wait(until_ms: int, stop: threading.Event, life: _Life) -> None:
     while not stop.is_set() and (left := until - time.monotonic()) > 0:
         life.beat()
         stop.wait(min(left, _BEAT_SECONDS))
+
+
+@contextmanager
+def _watched(project: Project, flags: Flags, life: _Life) -> Iterator[None]:
+    """Around a round: a compaction is one step, however long; what Java writes for it meanwhile is a sign of life."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        last: tuple[object, ...] = ()
+        while not ended.wait(_BEAT_SECONDS):
+            with suppress(EtcError, OSError):
+                signs = project.environment.signs_of_runs(project.policies(*flags.terms))
+                if signs != last and any(signs):
+                    life.beat()
+                last = signs
+
+    context = copy_context()
+    watcher = threading.Thread(target=context.run, args=(watch,), daemon=True, name="signs of life")
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def _require_touchable(file: Path) -> None:

@@ -13,7 +13,7 @@ from etc_policy.hudi.stable_reading import permission_hint
 from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.file_lock import is_left, remove
-from etc_policy.run.lease_document import LeaseDocument, read_document
+from etc_policy.run.lease_document import FILE_LEASE, MAX_LEASE_BYTES, LeaseDocument, read_document
 from etc_policy.run.lock_holder import UNKNOWN_BOOT, Holder, Owner, lock_place, read_holder
 from etc_policy.run.ports import Lease
 from etc_policy.run.run_signs import HEARTBEAT_TOLERANCE_SECONDS, Progress, RunSigns, warn_of_clock
@@ -26,7 +26,6 @@ JAVA_LEASE = "java.lease"
 
 #: What a run needs at most from its mark to its inflight file; a stock writer waits longer before it takes a plan over.
 _BEGINNING_SECONDS = 15.0
-_MAX_BYTES = 65_536
 
 
 class FileLease:
@@ -40,7 +39,7 @@ class FileLease:
         self._local = local
         self._base, self._storage = local_path(base_path), open_storage(base_path)
         self._signs, self._progress = RunSigns(self._storage, progress), progress
-        self._path = self._base / ETC_FOLDER / "apply.lease"
+        self._path = self._base / FILE_LEASE
         self._handle = -1
         self._last: LeaseDocument | None = None
         self._document: LeaseDocument | None = None
@@ -55,7 +54,7 @@ class FileLease:
 
         """
         try:
-            self._handle = self._open("apply.lease")
+            self._handle = self._open(self._path.name)
         except OSError as error:
             message, hint = f"cannot write to `{self._path.parent}`", permission_hint(error)
             raise EngineError(Code.CANNOT_LOCK, message, hint=hint, cause=str(error)) from error
@@ -163,7 +162,7 @@ class FileLease:
         return same and self._read() == document.as_bytes()
 
     def _read(self) -> bytes:
-        return os.pread(self._handle, _MAX_BYTES, 0)
+        return os.pread(self._handle, MAX_LEASE_BYTES, 0)
 
     def _write(self, document: LeaseDocument) -> None:
         """Whoever finds half of it knows of no run, and waits the longer."""

@@ -7,8 +7,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
+from etc_policy.hudi.layout import ETC_FOLDER
 from etc_policy.run.lock_holder import Owner
 
+#: The leases of a table: on disks, where the kernel keeps it, and on stores. No document of one is longer.
+FILE_LEASE, STORE_LEASE, MAX_LEASE_BYTES = f"{ETC_FOLDER}/apply.lease", f"{ETC_FOLDER}/lease.json", 65_536
 #: No lease of etc is longer: another document does not hold the table for ever.
 MAX_VALID_SECONDS = 600.0
 

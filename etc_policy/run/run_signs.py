@@ -14,8 +14,9 @@ from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import HEARTBEATS, timeline_folder
 from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.writers import announced_by, marker_files
+from etc_policy.run.lease_document import FILE_LEASE, MAX_LEASE_BYTES, STORE_LEASE, read_document
 from etc_policy.storage.clocks import time_at
-from etc_policy.storage.port import FileInfo, TableStorage, os_errors_as
+from etc_policy.storage.port import FileInfo, TableReader, TableStorage, os_errors_as
 from etc_policy.table.formats import format_duration
 from etc_policy.table.instants import CLOCK_TOLERANCE
 
@@ -120,6 +121,21 @@ class RunSigns:
         """That of the compaction at an instant."""
         folder, _ = timeline_folder(read_properties(self._storage), self._storage.location)
         return self._storage.info(f"{folder}/{instant}.compaction.inflight")
+
+
+def sign_of_run(storage: TableReader) -> tuple[str, int, int] | None:
+    """What changes while a run of etc is at work on a table: its instant, its heartbeat, the files that it has begun.
+
+    None where the lease names no run. A run whose Java has stopped shows the same again and again.
+    """
+    for path in (FILE_LEASE, STORE_LEASE):
+        with suppress(OSError):
+            document = read_document(storage.read(path, MAX_LEASE_BYTES))
+            if document is not None and document.instant and not document.ended:
+                beat = storage.info(f"{HEARTBEATS}/{document.instant}")
+                begun = sum(1 for _ in marker_files(storage, document.instant))
+                return document.instant, beat.modified_ns if beat else 0, begun
+    return None
 
 
 def _seconds(found: FileInfo | None) -> float | None:

@@ -16,7 +16,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import ETC_FOLDER
 from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS
 from etc_policy.policy.manifest import Policy
-from etc_policy.run.lease_document import MAX_VALID_SECONDS, LeaseDocument, read_document
+from etc_policy.run.lease_document import MAX_VALID_SECONDS, STORE_LEASE, LeaseDocument, read_document
 from etc_policy.run.lock_holder import Owner
 from etc_policy.run.run_signs import HEARTBEAT_TOLERANCE_SECONDS, Progress, RunSigns, warn_of_clock
 from etc_policy.storage.clocks import note_time, time_at
@@ -80,8 +80,6 @@ def _unfit(storage: RemoteStorage, what: str) -> EngineError:
     return EngineError(Code.NO_CONDITIONAL_PUT, message, hint=hint)
 
 
-LEASE = f"{ETC_FOLDER}/lease.json"
-
 #: How long a lease holds that is not renewed, and how often it is.
 _VALID_SECONDS, _RENEWALS = 60.0, 4
 #: Beyond its end: the times of stores have whole seconds, and their machines' clocks differ a little.
@@ -117,7 +115,7 @@ class StoreLease:
 
         """
         warn_of_clock(self._note_store_time(require_conditional_put(self._storage)), self._progress)
-        found = self._storage.version(LEASE)
+        found = self._storage.version(STORE_LEASE)
         if found is None:
             self._create()
         else:
@@ -174,14 +172,14 @@ class StoreLease:
 
         """
         with self._lock:
-            found = self._storage.version(LEASE) if self._put(self._document.renewed()) else None
+            found = self._storage.version(STORE_LEASE) if self._put(self._document.renewed()) else None
             if found is None or found.content != self._document.as_bytes():  # the store may have taken long to answer
                 raise self._lost()
         self._note_store_time(found.modified_ns)
         self._signs.require_own(instant, self._document.made or "")
 
     def _create(self) -> None:
-        self._tag = self._storage.replace_version(LEASE, self._document.as_bytes(), None)
+        self._tag = self._storage.replace_version(STORE_LEASE, self._document.as_bytes(), None)
         if self._tag is None:
             raise self._in_use("another process")
 
@@ -224,11 +222,11 @@ class StoreLease:
         self._attempted.append(content)
         self._tag = None
         try:
-            self._tag = self._storage.replace_version(LEASE, content, tag)
+            self._tag = self._storage.replace_version(STORE_LEASE, content, tag)
             if self._tag is None and len(self._attempted) > 1:
-                found = self._storage.version(LEASE)
+                found = self._storage.version(STORE_LEASE)
                 if found is not None and found.tag is not None and found.content in self._attempted:
-                    self._tag = self._storage.replace_version(LEASE, content, found.tag)
+                    self._tag = self._storage.replace_version(STORE_LEASE, content, found.tag)
         except OSError:
             self._tag = tag  # what became of it is seen the next time
             raise

@@ -201,6 +201,14 @@ class Readings(SparkSessions):
         self._reach_storages()
         return FileApplyStateStore()
 
+    def signs_of_runs(self, policies: Iterable[Policy]) -> tuple[object, ...]:
+        """What changes while runs of etc are at work on these tables; Spark is not asked."""
+        from etc_policy.run.run_signs import sign_of_run
+        from etc_policy.storage.open_storage import open_reader
+
+        self._reach_storages()
+        return tuple(sign_of_run(open_reader(one.table)) for one in policies if not is_catalog_name(one.table))
+
     def has_worked_on(self, location: str) -> bool:
         """Whether etc has kept anything beside a table, as every run over it does."""
         from etc_policy.table.apply_state import ApplyState

@@ -14,10 +14,11 @@ from etc_policy.api.project import Project
 from etc_policy.cli import run as run_command
 from etc_policy.errors import EngineError, EtcError, RetryableError, SeveralErrors, TableError
 from etc_policy.policy.targets import Target
+from etc_policy.run.file_lease import FileLease
 from etc_policy.table.instants import instant_from_ms
 from etc_policy.wiring import Environment
 from tests.unit.cli.test_apply import NOON, outside  # noqa: F401 - a fixture
-from tests.unit.hudi.table_folder import TableFolder, Written, base
+from tests.unit.hudi.table_folder import TableFolder, Written, at, base
 
 
 @pytest.fixture
@@ -199,6 +200,27 @@ def test_it_answers_whether_it_lives_and_touches_a_file(rounds, outside, tmp_pat
     assert code == 0, err
     assert answers == [b"ok\n", b"no step for 0ms\n", True]
     assert alive.exists()
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_long_compaction_lives_while_its_run_shows_signs(etc, project, monkeypatch, goes_on):
+    """`/healthz` said after an hour that a process was stuck which compacted a large table: it was killed, again and again."""
+    monkeypatch.setattr(run_command, "_BEAT_SECONDS", 0.02)
+    table = TableFolder(project / "lake" / "orders")
+    table.commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    beats = [table.meta / ".temp" / at("09:00:00") / f"{number}.marker.CREATE" for number in range(3)]
+    life = run_command._Life()
+    with Project(project) as opened, FileLease(str(table.base), local=True, progress=lambda _: None) as lease:
+        lease.mark(at("09:00:00"))
+        with run_command._watched(opened, run_command.Flags(project_dir=project, select=("orders_ro",)), life):
+            for marker in beats:
+                time.sleep(0.3)
+                if goes_on:
+                    marker.parent.mkdir(parents=True, exist_ok=True)
+                    marker.touch()
+            time.sleep(0.2)
+            silent_seconds = time.monotonic() - life._at
+    assert (silent_seconds < 0.5) == goes_on
 
 
 def test_metrics_are_answered_while_the_files_have_an_error(rounds, outside, monkeypatch):  # noqa: F811

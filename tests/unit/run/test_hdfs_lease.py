@@ -9,9 +9,9 @@ import pytest
 from etc_policy.errors import RetryableError
 from etc_policy.run import store_lease
 from etc_policy.run.file_lease import lease_of
-from etc_policy.run.lease_document import LeaseDocument, read_document
+from etc_policy.run.lease_document import STORE_LEASE, LeaseDocument, read_document
 from etc_policy.run.lock_holder import Owner
-from etc_policy.run.store_lease import LEASE, StoreLease
+from etc_policy.run.store_lease import StoreLease
 from etc_policy.storage.open_storage import open_storage
 
 HOLDER = """
@@ -30,8 +30,8 @@ def storage(hdfs_cluster, table):
 
 def left_by_another_machine(storage, valid_seconds):
     owner = Owner(storage.location, host="another-machine", boot="b", process=1, token="t")
-    last = storage.version(LEASE)
-    assert storage.replace_version(LEASE, LeaseDocument(owner, valid_seconds).as_bytes(), last and last.tag)
+    last = storage.version(STORE_LEASE)
+    assert storage.replace_version(STORE_LEASE, LeaseDocument(owner, valid_seconds).as_bytes(), last and last.tag)
 
 
 def test_that_of_a_process_that_was_killed_here_is_free_at_once(storage):
@@ -61,11 +61,11 @@ def test_another_machines_ends_by_the_clock_of_the_namenode(storage, monkeypatch
 
 def test_it_is_renewed_while_it_is_held_and_old_numbers_go(storage):
     with StoreLease(storage, valid_seconds=1.0):
-        first = int(storage.version(LEASE).tag)
+        first = int(storage.version(STORE_LEASE).tag)
         end = time.monotonic() + 60
-        while int(storage.version(LEASE).tag) < first + 2:
+        while int(storage.version(STORE_LEASE).tag) < first + 2:
             assert time.monotonic() < end
             time.sleep(0.1)
-    last = storage.version(LEASE)
+    last = storage.version(STORE_LEASE)
     assert read_document(last.content).released
-    assert storage.names(f"{LEASE}.versions") == [last.tag]
+    assert storage.names(f"{STORE_LEASE}.versions") == [last.tag]

@@ -15,10 +15,10 @@ from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS, living_writers, writes_
 from etc_policy.policy.project_schema import StorageSettings
 from etc_policy.run import run_signs, store_lease
 from etc_policy.run.file_lease import FileLease
-from etc_policy.run.lease_document import LeaseDocument, read_document
+from etc_policy.run.lease_document import STORE_LEASE, LeaseDocument, read_document
 from etc_policy.run.lock_holder import Owner
 from etc_policy.run.run_signs import RunSigns
-from etc_policy.run.store_lease import LEASE, StoreLease
+from etc_policy.run.store_lease import StoreLease
 from etc_policy.storage.open_storage import open_storage, use_storage_settings
 from tests.nightly import nightly
 from tests.unit.hudi.table_folder import at
@@ -61,7 +61,7 @@ class OnARemoteStorage:
         return StoreLease(self.storage)
 
     def content(self):
-        return self.storage.version(LEASE).content
+        return self.storage.version(STORE_LEASE).content
 
     def leave(self, content):
         """And its lease has ended: this process lives."""
@@ -71,7 +71,7 @@ class OnARemoteStorage:
         self.replace(b'{"somebody": "else"}')
 
     def replace(self, content):
-        assert self.storage.replace_version(LEASE, content, self.storage.version(LEASE).tag)
+        assert self.storage.replace_version(STORE_LEASE, content, self.storage.version(STORE_LEASE).tag)
 
 
 class InABucket(OnARemoteStorage):
@@ -263,7 +263,7 @@ def test_a_table_without_traces_is_not_waited_for(place, _no_naps):
 @pytest.mark.parametrize("place", ["moto", *nightly("hdfs")], indirect=True)
 def test_of_many_that_take_over_one_wins(place, monkeypatch):
     elsewhere = Owner(place.storage.location, host="another-machine", boot="b", process=1, token="t")
-    assert place.storage.replace_version(LEASE, LeaseDocument(elsewhere, valid_seconds=1.0).as_bytes(), None)
+    assert place.storage.replace_version(STORE_LEASE, LeaseDocument(elsewhere, valid_seconds=1.0).as_bytes(), None)
     in_half_a_minute = time.time_ns() + 30_000_000_000
     monkeypatch.setattr(store_lease, "require_conditional_put", lambda storage: in_half_a_minute)
     won, start, end = [], threading.Barrier(8), threading.Barrier(8)

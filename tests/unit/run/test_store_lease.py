@@ -11,9 +11,9 @@ import pytest
 from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.policy.project_schema import StorageSettings
 from etc_policy.run import store_lease
-from etc_policy.run.lease_document import LeaseDocument, read_document
+from etc_policy.run.lease_document import STORE_LEASE, LeaseDocument, read_document
 from etc_policy.run.lock_holder import Owner, boot_id
-from etc_policy.run.store_lease import LEASE, StoreLease
+from etc_policy.run.store_lease import StoreLease
 from etc_policy.storage.open_storage import open_storage, use_storage_settings
 from tests.faulty_proxy import faulty_proxy
 from tests.unit.hudi.table_folder import at
@@ -58,12 +58,12 @@ def left_by(storage, valid_seconds=1.0, **changed):
     """The lease of a run, on another machine if nothing else is said, which does not renew it."""
     elsewhere = Owner(table=storage.location, **ELSEWHERE)
     document = replace(LeaseDocument(elsewhere, valid_seconds), **changed)
-    storage.replace(LEASE, document.as_bytes())
+    storage.replace(STORE_LEASE, document.as_bytes())
     return document
 
 
 def document(storage):
-    return read_document(storage.read(LEASE))
+    return read_document(storage.read(STORE_LEASE))
 
 
 def test_it_says_who_has_it_and_each_body_is_another(storage):
@@ -164,7 +164,7 @@ def test_a_store_that_ignores_conditions_is_refused(proxy, location):
     with pytest.raises(EngineError, match="cannot hold a lease: it has created one file twice") as error:
         StoreLease(storage).__enter__()
     assert (error.value.code, error.value.exit_code) == ("ETC455", 3)
-    assert storage.version(LEASE) is None
+    assert storage.version(STORE_LEASE) is None
 
 
 def test_a_store_that_ignores_tags_is_refused(proxy, location):
@@ -174,7 +174,7 @@ def test_a_store_that_ignores_tags_is_refused(proxy, location):
 
 
 def test_a_document_that_cannot_be_read_holds_the_table_for_a_while_only(storage, monkeypatch):
-    storage.replace(LEASE, b"{")
+    storage.replace(STORE_LEASE, b"{")
     with pytest.raises(RetryableError, match="an unknown process"), StoreLease(storage):
         pass
     monkeypatch.setattr(store_lease, "MAX_VALID_SECONDS", -60.0)
