@@ -379,9 +379,8 @@ class Code(StrEnum):
         "the parts one by one. Where it is jars that could not be fetched, docs/how-to/jars.md says what Spark reads: its own "
         "settings, and neither those of Maven nor the proxies that Python takes.")
     HUDI_FAILED = ("ETC304", _NOTHING_LOST, "Hudi could not carry out a step",
-        "Its causes are below the message, the root first: mend what that names. Where records could not be\n"
-        "written, the reason of each is in the logs of Spark's executors (on one machine in target/spark.log): search them\n"
-        "for `Error writing record`. Nothing is lost: the next `etc apply` finishes or rolls back what was begun.")
+        "Its causes are below the message, the root first: mend what that names. Nothing is lost: the next `etc apply` finishes "
+        "or rolls back what was begun, and `etc undo` withdraws the plan.")
     COMPLETED_ELSEWHERE = ("ETC305", _NOTHING_LOST, "Another run has completed the compaction",
         "This run commits nothing: the table is as the other run left it. Check it with `etc verify`.")
     NOT_ON_THE_TIMELINE = ("ETC306", _NOTHING_LOST, "Hudi reported success, but the timeline shows no compaction",
@@ -449,6 +448,12 @@ class Code(StrEnum):
         "false, rolls back every commit that is open there: the writer's job fails, or its rows are missing in indexes. The "
         "message says that the last writes of the table were of that kind. Name a bundle of Hudi 1.1 or later; or set the "
         "option to false for all writers, and in `hudi_options`.")
+    NOT_WORKABLE = ("ETC326", _NOTHING_LOST, "Hudi cannot compact what the plan names",
+        "Hudi failed over the rows, files or columns themselves, not for want of room, of a lock or of an answer: it would fail "
+        "again. So the same run withdraws the plan; the message says where it could not. Nothing was committed, and RT "
+        "is as it was. The causes are below the message, the root first: mend what they name, or name a bundle of Hudi that can "
+        "do it, by ETC_HUDI_BUNDLE or by `bundle` of the target. Where records could not be written, the reason of each is in "
+        "the logs of Spark's executors (on one machine in target/spark.log): search them for `Error writing record`.")
     OTHER_ENGINE_TIME = ("ETC313", _NOTHING_LOST, "Hudi would write another time than the clock shows in the table's zone",
         "Java's clock or zone is not the one in which etc reads the table's instants; what it would write could hide rows. "
         "Nothing was written. Run etc, and its Spark, with `TZ` set to the zone of the table's writers.")

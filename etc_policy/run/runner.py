@@ -335,6 +335,10 @@ class Runner:
             with else_by_hand(self.files, job, error.message):
                 self.compactor().withdraw(job)
             raise
+        except EngineError as error:
+            if error.code != Code.NOT_WORKABLE:
+                raise
+            raise self._taken_back(job, fence.lease, error) from error
         if job.hold is not None:
             job.hold.end()  # the rest is reading
         done = self._committed(job)
@@ -361,6 +365,19 @@ class Runner:
             resumed_instant=job.instant if status == "resumed" else None,
             **timed(started_ms, self.clock_ms()),
         )
+
+    def _taken_back(self, job: Job, lease: Lease, error: EngineError) -> EngineError:
+        """The error of a plan that Hudi cannot carry out, once it is withdrawn, or with why it is not."""
+        hint = error.hint
+        try:
+            lease.require_alive(job.instant)  # its traces are fresh, and ours
+            self.progress(f"{job.policy.name}: withdrawing the plan, which Hudi cannot carry out")
+            self.compactor().withdraw(job)
+            done = "nothing was committed, and the plan is withdrawn"
+        except EtcError as other:
+            done = f"nothing was committed, and the plan is still there ({other.message})"
+            hint = f"`etc undo` withdraws it; then {hint}"
+        return EngineError(error.code, f"{error.message}: {done}", hint=hint, cause=error.cause)
 
     def _committed(self, job: Job) -> Commit | None:
         """What Hudi has committed; None where that cannot be read now, which does not make it undone.

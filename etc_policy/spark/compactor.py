@@ -24,6 +24,7 @@ from etc_policy.spark.hudi_client import (
     streams_metadata,
     takes_write_metadata,
 )
+from etc_policy.spark.java_causes import java_causes, lacks_something
 from etc_policy.spark.plan_files import (
     create_plan,
     is_inflight,
@@ -34,6 +35,7 @@ from etc_policy.spark.plan_files import (
     remove_written,
     require_unwritten,
 )
+from etc_policy.spark.store_outage import raise_store_outage
 from etc_policy.spark.table_lock import java_lease, table_lock
 from etc_policy.spark.write_stats import (
     add_stats,
@@ -109,9 +111,10 @@ class HudiCompactor:
         The work is done without the lock; from 1.1 on it is held to make the plan inflight.
         """
         with self._client(job) as client:
-            result = self._begin(job, client)
-            note_inflight()
-            written = self._finish_work(job, client, result)
+            with self._workable(job, client):
+                result = self._begin(job, client)
+                note_inflight()
+                written = self._finish_work(job, client, result)
             try:
                 gate.before_lock()
                 require_engine_time(self._jvm, job, completes=True)
@@ -124,6 +127,31 @@ class HudiCompactor:
             except OvertakenError:
                 heartbeats(client).stop(job.instant)  # no run of it is at work any more
                 raise
+
+    @contextmanager
+    def _workable(self, job: Job, client: Any) -> Iterator[None]:
+        """Around the work of a plan: where Hudi fails over what it compacts, and not for want of something, no retry helps.
+
+        Raises:
+            EngineError: it does.
+
+        """
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            yield
+        except EngineError as error:
+            if error.code == Code.NOT_WORKABLE:
+                heartbeats(client).stop(job.instant)  # no run of it is at work any more
+            raise
+        except Py4JJavaError as error:
+            raise_store_outage(job.base_path, error)
+            if lacks_something(str(error)) or metadata_renewal.says_so(str(error)):
+                raise  # it is known for what it is where the client is closed
+            heartbeats(client).stop(job.instant)
+            message = f"Hudi cannot compact `{job.base_path}` at {job.instant}"
+            hint = "mend what the cause names, or name a bundle of Hudi that can do it (ETC_HUDI_BUNDLE, `bundle` of the target)"
+            raise EngineError(Code.NOT_WORKABLE, message, hint=hint, cause=java_causes(error)) from error
 
     def _finish_work(self, job: Job, client: Any, result: Any) -> Any:
         """What is to be committed, once every record is written: from 1.1 on Hudi takes its own result, before that metadata."""
@@ -269,5 +297,8 @@ class HudiCompactor:
 
 
 def _failure(job: Job) -> EngineError:
-    hint = "nothing is lost: mend the cause and run the same command again, it finishes or rolls back what was begun"
+    hint = (
+        "nothing is lost: mend the cause and run the same command again, it finishes or rolls back what was begun, or `etc undo`, "
+        "which withdraws a plan of etc"
+    )
     return EngineError(Code.HUDI_FAILED, f"Hudi could not compact `{job.base_path}` at {job.instant}", hint=hint)

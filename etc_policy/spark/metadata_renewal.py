@@ -20,7 +20,12 @@ _REFUSAL = "is earlier than the latest compaction"
 
 def is_due(error: EngineError) -> bool:
     """Whether this is how Hudi says that its metadata table is in the way."""
-    return _REFUSAL in f"{error.cause}\n{error.__cause__}"
+    return says_so(f"{error.cause}\n{error.__cause__}")
+
+
+def says_so(text: str) -> bool:
+    """Whether it is in Java's words."""
+    return _REFUSAL in text
 
 
 def drop(jvm: Any, client: Any, table: Any, job: Job) -> None:

@@ -15,7 +15,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.plan.model import Operation
 from etc_policy.run.ports import Job
 from etc_policy.spark.bundles import release_of, require_fitting, require_streaming
-from etc_policy.spark.java_causes import throwable_causes
+from etc_policy.spark.java_causes import lacks_something, throwable_causes
 from etc_policy.spark.store_outage import raise_store_outage
 from etc_policy.table.formats import count_of
 from etc_policy.table.state import path_below
@@ -128,11 +128,12 @@ def require_all_records(spark: Any, job: Job, result: Any, stats: Iterable[Any])
         f"for example of {failed[0].getPath()}"
     )
     hint = (
-        "nothing was committed: mend the cause and run the same command again, or `etc undo` a plan of etc. The reason of each "
-        "record is in the "
-        "logs of Spark's executors (on one machine in target/spark.log): search them for `Error writing record`"
+        "mend the cause and run the same command again. The reason of each record is in the logs of Spark's executors (on one "
+        "machine in target/spark.log): search them for `Error writing record`"
     )
-    raise EngineError(Code.HUDI_FAILED, message, hint=hint, cause=None if why is None else throwable_causes(why))
+    cause = None if why is None else throwable_causes(why)
+    code = Code.HUDI_FAILED if lacks_something(cause) else Code.NOT_WORKABLE
+    raise EngineError(code, message, hint=hint, cause=cause)
 
 
 def _first_error(statuses: Any) -> Any | None:

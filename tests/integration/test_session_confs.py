@@ -134,10 +134,12 @@ def test_why_a_record_could_not_be_written_is_said(old_times, monkeypatch):
         with pytest.raises(EngineError, match=r"could not write \d records? of 1 new base file of") as raised:
             old_times.apply(old_times.settled_plan(T))
     error = raised.value
-    assert error.code == "ETC304"
+    assert error.code == "ETC326"
+    assert error.message.endswith(": nothing was committed, and the plan is withdrawn")
+    assert old_times.state().own_pending is None
     assert "WRITE_ANCIENT_DATETIME" in error.cause.partition("\nwhich led to: ")[0]
     assert "`Error writing record`" in error.hint
-    assert old_times.runner.finish_pending(old_times.policy, old_times.location).status == "resumed"
+    assert old_times.apply(old_times.settled_plan(T)).status == "compacted"
     assert rows(old_times, read_optimized=False) == rows(old_times, read_optimized=True)
 
 

@@ -258,6 +258,51 @@ class TestApply:
         assert table.calls[-1] == "give back"
 
 
+class Unworkable(MemoryCompactor):
+    """Hudi cannot compact what the plan names."""
+
+    stays = False
+
+    def run(self, job, note_inflight, gate):
+        raise EngineError("ETC326", "Hudi cannot compact `/t`", hint="mend it", cause="a column of an odd type")
+
+    def withdraw(self, job):
+        if self.stays:
+            raise RetryableError("ETC422", "the lock is held")
+        super().withdraw(job)
+
+
+class TestUnworkable:
+    def test_its_plan_is_withdrawn_by_the_same_run(self, table):
+        with pytest.raises(EngineError, match="and the plan is withdrawn") as error:
+            apply(table, compactor=Unworkable(table))
+        assert (error.value.code, error.value.hint, error.value.exit_code) == ("ETC326", "mend it", 3)
+        assert error.value.cause == "a column of an odd type"
+        assert table.calls[-2:] == ["withdraw", "give back"]
+
+    def test_nor_is_one_left_that_an_earlier_run_has_left(self, table):
+        left_pending(table)
+        with pytest.raises(EngineError, match="and the plan is withdrawn"):
+            finish(table, compactor=Unworkable(table))
+        assert "withdraw" in table.calls
+
+    def test_where_it_cannot_be_withdrawn_that_is_said(self, table):
+        compactor = Unworkable(table)
+        compactor.stays = True
+        with pytest.raises(EngineError, match=r"the plan is still there \(the lock is held\)") as error:
+            apply(table, compactor=compactor)
+        assert error.value.hint == "`etc undo` withdraws it; then mend it"
+
+    def test_a_plan_that_failed_for_want_of_something_stays_for_the_next_run(self, table):
+        class Full(Unworkable):
+            def run(self, job, note_inflight, gate):
+                raise EngineError("ETC304", "no space left")
+
+        with pytest.raises(EngineError, match="no space left"):
+            apply(table, compactor=Full(table))
+        assert "withdraw" not in table.calls
+
+
 class TestAlteredSchema:
     """ALTER TABLE beside a run: Hudi would merge by the schema of before (facts: schema-of-the-cut)."""
 

@@ -2,7 +2,9 @@
 
 from types import SimpleNamespace
 
-from etc_policy.spark.java_causes import causes_in, is_caused_by, java_causes
+import pytest
+
+from etc_policy.spark.java_causes import causes_in, is_caused_by, java_causes, lacks_something
 
 ABORTED = """org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 1.0 (driver): java.lang.X: no f2
 \tat org.apache.parquet.hadoop.ParquetFileReader.readFooter(ParquetFileReader.java:565)
@@ -91,3 +93,22 @@ def test_variables_that_can_be_the_reason_are_named_where_they_are_set(monkeypat
     assert java_causes(unknown).endswith("maybe the reason: HADOOP_CONF_DIR")
     assert java_causes(failed("java.lang.NoSuchMethodError: a.B")).endswith("maybe the reason: SPARK_HOME")
     assert java_causes(other) == "a.E: e"
+
+
+@pytest.mark.parametrize(
+    ("said", "lacks"),
+    [
+        ("java.io.IOException: No space left on device", True),
+        ("java.lang.OutOfMemoryError: Java heap space", True),
+        ("ExecutorLostFailure (executor 3 exited caused by one of the running tasks)", True),
+        ("org.apache.spark.SparkException: Job 4 cancelled because SparkContext was shut down", True),
+        ("java.net.ConnectException: Connection refused", True),
+        ("org.apache.hadoop.security.AccessControlException: Permission denied: user=etc", True),
+        ("java.lang.UnsupportedOperationException: HFile log blocks", False),
+        ("java.lang.IllegalArgumentException: Unsupported type VARIANT", False),
+        ("is not a Parquet file. Expected magic number at tail", False),
+        (None, False),
+    ],
+)
+def test_what_may_pass_is_told_from_what_is_in_the_data(said, lacks):
+    assert lacks_something(said) is lacks
