@@ -146,12 +146,13 @@ class HudiCompactor:
             raise
         except Py4JJavaError as error:
             raise_store_outage(job.base_path, error)
-            if lacks_something(str(error)) or metadata_renewal.says_so(str(error)):
+            cause = java_causes(error)
+            if lacks_something(cause) or metadata_renewal.says_so(str(error)):
                 raise  # it is known for what it is where the client is closed
             heartbeats(client).stop(job.instant)
             message = f"Hudi cannot compact `{job.base_path}` at {job.instant}"
             hint = "mend what the cause names, or name a bundle of Hudi that can do it (ETC_HUDI_BUNDLE, `bundle` of the target)"
-            raise EngineError(Code.NOT_WORKABLE, message, hint=hint, cause=java_causes(error)) from error
+            raise EngineError(Code.NOT_WORKABLE, message, hint=hint, cause=cause) from error
 
     def _finish_work(self, job: Job, client: Any, result: Any) -> Any:
         """What is to be committed, once every record is written: from 1.1 on Hudi takes its own result, before that metadata."""

@@ -97,6 +97,35 @@ def test_what_was_written_into_a_partition_that_begins_with_a_dot_goes_too(table
     assert files(table) == before | ENDED
 
 
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("java.lang.UnsupportedOperationException: no such type", "ETC324"),
+        ("java.io.IOException: No space left on device", None),
+        ("Commit being rolled back 1 is earlier than the latest compaction 2", None),
+    ],
+)
+def test_what_hudi_says_of_the_data_is_told_from_what_may_pass(table, compactor, monkeypatch, said, code):
+    """The first ends its heartbeat, so that the plan can be withdrawn; the others stay what they are."""
+    from py4j.protocol import Py4JJavaError
+
+    class Failed(Py4JJavaError):
+        java_exception = SimpleNamespace(toString=lambda: said, getCause=lambda: None)
+
+        def __init__(self):
+            pass
+
+        def __str__(self):
+            return said
+
+    stopped = []
+    monkeypatch.setattr(hudi_compactor, "heartbeats", lambda _: SimpleNamespace(stop=stopped.append))
+    with pytest.raises(EngineError if code else Py4JJavaError) as error, compactor._workable(job_of(table), None):
+        raise Failed
+    assert getattr(error.value, "code", None) == code
+    assert stopped == ([C] if code else [])
+
+
 def test_one_that_archiving_has_passed_is_removed(table, compactor):
     """It would be the first commit of the timeline, and those that were archived after it would count as never completed."""
     table.commit(at("10:00:07"), at("10:00:08"), base("f1"), log("f1", 5))
