@@ -154,9 +154,8 @@ def pending_service(
     reason = f"a {BLOCKING_ACTIONS[pending.action]} at {pending.requested} is pending ({pending.state})"
     work = work_of(pending)
     if pending.requested == state.own_pending:
-        return Refusal(
-            "pending_own_plan", reason, f"it is etc's own: `etc apply --select {policy.name}` finishes it", work
-        )
+        hint = f"it is etc's own: `etc apply --select {policy.name}` finishes it, `etc undo` withdraws it"
+        return Refusal("pending_own_plan", reason, hint, work)
     return Refusal("pending_service", reason, _finish_hint(pending, policy, state), work)
 
 
