@@ -12,7 +12,7 @@ from etc_policy.run.file_lease import FileLease
 from etc_policy.spark.compactor import HudiCompactor
 from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_views
 from tests.integration.cut_checks import LATER, stock_compaction, stock_compaction_and_clean
-from tests.integration.history import EPOCH_MS, HISTORY, Oracle, write_history
+from tests.integration.history import EPOCH_MS, HISTORY, QUICK, Oracle, write_history
 
 pytestmark = pytest.mark.spark
 
@@ -96,3 +96,20 @@ def test_a_stock_reader_that_had_listed_it_goes_on(bench):
     plans = jvm.org.apache.hudi.common.util.CompactionUtils.getAllPendingCompactionPlans(listed)
     assert plans.size() == 1
     assert bench.views().rt() == ORACLE.rt()
+
+
+@pytest.mark.extended
+def test_the_run_whose_hudi_cannot_read_a_log_file_takes_its_plan_back(spark, tmp_path):
+    """HFile blocks: Hudi 1.2.0 on Spark reads none of a table's rows (facts: hfile-log-blocks)."""
+    hfile = {**QUICK, "hoodie.logfile.data.block.format": "hfile"}
+    write_history(spark, tmp_path / "t", HISTORY[:2], options=hfile)
+    bench = Bench(spark, tmp_path / "t")
+    ro, before = bench.views().ro(), set(bench.base.rglob("*.parquet"))
+    with pytest.raises(EngineError, match="nothing was committed, and the plan is withdrawn") as error:
+        bench.apply(bench.plan())
+    assert error.value.code == "ETC324"
+    assert "ClassCastException" in error.value.cause
+    state = bench.state()
+    assert (state.own_pending, state.pending, state.last_compaction) == (None, (), None)
+    assert (bench.views().ro(), set(bench.base.rglob("*.parquet"))) == (ro, before)
+    assert bench.plan().tables[0].action == "compact"
