@@ -450,7 +450,7 @@ class Code(StrEnum):
         "option to false for all writers, and in `hudi_options`.")
     NOT_WORKABLE = ("ETC326", _NOTHING_LOST, "Hudi cannot compact what the plan names",
         "Hudi failed over the rows, files or columns themselves, not for want of room, of a lock or of an answer: it would fail "
-        "again. So the same run withdraws the plan; the message says where it could not. Nothing was committed, and RT "
+        "again. So the same run withdraws a plan of etc; the message says where it could not. Nothing was committed, and RT "
         "is as it was. The causes are below the message, the root first: mend what they name, or name a bundle of Hudi that can "
         "do it, by ETC_HUDI_BUNDLE or by `bundle` of the target. Where records could not be written, the reason of each is in "
         "the logs of Spark's executors (on one machine in target/spark.log): search them for `Error writing record`.")

@@ -336,7 +336,8 @@ class Runner:
                 self.compactor().withdraw(job)
             raise
         except EngineError as error:
-            if error.code != Code.NOT_WORKABLE:
+            is_own = compaction_record(job.instant, job.instant, job.extra_metadata) is not None
+            if error.code != Code.NOT_WORKABLE or not is_own:
                 raise
             raise self._taken_back(job, fence.lease, error) from error
         if job.hold is not None:

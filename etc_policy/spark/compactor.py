@@ -299,7 +299,7 @@ class HudiCompactor:
 
 def _failure(job: Job) -> EngineError:
     hint = (
-        "nothing is lost: mend the cause and run the same command again, it finishes or rolls back what was begun, or `etc undo`, "
-        "which withdraws a plan of etc"
+        "nothing is lost: mend the cause and run the same command again, which finishes or rolls back what was begun; `etc undo` "
+        "withdraws a plan of etc"
     )
     return EngineError(Code.HUDI_FAILED, f"Hudi could not compact `{job.base_path}` at {job.instant}", hint=hint)

@@ -107,7 +107,7 @@ def test_the_run_whose_hudi_cannot_read_a_log_file_takes_its_plan_back(spark, tm
     ro, before = bench.views().ro(), set(bench.base.rglob("*.parquet"))
     with pytest.raises(EngineError, match="nothing was committed, and the plan is withdrawn") as error:
         bench.apply(bench.plan())
-    assert error.value.code == "ETC324"
+    assert error.value.code == "ETC326"
     assert "ClassCastException" in error.value.cause
     state = bench.state()
     assert (state.own_pending, state.pending, state.last_compaction) == (None, (), None)

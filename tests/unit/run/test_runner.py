@@ -686,6 +686,12 @@ class TestFinishOthers:
     def finish(self, table, **ports):
         return list(table.runner(**ports).finish_others(POLICY, "/t"))
 
+    def test_one_over_which_our_hudi_fails_is_left_to_who_scheduled_it(self, table):
+        self.schedule(table)
+        with pytest.raises(EngineError, match="Hudi cannot compact `/t`\n"):
+            self.finish(table, compactor=Unworkable(table))
+        assert "withdraw" not in table.calls
+
     def test_it_is_run_as_its_plan_says(self, table):
         self.schedule(table)
         engine = MemoryCompactor(table)

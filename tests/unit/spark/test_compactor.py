@@ -100,7 +100,7 @@ def test_what_was_written_into_a_partition_that_begins_with_a_dot_goes_too(table
 @pytest.mark.parametrize(
     ("said", "code"),
     [
-        ("java.lang.UnsupportedOperationException: no such type", "ETC324"),
+        ("java.lang.UnsupportedOperationException: no such type", "ETC326"),
         ("java.io.IOException: No space left on device", None),
         ("Commit being rolled back 1 is earlier than the latest compaction 2", None),
     ],
