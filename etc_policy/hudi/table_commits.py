@@ -147,7 +147,7 @@ class RecordedTimes:
     """Which commits recorded event times of this column, as far as the compactions by etc show.
 
     Those that were requested before a plan for another column, or before the first for this one had been made, may be of that
-    other: no commit names its column.
+    other: no commit names its column. A plan is older than its compaction's completion, and may not show the writers in flight.
     """
 
     def __init__(self, event_time: EventTime, own: OwnCompactions) -> None:
@@ -155,13 +155,13 @@ class RecordedTimes:
         self._since, self._is_over = AT_THE_END, False
 
     def is_of_column(self, requested: str) -> bool:
-        """Whether a plan for this column had been made before the commit, and none for another one since."""
+        """Whether a compaction by this column had completed before the commit began, and none by another one since."""
         while requested < self._since and not self._is_over:
             record = next(self._own, None)
             if record is None:
                 self._since = ""
             elif is_of_column(self._event_time, record):
-                self._since = min(self._since, record.saw_until)
+                self._since = min(self._since, max(record.saw_until, record.completed))
             else:
                 self._is_over = True
         return requested >= self._since

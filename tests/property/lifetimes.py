@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import fastavro
 
+from etc_policy.plan.split import SPLIT
 from etc_policy.policy.manifest import EventTime
 from etc_policy.table.history import PLAN_ID, POLICY, POLICY_VALUES, SEEN_UNTIL, THRESHOLD
 from tests.property.history import Choices
@@ -30,6 +31,12 @@ NAMES = ("ts", "id")
 LATENCY_MS = 2 * HOUR
 PLACES = (("a", "f"), ("a", "g"), ("b", "f"))
 Group = tuple[str, str]
+#: The write token by which a log file of rows that were split off is known.
+_REMAINDER = "100000-0-0"
+#: 2100-01-01: no event of these tables is so late.
+_FAR_MS = 4_102_444_800_000
+#: Slower writes are rolled back: their rows would come later than is promised, and clocks in doubt.
+_LONGEST_WRITE_MS = 9 * MINUTE
 
 
 class Row(NamedTuple):
@@ -41,13 +48,15 @@ class Row(NamedTuple):
 
 @dataclass
 class LogFile:
-    """A log file with what is in it."""
+    """A log file with what is in it; one of rows that were split off has parts of several writes."""
 
     name: str
     requested: int
     completed: int
     rows: tuple[Row, ...]
     deletes: bool = False
+    names: Mapping[str, int] = field(default_factory=dict)
+    parts: tuple[LogFile, ...] = ()
 
 
 @dataclass
@@ -103,7 +112,8 @@ class Lifetime:
         self.now, self.story = BEGIN_MS + 24 * HOUR, list[str]()
         self.column = "ts"
         self.tracks: str | None = "ts" if self.choices.below(4) else None
-        self.is_punctual = self.choices.one_in(3)
+        self.is_punctual = self.choices.one_in(2)
+        self.has_wrong_values = False
         self.open: list[tuple[int, Callable[[], None], list[Path]]] = []
         self.replaced: list[tuple[str, str, str]] = []
         started = self.tick()
@@ -120,10 +130,11 @@ class Lifetime:
         """How the policy reads event times now."""
         return EventTime(column=self.column, unit="ms")
 
-    def step(self) -> str:
-        """Lives through one thing."""
-        kinds = (
-            *(self.write, self.write, self.write, self.compact, self.compact, self.compact_by_stock),
+    @property
+    def kinds(self) -> tuple[Callable[[], str], ...]:
+        """What may happen, more often what is there more than once."""
+        return (
+            *(self.write, self.write, self.write, self.compact, self.compact, self.compact_by_stock, self.cluster),
             *(
                 self.begin_write,
                 self.end_write,
@@ -134,9 +145,14 @@ class Lifetime:
                 self.overwrite,
             ),
         )
-        done = kinds[self.choices.below(len(kinds))]
-        self.story.append(f"{instant_text(self.now)} {done.__name__}: {done() or 'nothing'}")
-        return done.__name__
+
+    def step(self) -> None:
+        """Lives through one thing that can happen now, if one of a few can."""
+        for _ in range(4):
+            done = self.kinds[self.choices.below(len(self.kinds))]
+            if said := done():
+                self.story.append(f"{instant_text(self.now)} {done.__name__}: {said}")
+                return
 
     def write(self) -> str:
         """A write that begins and ends."""
@@ -163,7 +179,7 @@ class Lifetime:
             )
             name = file.name(instant_text(requested))
             written.append((file, content))
-            made.append(((partition, file_id), LogFile(name, requested, 0, rows, deletes)))
+            made.append(((partition, file_id), LogFile(name, requested, 0, rows, deletes, names)))
         self.table.start(instant_text(requested), *(file for file, _ in written))
         paths = [self.folder / file.partition / file.name(instant_text(requested)) for file, _ in written]
         for path, (_, content) in zip(paths, written, strict=True):
@@ -185,7 +201,8 @@ class Lifetime:
         if not self.open:
             return ""
         requested, end, paths = self.open.pop(self.choices.below(len(self.open)))
-        if not self.choices.one_in(8):
+        is_slow = self.now - requested > _LONGEST_WRITE_MS - MINUTE
+        if not (is_slow or self.choices.one_in(8)):
             end()
             return f"{instant_text(requested)} is committed"
         instant = instant_text(self.tick())
@@ -197,8 +214,8 @@ class Lifetime:
 
     def compact(self) -> str:
         """A compaction by etc, as an honest plan of it is: all up to the last log file that is due by T."""
-        number, seen = self.truth.names[self.column], self.now
-        threshold_ms = self.now - LATENCY_MS - self.choices.below(60) * MINUTE
+        number, seen = self.truth.names[self.column], self._last_completed()
+        threshold_ms = self.now - self.choices.below(LATENCY_MS // MINUTE) * MINUTE
         due = {
             key: [f for f in group.logs if any(row.times[number] <= threshold_ms for row in f.rows) or f.deletes]
             for key, group in self.truth.groups.items()
@@ -217,10 +234,13 @@ class Lifetime:
             THRESHOLD: str(threshold_ms),
             POLICY: "t",
             PLAN_ID: f"plan-{instant}",
-            SEEN_UNTIL: instant_text(seen),
+            SEEN_UNTIL: seen,
             POLICY_VALUES: json.dumps(values),
         }
-        self._merge(instant, [key for key, files in due.items() if files], pairs)
+        split = self.choices.one_in(3) and not self.has_wrong_values
+        self._merge(
+            instant, [key for key, files in due.items() if files], pairs, (number, threshold_ms) if split else None
+        )
         self.truth.promises.append(Promise(threshold_ms, number, self.column, instant, self.now))
         return f"{instant_text(instant)} by {self.column}, T={threshold_ms}"
 
@@ -233,22 +253,67 @@ class Lifetime:
         self._merge(instant, keys if self.choices.below(2) else keys[:1], {})
         return f"{instant_text(instant)}"
 
-    def _merge(self, instant: int, keys: list[Group], pairs: Mapping[str, str]) -> None:
+    def _merge(
+        self, instant: int, keys: list[Group], pairs: Mapping[str, str], split: tuple[int, int] | None = None
+    ) -> None:
         previous = {key: self.truth.groups[key].base for key in keys}
         if self.choices.below(2):
             self.write()  # beside the compaction, whose plan is made already
         completed = self.tick(20)
         files = [base(f, partition=part, previous=instant_text(previous[part, f])) for part, f in keys]
         text = instant_text(instant)
+        merged = {key: [one for one in self.truth.groups[key].logs if one.completed < instant] for key in keys}
+        late = {key: _later(files, *split) for key, files in merged.items()} if split else {}
+        late = {key: files for key, files in late.items() if files}
+        contents = {key: b"".join(_content_of(one) for one in found) for key, found in late.items()}
+        remainders = [
+            log(f, partition=part, version=0, token=_REMAINDER, size=len(content), rows=1)
+            for (part, f), content in contents.items()
+        ]
+        if remainders:
+            traces = [_trace(one, one.name(text)) for one in remainders]
+            pairs = {**pairs, SPLIT: json.dumps(traces)}
         self.table.plan(text, pairs)
         self.table.file(text, ".compaction.inflight")
-        self.table.data(text, *files)
-        self._complete(instant, completed, "commit", files, "COMPACT", pairs)
+        self.table.data(text, *files, *remainders)
+        for one, content in zip(remainders, contents.values(), strict=True):
+            (self.folder / one.partition / one.name(text)).write_bytes(content)
+        self._complete(instant, completed, "commit", [*files, *remainders], "COMPACT", pairs)
         for key in keys:
-            group = self.truth.groups[key]
-            merged = [one for one in group.logs if one.completed < instant]
-            left = [one for one in group.logs if one.completed >= instant]
-            self.truth.groups[key] = FileGroup(instant, left, completed, any(one.deletes for one in merged))
+            left = [one for one in self.truth.groups[key].logs if one.completed >= instant]
+            rows = tuple(row for one in late.get(key, ()) for row in one.rows)
+            parts = tuple(late.get(key, ()))
+            rest = [LogFile(_REMAINDER, instant, completed, rows, parts=parts)] if rows else []
+            self.truth.groups[key] = FileGroup(
+                instant, [*rest, *left], completed, any(one.deletes for one in merged[key])
+            )
+
+    def cluster(self) -> str:
+        """A clustering, beside which a writer writes to the new file group already (facts: dual-write-names)."""
+        keys = [key for key, group in sorted(self.truth.groups.items()) if not group.logs]
+        if self.open or not keys:
+            return ""
+        (partition, old), requested, new_id = keys[0], self.tick(), f"c{len(self.story)}"
+        text = instant_text(requested)
+        self.table.file(text, ".clustering.requested")
+        written = self.tick()
+        rows = self._rows(written, slowest_ms=MINUTE)
+        content = log_content(rows, self.truth.names, written, deletes=False)
+        file = log(new_id, partition=partition, base_instant=text, size=len(content), rows=len(rows))
+        self._commit(written, self.tick(5), [file])
+        (self.folder / partition / file.name(text)).write_bytes(content)
+        completed = self.tick()
+        self.table.replace(
+            text, instant_text(completed), base(new_id, partition=partition), replaced={partition: [old]}
+        )
+        self.replaced.append((text, partition, old))
+        del self.truth.groups[partition, old]
+        made = LogFile(file.name(text), written, completed, rows, names=dict(self.truth.names))
+        self.truth.groups[partition, new_id] = FileGroup(requested, [made])
+        return f"{partition}/{old} by {new_id}, {[row.times for row in rows]}"
+
+    def _last_completed(self) -> str:
+        return max(path.name.split("_")[1][:17] for path in self.table.timeline.glob("*_*.*"))
 
     def _active(self) -> tuple[str, set[str]]:
         """The first write of the active timeline, and all instants of it."""
@@ -288,8 +353,8 @@ class Lifetime:
         return f"{self.column}, tracks {self.tracks}"
 
     def alter(self) -> str:
-        """ALTER TABLE swaps the names of the two columns."""
-        if self.open or self.truth.altered is not None:
+        """ALTER TABLE swaps the names of the two columns: of what was written before only the promise on latency is known."""
+        if self.open or self.truth.altered is not None or not self.is_punctual:
             return ""
         requested, completed = self.tick(), self.tick(20)
         self.truth.altered = requested, completed
@@ -324,13 +389,15 @@ class Lifetime:
         self.truth.groups[partition, new.file_id] = FileGroup(requested)
         return f"{partition}: {old} by {new.file_id}"
 
-    def _rows(self, written: int) -> tuple[Row, ...]:
-        return tuple(self._row(written) for _ in range(1 + self.choices.below(3)))
+    def _rows(self, written: int, slowest_ms: int = _LONGEST_WRITE_MS) -> tuple[Row, ...]:
+        """Rows of a write that takes no longer than that, so that they come as early as is promised where all do."""
+        return tuple(self._row(written, slowest_ms) for _ in range(1 + self.choices.below(3)))
 
-    def _row(self, written: int) -> Row:
-        oldest = LATENCY_MS // MINUTE if self.is_punctual else 2 * LATENCY_MS // MINUTE
-        times = tuple(written - self.choices.below(oldest) * MINUTE for _ in NAMES)
-        return Row((times[0], times[1]), (times[0], times[1]))
+    def _row(self, written: int, slowest_ms: int) -> Row:
+        oldest = (LATENCY_MS - slowest_ms if self.is_punctual else 2 * LATENCY_MS) // MINUTE
+        ages = [oldest if self.choices.one_in(5) else self.choices.below(oldest) for _ in NAMES]
+        times = written - ages[0] * MINUTE, written - ages[1] * MINUTE
+        return Row(times, (_FAR_MS, _FAR_MS) if self.has_wrong_values and self.choices.one_in(4) else times)
 
     def _commit(self, requested: int, completed: int, files: list[Written], kind: str = "UPSERT") -> None:
         self.table.start(instant_text(requested), *files)
@@ -348,6 +415,24 @@ class Lifetime:
         schema = {"latest_schema": f"of {self.truth.altered is not None}"}
         record = commit_metadata(instant_text(requested), tuple(files), {**schema, **(pairs or {})}, kind)
         self.table.complete(instant_text(requested), instant_text(completed), action, COMMIT_SCHEMA, record)
+
+
+def _later(files: list[LogFile], number: int, threshold_ms: int) -> list[LogFile]:
+    """The log files with the rows alone that are later than T by a column; of those with deletes nothing is split off."""
+    if any(one.deletes for one in files):
+        return []
+    parts = [part for one in files for part in one.parts or (one,)]
+    rows = [(one, tuple(row for row in one.rows if row.times[number] > threshold_ms)) for one in parts]
+    return [LogFile(one.name, one.requested, 0, late, names=one.names) for one, late in rows if late]
+
+
+def _content_of(one: LogFile) -> bytes:
+    return log_content(one.rows, one.names, one.requested, deletes=False)
+
+
+def _trace(one: Written, name: str) -> dict[str, Any]:
+    made = {"remainder": name, "remainder_bytes": one.size}
+    return {"partition": one.partition, "file_id": one.file_id, "log_files": [], "merged": [], **made}
 
 
 def _version(number: int, numbers: tuple[int, int]) -> dict[str, Any]:

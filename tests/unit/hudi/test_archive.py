@@ -6,7 +6,7 @@ from etc_policy.errors import TableError
 from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.plan_file import encode_plan
 from etc_policy.storage.open_storage import open_storage
-from etc_policy.table.history import SEEN_UNTIL, THRESHOLD
+from etc_policy.table.history import THRESHOLD
 from tests.unit.hudi.reading import OURS, read, slices
 from tests.unit.hudi.table_folder import COMMIT_SCHEMA, archived, at, avro, base, commit_metadata, log
 
@@ -74,9 +74,9 @@ class TestArchive:
         assert (error.value.code, error.value.hint) == ("ETC210", "run `pip install pyarrow`")
 
     def test_only_its_times_are_read_where_all_is_active(self, table):
-        damaged = {**archived(at("09:00:02"), at("09:00:03"), action="commit"), "metadata": b"no Avro"}
+        damaged = {**archived(at("09:00:02"), at("09:00:03")), "metadata": b"no Avro"}
         table.archive(damaged)
-        table.compaction(at("10:00:06"), at("10:00:30"), base("f1"), extra={**OURS, SEEN_UNTIL: at("10:00:05")})
+        table.compaction(at("10:00:06"), at("10:00:30"), base("f1"), extra=OURS)
         assert read(table).last_compaction.threshold_ms == 1000
 
 

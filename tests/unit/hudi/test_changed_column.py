@@ -31,11 +31,12 @@ def write(table, instant, file_id):
     (table.base / "p" / file.name(instant)).write_bytes(data)
 
 
-def compact(table, instant, event_time, seen_until, *, by_stock=False):
+def compact(table, instant, event_time, seen_until, *, completed=None, by_stock=False):
     """By etc, or by stock Hudi, which leaves what etc says in the plan alone."""
     values = "" if event_time is None else json.dumps(event_time_values(event_time))
     extra = {THRESHOLD: str(MS), POLICY_VALUES: values, SEEN_UNTIL: seen_until}
-    table.compaction(instant, instant, base("f"), extra=None if by_stock else extra, plan_extra=extra)
+    extra_of_commit = None if by_stock else extra
+    table.compaction(instant, completed or instant, base("f"), extra=extra_of_commit, plan_extra=extra)
 
 
 def recorded(table, event_time=TS):
@@ -81,6 +82,15 @@ def test_a_plan_that_stock_hudi_carried_out_says_its_column_too(table):
     assert recorded(table) == set()
     compact(table, at("00:03:00"), TS, at("00:02:30"), by_stock=True)
     write(table, at("00:04:00"), "b")
+    assert recorded(table) == {"b"}
+
+
+def test_a_write_that_was_in_flight_at_the_first_plan_for_the_new_column_recorded_the_old_one(table):
+    """It began after the last completion that the plan saw, and before anybody changed the policy."""
+    compact(table, at("00:01:00"), OTHER, at("00:00:59"))
+    compact(table, at("00:01:30"), TS, at("00:01:00"), completed=at("00:03:00"))
+    write(table, at("00:02:00"), "a")
+    write(table, at("00:03:00"), "b")
     assert recorded(table) == {"b"}
 
 
