@@ -57,10 +57,14 @@ def _may_be_shifted(state: TableState) -> bool:
 
 
 def _known_of(one: FileSlice) -> FileSlice:
-    """The slice without what only saves work: sizes of base files, and latest times by which a file need not be split."""
+    """The slice without what only saves work: latest times by which a file need not be split, and sizes that cannot be checked.
+
+    A log file beside a clustering is recorded by another commit than that in its name, and the archive is asked for that alone.
+    """
     logs = tuple(
         file._replace(
             max_event_time_ms=None,
+            recorded_bytes=None if file.rows_since else file.recorded_bytes,
             rows_since=None if may_be_shifted(file.requested, file.completed) else file.rows_since,
         )
         for file in one.log_files
