@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from inspect import cleandoc
 from itertools import chain
+from operator import attrgetter
 from typing import Any, ClassVar, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -126,7 +127,10 @@ def by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]]:
 
 def rows_key(policy: Policy, state: TableState, ends_ms: int, slices: Iterable[FileSlice]) -> str:
     """What a comparison of a partition's rows up to its end is about: another file, end or event-time column is another key."""
-    files = [(one.base_file, *(log_file.name for log_file in one.log_files)) for one in slices]
+    what: Callable[[LogFile], object] = (
+        (lambda one: (one.name, one.size_bytes)) if state.logs_grow else attrgetter("name")
+    )
+    files = [(one.base_file, *map(what, one.log_files)) for one in slices]
     return digest([subject_key(policy.event_time, state), ends_ms, sorted(files, key=str)])
 
 
@@ -208,6 +212,7 @@ class _Judge:
         self._completed = {one.requested: one.completed for one in state.instants if one.completed is not None}
         self._proven = state.last_compaction.instant if state.last_compaction else ""
         self._taken_back = [one for one in state.instants if one.action in ("rollback", "restore") and one.completed]
+        self._last = "" if state.table_version not in WHOLE_SLICE_VERSIONS else state.last_completed or ""
         # what a compaction made was written before its instant, and what a writer made until its commit completed
         self._written = {
             one.requested: one.completed
@@ -298,9 +303,12 @@ class _Judge:
         return max(self._policy.done.proof, complete, key=Level.__getitem__)
 
     def _last_write_ms(self, slices: Iterable[FileSlice]) -> int:
-        """The last completion of what is in the slices; a base file of which no commit is known counts by its instant."""
+        """The last completion of what is in the slices; a base file of which no commit is known counts by its instant.
+
+        Before table version 8 a log file bears an older instant than what was added to it.
+        """
         completed = [self._written.get(one.base_instant, one.base_instant) for one in slices]
-        completed += (log_file.completed for one in slices for log_file in one.log_files)
+        completed += (max(log_file.completed, self._last) for one in slices for log_file in one.log_files)
         return instant_to_ms(max(completed), self._zone, latest=True)
 
 

@@ -7,9 +7,10 @@ from etc_policy.plan.builder import build_table_plan
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Strategy
 from etc_policy.policy.schema import Done, PartitionTime
 from etc_policy.table.apply_state import Proof
-from etc_policy.table.partitions import partitions_freshness
+from etc_policy.table.partitions import partitions_freshness, rows_key
 from etc_policy.table.state import Instant
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
+from tests.unit.plan.states import with_instant
 
 HOURS = PartitionTime(pattern="h=%Y-%m-%d %H")
 POLICY = Policy(
@@ -86,6 +87,18 @@ class TestStatus:
             "ten": {"L2": "11:30:00 > 11:30:01, event 10:10:00"},
         }
         assert statuses(judge(idle, **logs)) == {NINE: "closed", TEN: "open", ELEVEN: "done"}
+
+    def test_before_version_8_a_log_file_may_have_grown_until_the_last_commit(self):
+        """It bears the instant of its slice, however late its last rows came."""
+        idle = POLICY.model_copy(update={"partition_time": None, "partition_idle_ms": 1_800_000})
+        old = replace(state(ten={"L1": "08:00:00 > 08:00:00, event 10:10:00"}), table_version=6)
+        old = with_instant(old, "11:45:00", "deltacommit", completed="11:45:00")
+        assert statuses(partitions_freshness(idle, old, epoch_ms("12:00:00"))) == {
+            NINE: "done",
+            TEN: "open",
+            ELEVEN: "done",
+        }
+        assert statuses(partitions_freshness(idle, old, epoch_ms("12:15:00")))[TEN] == "closed"
 
     @pytest.mark.parametrize("kind", [{}, {"action": "commit", "is_bulk_insert": True}])
     def test_a_write_counts_from_its_completion(self, kind):
@@ -258,3 +271,15 @@ class TestProofs:
         )
         assert self.judge(policy=idle) == ("done", "data")
         assert self.judge(self.with_base("11:40:00", "11:40:05"), policy=idle) == ("closed", "metadata")
+
+
+def test_a_comparison_is_not_of_a_log_file_that_has_grown_since():
+    def key(table):
+        return rows_key(POLICY, table, 0, table.slices)
+
+    table = replace(state(ten={"L1": "08:00:00 > 08:00:00"}), table_version=6, logs_grow=True)
+    (one, *others) = sorted(table.slices, key=lambda found: not found.log_files)
+    grown = replace(one, log_files=tuple(file._replace(size_bytes=file.size_bytes + 1) for file in one.log_files))
+    later = replace(table, slices=tuple(sorted((grown, *others), key=lambda found: found.partition)))
+    assert key(later) != key(table) == key(replace(table))
+    assert key(replace(later, logs_grow=False)) == key(replace(table, logs_grow=False))
