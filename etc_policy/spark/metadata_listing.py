@@ -17,7 +17,7 @@ from etc_policy.plan.carry import is_carried_name
 from etc_policy.spark.java_causes import java_causes
 from etc_policy.spark.store_outage import raise_store_outage
 from etc_policy.storage.open_storage import open_reader
-from etc_policy.table.state import TableState, path_below
+from etc_policy.table.state import AT_THE_END, TableState, path_below
 
 #: A file as Java prints it: one call for a whole listing instead of some for each file.
 _FILE = re.compile(r"StoragePathInfo\{path=(?P<path>.*?), length=(?P<size>\d+), isDirectory=")
@@ -51,13 +51,19 @@ def _unlike(state: TableState, listed: Mapping[str, int]) -> Iterator[tuple[str,
 
 
 def _unknown(state: TableState, listed: Mapping[str, int]) -> Iterator[str]:
-    """Files that are listed, would be in the latest slices or after them, and were not seen there."""
+    """Files that are listed, would be in the latest slices or after them, and were not seen there.
+
+    A log file belongs to a slice by when its write completed; before table version 8 that is its instant.
+    """
     begun = {one.group: one.base_instant for one in state.slices}
+    ends = {one.requested: one.completed or one.requested for one in state.instants}
     for path in listed.keys() - _files(state).keys():
         partition, _, name = path.rpartition("/")
         parsed = parse_data_file(name)
-        if parsed is not None and parsed.instant >= begun.get((partition, parsed.file_id), "~"):
-            yield path
+        if parsed is not None:
+            counts = ends.get(parsed.instant, parsed.instant) if parsed.is_log else parsed.instant
+            if counts >= begun.get((partition, parsed.file_id), AT_THE_END):
+                yield path
 
 
 def _files(state: TableState) -> dict[str, int | None]:

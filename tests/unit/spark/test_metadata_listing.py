@@ -68,6 +68,12 @@ def test_a_file_that_is_gone_must_not_be_listed(faults, file_id, instant):
     assert found(**{other: 100}) == (f"{other}: listed, not there",)
 
 
+def test_nor_a_log_file_of_a_write_that_began_before_the_slice_and_completed_in_it(faults):
+    found, _ = faults
+    other = f"p/.f1_{LOG}.log.1_0-7-7"
+    assert found(**{other: 10}) == (f"{other}: listed, not there",)
+
+
 @pytest.mark.parametrize(("file_id", "instant"), [("f1", at("09:00:00")), ("f2", SECOND)])
 def test_what_readers_of_the_latest_slices_do_not_open_is_no_fault(faults, file_id, instant):
     """An older slice, or a replaced file group, that a cleaner has removed and not yet taken off the listing."""
