@@ -67,7 +67,7 @@ def require_full(plan: Mapping[str, Any], place: str) -> None:
 def decode_operations(plan: Mapping[str, Any]) -> tuple[Operation, ...]:
     """The operations of a plan file; sizes that it does not record are zero, of those that remain it has the carried ones.
 
-    Stock plans name log files for change data capture too, which a compaction does not read.
+    Stock plans name log files for change data capture too, which a compaction does not read (facts: change-logs-planned).
 
     Raises:
         ValueError: what it carries or splits has another form, or is of no operation.

@@ -595,4 +595,4 @@ def test_rows_written_to_a_deleted_partition_without_locks_are_named(spark, tmp_
     (unseen,) = table.state().unseen_files
     assert unseen.startswith("a/")
     (warning,) = table.plan(T).tables[0].warnings
-    assert "1 log file with rows that no reader sees" in warning
+    assert "1 file with rows that no reader sees" in warning
