@@ -49,7 +49,7 @@ def send_partition_events(environment: Environment, policy: Policy, now_ms: int)
         return after_reading(kept, policy, state, history, found, read_at_ms)
 
     record = store.update(after)
-    if is_overtaken(record, state, read_at_ms):
+    if is_overtaken(record, state, history, read_at_ms):
         return None
 
     def put(table: str, partition: str, properties: Mapping[str, str]) -> None:

@@ -174,15 +174,16 @@ def is_ahead(record: DoneRecord, zone: ZoneInfo, clock_ms: int) -> bool:
     return max(record.read_at_ms, *marks, 0) > clock_ms + SHOWN_WITHIN_MS
 
 
-def is_overtaken(record: DoneRecord, state: TableState, now_ms: int) -> bool:
+def is_overtaken(record: DoneRecord, state: TableState, history: TableHistory, now_ms: int) -> bool:
     """Whether another reading has seen more of the table than this one, which began now.
 
     One that began so much later and sees less is of an older copy of the table.
     """
     instant = state.last_completed or ""
-    if instant < record.instant:
-        return now_ms < record.read_at_ms + SHOWN_WITHIN_MS
-    return instant == record.instant and now_ms < record.read_at_ms
+    if instant > record.instant:
+        return False
+    sees_less = instant < record.instant or bool(_lost(record, state, history))
+    return now_ms < record.read_at_ms + (SHOWN_WITHIN_MS if sees_less else 0)
 
 
 def after_reading(
@@ -198,7 +199,7 @@ def after_reading(
     Where the history does not reach back to the last reading (`reaches_back`), nobody knows what else reached a partition: one
     that was written to since is reopened. A reading that is overtaken changes nothing.
     """
-    if is_overtaken(record, state, now_ms):
+    if is_overtaken(record, state, history, now_ms):
         return record
     look = _Look(record, policy, state, history, found.rows, now_ms)
     there, partitions = {one.partition: one for one in found.partitions}, dict(record.partitions)
@@ -229,6 +230,12 @@ def _oldest(state: TableState, history: TableHistory) -> str | None:
     return min((one.requested for one in history.commits if one.requested not in left_behind), default=None)
 
 
+def _lost(record: DoneRecord, state: TableState, history: TableHistory) -> frozenset[str]:
+    """Requests of writes that were seen and are neither there nor archived: the table was put back to before them."""
+    there, oldest = {one.requested for one in history.commits}, _oldest(state, history) or ""
+    return frozenset(one for one in record.seen or () if one not in there and one > oldest)
+
+
 def _open_since(state: TableState) -> str:
     pending = (one.requested for one in state.pending if one.action in WRITES)
     return min(pending, default=add_ms(state.last_completed, 1) if state.last_completed else "")
@@ -249,7 +256,7 @@ class _Look:
         self._record, self._state, self._history, self._now_ms = record, state, history, now_ms
         self._rows, self._names = rows, (state.base_path, policy.name)
         self.event_time = event_time_key(policy.event_time, state)
-        self._is_whole = reaches_back(record, state, history)
+        self._is_whole, self._lost = reaches_back(record, state, history), _lost(record, state, history)
 
     def after(self, name: str, kept: PartitionRecord | None, one: PartitionFreshness | None) -> PartitionRecord | None:
         """The record of a partition; None where nothing is kept of it, or nothing has changed."""
@@ -258,9 +265,12 @@ class _Look:
         if kept is None:
             return PartitionRecord(events=events, newest=newest) if events else None
         late = sum(event.why == "late_data" for event in events)
-        if not events and newest == kept.newest:
+        last = kept.last
+        if one is not None and one.status == last.kind == "done":  # by the policy of now it ends then
+            last = last.model_copy(update={"ends_ms": one.ends_ms, "rows": self._rows})
+        if not events and newest == kept.newest and last == kept.last:
             return None
-        changed = {"events": (*kept.events, *events), "reopened": kept.reopened + late, "newest": newest}
+        changed = {"events": (*kept.events[:-1], last, *events), "reopened": kept.reopened + late, "newest": newest}
         return kept.model_copy(update=changed)
 
     def _events(self, name: str, kept: PartitionRecord | None, one: PartitionFreshness | None) -> Iterator[DoneEvent]:
@@ -349,14 +359,6 @@ class _Look:
         if commit.completed > since or seen is None:
             return commit.completed > since
         return commit.completed > shown_until(since) and commit.requested not in seen
-
-    @cached_property
-    def _lost(self) -> frozenset[str]:
-        """Requests of writes that were seen and are neither there nor archived: the table was put back to before them."""
-        there = {one.requested for one in self._history.commits}
-        oldest = _oldest(self._state, self._history) or ""
-        gone = (one for one in self._record.seen or () if one not in there)
-        return frozenset(one for one in gone if one > oldest)
 
     @cached_property
     def _lost_after(self) -> str | None:

@@ -226,6 +226,7 @@ OF_PARTITIONS: dict[str, Broken] = {
     "the proof of freshness counts": with_partitions(
         "_wanted", lambda judge, _: "metadata" if judge._policy.done is None else judge._policy.done.proof
     ),
+    "a log file that is left counts": replaced(partitions, "lacks_before", lambda *_: False),
     "all rows count": replaced(partitions, "counting_until_ms", lambda policy, span: span.ends_ms),
     "rows before the end count": replaced(
         partitions, "lacks_before", lambda slices, ends_ms: real_lacks(slices, ends_ms - 3_600_000)
@@ -240,11 +241,10 @@ OF_PARTITIONS: dict[str, Broken] = {
     ),
     "what is archived may have completed last": what_is_archived_completed_first,
     "what was overwritten counts": with_look("_replaced", frozenset()),
-    "what was rolled back counts": with_look("_lost", frozenset()),
+    "what was rolled back counts": replaced(done, "_lost", lambda *_: frozenset()),
     "a run that has seen less is overtaken": replaced(done, "is_overtaken", lambda *_: False),
-    "a record of a time to come counts for nothing": replaced(done, "is_ahead", lambda *_: False),
     "an older copy is seen after a while": replaced(
-        done, "is_overtaken", lambda record, state, _: (state.last_completed or "") < record.instant
+        done, "is_overtaken", lambda record, state, *_: (state.last_completed or "") < record.instant
     ),
     "what is sent holds now": replaced(done.PartitionRecord, "to_send", not_as_of_now),
     "what a dead run may have sent counts": replaced(done.DoneRecord, "begun", lambda record, *_: record),

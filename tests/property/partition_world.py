@@ -250,6 +250,8 @@ class World:
     killed: list[DoneEvent] = field(default_factory=list)
     snapshots: list[Snapshot] = field(default_factory=list)
     slow: Reading | None = None
+    #: Since it was last looked at. What is then older than all that is left cannot be told from what is archived.
+    is_put_back: bool = False
     seen: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -328,7 +330,7 @@ class World:
             waiting = self.table.waiting(key)
             if by_etc:
                 waiting = waiting[: self.source.randint(1, len(waiting))] if waiting else []
-            if waiting:
+            if waiting and (not by_etc or waiting[-1].completed > self.archived):
                 at = waiting[-1].completed + 1 if by_etc else self.tick(2)
                 at = max(at, self.table.bases[key] + 1)
                 merged = tuple(one for one in self.table.waiting(key) if one.completed < at)
@@ -360,7 +362,7 @@ class World:
     def archive(self) -> None:
         """All but some commits, the oldest by request; nothing from one on that is open, or was the last to end."""
         kept = self.source.randint(1, 5)
-        if len(self.ops) <= kept:
+        if len(self.ops) <= kept or self.is_put_back:
             return
         bound = sorted(one.requested for one in self.ops)[-kept]
         last = max(self.ops, key=lambda one: one.completed).requested
@@ -372,20 +374,27 @@ class World:
         if len(active) < 3:
             return
         until = active[-self.source.randint(2, min(4, len(active)))]
-        requested = self.tick()
-        if self.source.random() < 0.5:
-            self.keep([one for one in self.ops if one.requested <= until])
-        else:  # as Hudi does by its eager policy
-            completed = next(one.completed for one in self.ops if one.requested == until)
-            self.keep([one for one in self.ops if one.completed <= completed])
+        requested, completed = self.tick(), next(one.completed for one in self.ops if one.requested == until)
+        kept = [one for one in self.ops if one.requested <= until]
+        if self.source.random() < 0.5:  # as Hudi does by its eager policy
+            kept = [one for one in self.ops if one.completed <= completed or one.requested < self.archived]
+        if self.oldest() not in {one.requested for one in kept}:
+            return
+        self.keep(kept)
         self.restores.append(Instant(text(requested), "restore", "completed", text(self.tick(2))))
         self.snapshots.clear()
+
+    def oldest(self) -> int:
+        """The first request of what is not archived."""
+        return min((one.requested for one in self.ops if one.requested >= self.archived), default=0)
 
     def put_back(self) -> None:
         """The table's folder is put back from a copy, with the record of events or without it."""
         if not self.snapshots:
             return
         copy = self.snapshots.pop(self.source.randrange(len(self.snapshots)))
+        if self.oldest() not in {one.requested for one in copy.ops}:
+            return
         self.snapshots.clear()
         self.tick()
         self.keep(copy.ops)
@@ -420,7 +429,7 @@ class World:
 
     def keep(self, ops: list[Op]) -> None:
         before = {one for hour in self.table.hours for one in self.table.of(hour)}
-        self.ops, self.open, self.table = ops, [], Contents(ops)
+        self.ops, self.open, self.table, self.is_put_back = ops, [], Contents(ops), True
         after = {one for hour in self.table.hours for one in self.table.of(hour)}
         self.taken.append((self.now, "rolled_back", frozenset(before - after)))
         self.count("taken back")
@@ -584,10 +593,10 @@ class World:
         if found is None or rules.is_ahead(before, UTC, reading.clock):
             return None
         after = rules.after_reading(before, reading.policy, reading.state, reading.history, found, reading.clock)
-        if rules.is_overtaken(after, reading.state, reading.clock):
+        if rules.is_overtaken(after, reading.state, reading.history, reading.clock):
             assert after == before, "a run that has seen less than another had the last word"
             return None
-        self.record = after
+        self.record, self.is_put_back = after, False
         for partition, one in after.partitions.items():
             kept = before.partitions.get(partition)
             for event in one.events:
@@ -636,7 +645,8 @@ class World:
         if partition not in reading.rows:
             found.add("dropped")
         is_changed = said.rule != reading.rule or said.meaning != reading.meaning
-        if is_changed and partition not in reading.done:
+        ends_otherwise = said.rule.grace != reading.rule.grace  # it may be proved up to the end of before alone
+        if ends_otherwise or (is_changed and partition not in reading.done):
             found.add("policy")
         return found
 

@@ -35,7 +35,13 @@ def test_nothing_false_is_sent_and_nothing_is_passed_over() -> None:
             assert seen[f"reopened: {why}"] > HISTORIES // 10, seen
 
 
-@pytest.mark.parametrize("rule", OF_PARTITIONS)
+#: So few tables show that they are broken that these are for the night.
+RARE = ("what is archived may have completed last", "success files of no record go")
+
+
+@pytest.mark.parametrize(
+    "rule", [pytest.param(one, marks=pytest.mark.extended if one in RARE else ()) for one in OF_PARTITIONS]
+)
 def test_a_broken_rule_is_noticed(rule: str) -> None:
     with OF_PARTITIONS[rule](), pytest.raises(AssertionError):
         play(range(3000))
