@@ -7,8 +7,10 @@ import time
 
 import pytest
 
+from etc_policy.errors import EngineError
 from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.spark import write_stats
+from tests.encrypted_parquet import write_encrypted
 from tests.integration.bench import ORACLE, SECOND, Bench
 from tests.integration.history import HISTORY, Views, Write, write_history
 
@@ -138,3 +140,22 @@ def test_keys_of_a_record_index_stay_on_executors(spark, tmp_path, monkeypatch):
     write_history(spark, bench.base, (late,), options, first=2)
     monkeypatch.setattr(write_stats, "_SLIM", "org.apache.hudi.NoSuchClass")
     assert stats_alone * 4 < largest_of_a_compaction(), stats_alone
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("plain", [False, True], ids=["footer too", "plain footer"])
+def test_encrypted_base_files_are_not_compacted_by_a_session_that_does_not_encrypt(
+    spark, written_table, tmp_path, plain
+):
+    """Their rows would be plain from then on. Nothing is touched."""
+    from pyarrow import parquet
+
+    bench = Bench(spark, tmp_path / "t")
+    shutil.copytree(written_table, bench.base)
+    for file in bench.base.glob("*/*.parquet"):
+        write_encrypted(file, parquet.ParquetFile(file).read(), "v", plaintext_footer=plain)
+    before = sorted(bench.names_in(".hoodie/timeline"))
+    with pytest.raises(EngineError, match="is encrypted, and a compaction by this session would not be") as error:
+        bench.apply(bench.plan())
+    assert error.value.code == "ETC324"
+    assert sorted(bench.names_in(".hoodie/timeline")) == before

@@ -1,7 +1,5 @@
 """Base files that are encrypted: a footer is not read, which would end the process, and a compaction may not make plain ones."""
 
-import base64
-
 import pytest
 
 from etc_policy.errors import EngineError
@@ -10,34 +8,16 @@ from etc_policy.hudi.footers import is_encrypted, read_footer
 from etc_policy.hudi.parquet import stored_values
 from etc_policy.hudi.writer_form import options_of_base_file, require_encrypting
 from etc_policy.storage.local import LocalStorage
+from tests.encrypted_parquet import write_encrypted
 
 FACTORY = "parquet.crypto.factory.class"
 BY_KEYS = "org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory"
 
 
 def write(path, **encryption):
-    """A Parquet file whose column `ts` has a key of its own, and its footer too unless that is plain; none without keys."""
     import pyarrow
-    from pyarrow import parquet
-    from pyarrow.parquet import encryption as crypto
 
-    class Keys(crypto.KmsClient):
-        def __init__(self, _):
-            super().__init__()
-
-        def wrap_key(self, key_bytes, _):
-            return base64.b64encode(key_bytes)
-
-        def unwrap_key(self, wrapped_key, _):
-            return base64.b64decode(wrapped_key)
-
-    how = None
-    if encryption:
-        told = crypto.EncryptionConfiguration(footer_key="f", column_keys={"c": ["ts"]}, **encryption)
-        how = crypto.CryptoFactory(Keys).file_encryption_properties(crypto.KmsConnectionConfig(), told)
-    rows = pyarrow.table({"id": [1, 2], "ts": [5, 6]})
-    with parquet.ParquetWriter(path, rows.schema, encryption_properties=how) as writer:
-        writer.write_table(rows)
+    write_encrypted(path, pyarrow.table({"id": [1, 2], "ts": [5, 6]}), "ts", **encryption)
 
 
 @pytest.fixture(params=[False, True], ids=["footer too", "plain footer"])
