@@ -72,7 +72,7 @@ class Workspace:
         state: the earlier manifest, or its folder, that `state:` compares with; without it that of `ETC_STATE`.
         spark_confs: settings of Spark that win over the target's.
         spark_log: the file for what Spark and its Java print; without it they print where Python does.
-        metadata_only: read no log files; event times that are not in the commits stay unknown.
+        metadata_only: read no event times from log files; those that are not in the commits stay unknown.
         keeps_files: false writes nothing to the target folder that a verb has only read: no copies of its reports, no cache.
         read_once: read the project's files once for all verbs, not anew for each.
         looks_up: false looks up no table for policies with `tables`, as `parse` and `compile` never do.

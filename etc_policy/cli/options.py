@@ -171,7 +171,7 @@ _allow_option = click.option(
 metadata_only_option = click.option(
     "--metadata-only",
     is_flag=True,
-    help="Read no log files: event times that are not in the commits stay unknown.",
+    help="Read no event times from log files: those that are not in the commits stay unknown.",
 )
 jobs_option = click.option(
     "--jobs",
