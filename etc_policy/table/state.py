@@ -231,7 +231,7 @@ class TableState:
     slices that a commit of the active timeline wrote and that are not there, `unclear_files` base files of one file group and
     instant of which no commit says which one counts, `stray_files` those beside one that a commit recorded.
     `unrecorded_files` are those that the commit at their instant did not record, in a table with a metadata table, which leaves
-    them out where it was there then (facts: two-base-files). `unseen_files` are files that a write added to a file group which
+    them out where it was there then (facts: unrecorded-files). `unseen_files` are files that a write added to a file group which
     was replaced without them: no reader sees their rows (facts: deleted-partition-write, clustered-beside-a-write).
     `time_partition_fields` are the partition columns whose times a key generator writes as it likes.
     `exposed` are file groups with a log file that was written beside a compaction of deletes: some indexes do not find its

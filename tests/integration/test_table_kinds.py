@@ -20,7 +20,17 @@ from etc_policy.verify.metadata_checks import COMPACTED, FILES, PROMISE, always_
 from etc_policy.verify.prover import claim_of
 from etc_policy.wiring import Environment
 from tests.integration.bench import Bench
-from tests.integration.history import EPOCH_MS, QUICK, WRITER, partition_of
+from tests.integration.history import (
+    EPOCH_MS,
+    HISTORY,
+    QUICK,
+    WRITER,
+    Oracle,
+    Views,
+    Write,
+    partition_of,
+    write_history,
+)
 
 pytestmark = pytest.mark.spark
 T = 200
@@ -596,3 +606,38 @@ def test_rows_written_to_a_deleted_partition_without_locks_are_named(spark, tmp_
     assert unseen.startswith("a/")
     (warning,) = table.plan(T).tables[0].warnings
     assert "1 file with rows that no reader sees" in warning
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("has_metadata", [True, False])
+def test_a_log_file_that_its_commit_did_not_record(spark, tmp_path, has_metadata):
+    """A task that was tried again may leave one: readers that list the folders see its rows, the metadata table has not got it.
+
+    One that is built later has it. So etc refuses a table with such a table, and takes the rows for those of readers without.
+    """
+    options = {**QUICK, "hoodie.metadata.enable": str(has_metadata).lower()}
+    base, other = tmp_path / "t", tmp_path / "other"
+    write_history(spark, base, HISTORY[:1], options)
+    shutil.copytree(base, other)
+    one, two = 1, 4  # of one partition, and so of one file group
+    write_history(spark, base, [Write(((one, "recorded", 900),))], options, first=1)
+    write_history(spark, other, [Write(((two, "left", 100),))], options, first=1)
+    ours, theirs = (next((folder / partition_of(one)).glob(".[!.]*.log.1_*[0-9]")) for folder in (base, other))
+    at, then = (file.name.split("_")[1].split(".")[0] for file in (ours, theirs))
+    left = ours.with_name(f"{ours.name.rpartition('_')[0]}_9-9-9")
+    left.write_bytes(theirs.read_bytes().replace(then.encode(), at.encode()))
+
+    views, bench = Views(spark, base), Bench(spark, base)
+    assert views.rt_without_mdt()[two] == "left"
+    if has_metadata:
+        assert views.rt()[two] == "v0"
+        (table,) = bench.plan(second=200).tables
+        assert (table.action, table.reason_code) == ("refused", "files_unclear")
+        for second, metadata_table in enumerate((NO_MDT, {}), start=901):  # dropped, and built anew from the folders
+            write_history(spark, base, [Write(((one, "later", second),))], {**options, **metadata_table}, first=2)
+        assert views.rt()[two] == "left"
+        return
+    time.sleep(MAX_CLOCK_SKEW_MS / 1000)
+    assert bench.apply(bench.plan(second=200)).status == "compacted"
+    assert views.ro()[two] == "left"
+    assert views.rt() == views.rt_without_mdt() == {**Oracle.of(HISTORY[:1]).rt(), one: "recorded", two: "left"}
