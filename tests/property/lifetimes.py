@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
 @dataclass
 class LogFile:
-    """A log file with what is in it; one of rows that were split off has parts of several writes."""
+    """A log file with what is in it; one of rows that were split off has parts of several writes, and the column's number."""
 
     name: str
     requested: int
@@ -57,6 +57,7 @@ class LogFile:
     deletes: bool = False
     names: Mapping[str, int] = field(default_factory=dict)
     parts: tuple[LogFile, ...] = ()
+    split_by: int | None = None
 
 
 @dataclass
@@ -283,7 +284,11 @@ class Lifetime:
             left = [one for one in self.truth.groups[key].logs if one.completed >= instant]
             rows = tuple(row for one in late.get(key, ()) for row in one.rows)
             parts = tuple(late.get(key, ()))
-            rest = [LogFile(_REMAINDER, instant, completed, rows, parts=parts)] if rows else []
+            rest = (
+                [LogFile(_REMAINDER, instant, completed, rows, parts=parts, split_by=split[0])]
+                if rows and split
+                else []
+            )
             self.truth.groups[key] = FileGroup(
                 instant, [*rest, *left], completed, any(one.deletes for one in merged[key])
             )
@@ -302,6 +307,7 @@ class Lifetime:
         file = log(new_id, partition=partition, base_instant=text, size=len(content), rows=len(rows))
         self._commit(written, self.tick(5), [file])
         (self.folder / partition / file.name(text)).write_bytes(content)
+        self.now += 7 * MINUTE
         completed = self.tick()
         self.table.replace(
             text, instant_text(completed), base(new_id, partition=partition), replaced={partition: [old]}
@@ -366,6 +372,11 @@ class Lifetime:
         (folder / name).write_text(json.dumps({"schemas": versions}))
         self.truth.names = {"ts": 1, "id": 0}
         return "names swapped"
+
+    def rest(self) -> str:
+        """Nothing happens for a while."""
+        self.now += 0 if self.open else 15 * MINUTE
+        return "" if self.open else "15 minutes"
 
     def overwrite(self) -> str:
         """INSERT OVERWRITE of a partition: its file groups are replaced by a new one."""

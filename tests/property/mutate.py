@@ -1,4 +1,5 @@
-"""Breaks each rule of the planner in turn and shows that the histories notice: `python -m tests.property.mutate`.
+"""Breaks each rule of the planner and each judgement of completeness in turn and shows that somebody notices:
+`python -m tests.property.mutate`.
 
 Prints one line a rule; exits with 1 when a broken rule went unnoticed, or when the unbroken planner fails. Only an assertion of
 the oracle notices a broken rule: an error of the broken planner itself ends the command.
@@ -9,18 +10,23 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import fields, replace
+from dataclasses import replace as with_values
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
-from etc_policy.api import partition_events
+from etc_policy.api import partition_events, proofs
 from etc_policy.errors.codes import Code
+from etc_policy.hudi import archive, log_times, slices, table, table_commits, timeline
 from etc_policy.plan import builder, clock, cut, hold, planning_context, rules, skipped_slices
-from etc_policy.table import done, instants, partitions, watermark
+from etc_policy.policy.manifest import Policy
+from etc_policy.report import freshness
+from etc_policy.table import done, history, instants, partitions, state, watermark
 from tests.property.histories import broken_promise, histories
+from tests.property.judged import broken_judgement
 from tests.property.partition_world import live
 
 Broken = Callable[[], Any]
@@ -123,6 +129,20 @@ def first_not_last(context: Any, chosen: Any) -> Any:
         f.completed for one in chosen for f in one.log_files if planning_context.is_due(f, context.threshold_ms)
     )
     return builder.Place(instants.add_ms(first, 1), instants.add_ms(first, 1))
+
+
+def no_matter_when(real: Any) -> Any:
+    """What is kept names these compactions, whatever was known before: none of what was is taken off."""
+
+    def compactions_in(kept: Any) -> Any:
+        return Unsubtracted(real(kept))
+
+    return compactions_in
+
+
+class Unsubtracted(set[Any]):
+    def __sub__(self, other: Any) -> Any:
+        return self
 
 
 real_zone = instants.instant_from_ms
@@ -252,6 +272,123 @@ OF_PARTITIONS: dict[str, Broken] = {
 }
 
 
+def everywhere(name: str, value: Any, *modules: Any) -> Broken:
+    """Another function under a name that several modules have imported."""
+    assert all(hasattr(module, name) for module in modules), name
+
+    @contextmanager
+    def broken() -> Iterator[None]:
+        with ExitStack() as stack:
+            for module in modules:
+                stack.enter_context(patch.object(module, name, value))
+            yield
+
+    return broken
+
+
+def keeping_the_minimum(log_file: Any, least_ms: Any, greatest_ms: int, latest_ms: int) -> Any:
+    found = real_impossible(log_file, least_ms, greatest_ms, latest_ms)
+    return found._replace(min_event_time_ms=found.seen_event_time_ms)
+
+
+@contextmanager
+def nothing_is_replaced() -> Iterator[None]:
+    real = vars(timeline.Timeline)["replaced"]
+    timeline.Timeline.replaced = frozenset()  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        timeline.Timeline.replaced = real
+
+
+real_impossible, real_bound = log_times.with_impossible, watermark.event_time_bound
+real_proof, real_own = proofs._subject_of, archive.Archive.own_compactions
+
+
+def active_alone(self: Any, active: Any, known: Any) -> Any:
+    """The archive is asked only where no compaction by etc is active."""
+    own = sorted(active, key=lambda one: (one.completed, one.instant), reverse=True)
+    return iter(own) if own else real_own(self, active, known)
+
+
+real_writes = table_commits.TableCommits.log_writes_at
+
+
+def of_active_commits(self: Any, instants: Any) -> Any:
+    return real_writes(self, [one for one in instants if one in self.metadata])
+
+
+def of_any_rows_since(log_file: Any, latency_ms: int, zone: Any) -> Any:
+    return real_bound(log_file._replace(rows_since=log_file.rows_since and None), latency_ms, zone)
+
+
+#: Facts of the active timeline that ask the archive too: broken, they are noticed by `tests/property/test_archived.py`.
+OF_THE_ARCHIVE: dict[str, Broken] = {
+    "compactions are asked of the archive too": replaced(archive.Archive, "own_compactions", active_alone),
+    "an archived ALTER TABLE counts from its end": replaced(
+        table_commits, "_altered_at", lambda timeline, _, instant, __: timeline.completions.get(instant, instant)
+    ),
+    "deletes that were merged are asked of the archive too": replaced(
+        table_commits.TableCommits, "log_writes_at", of_active_commits
+    ),
+    "the first instant of a table is never another one": replaced(
+        table, "_first_instant", lambda one, _: min(one.completions)
+    ),
+}
+
+
+#: Judgements of how far RO is complete, and by what that is proved; noticed by lifetimes that are mostly about one thing.
+JUDGED: dict[str, Broken] = {
+    "times of another column are none of this one": everywhere(
+        "is_of_column", lambda *_: True, history, table_commits, slices, proofs
+    ),
+    "a promise of another column is none of this one": replaced(history, "is_of_column", lambda *_: True),
+    "what a proof reaches is all that counts": replaced(freshness, "_until", lambda policy, until_ms, proofs: until_ms),
+    "a proof is of one column": replaced(proofs, "subject_key", lambda *_: "any"),
+    "a proof is of one compaction": replaced(
+        proofs, "_subject_of", lambda policy, state: real_proof(policy, with_values(state, last_compaction=None))
+    ),
+    "rows that were found missing are missing": replaced(proofs, "doubt_about", lambda *_: None),
+    "what was known when the table was read is not of later": replaced(
+        proofs, "_compactions_in", no_matter_when(proofs._compactions_in)
+    ),
+    "what a compaction of another column split off may be anything": replaced(
+        state.LogFile, "may_hold_anything", property(lambda _: False)
+    ),
+    "rows may be older than their file": replaced(watermark, "event_time_bound", of_any_rows_since),
+    "an event time that cannot be true makes its file unknown": replaced(
+        log_times, "with_impossible", keeping_the_minimum
+    ),
+    "unknown rows are as late as the longest latency": replaced(
+        Policy, "longest_latency_ms", property(lambda policy: policy.data_latency_ms)
+    ),
+    "file groups that were replaced are gone": nothing_is_replaced,
+    "no further than data can have come": replaced(
+        watermark, "complete_until_ms", lambda mark_ms, now_ms, _: now_ms if mark_ms is None else min(mark_ms, now_ms)
+    ),
+    "deletes that were merged beside a write expose it": replaced(table, "_exposed", lambda *_: frozenset()),
+}
+
+
+#: What lifetimes in which they are noticed are mostly about (`Judged.kinds`).
+ABOUT = {
+    "times of another column are none of this one": 0,
+    "a promise of another column is none of this one": 4,
+    "what a proof reaches is all that counts": 1,
+    "a proof is of one column": 4,
+    "a proof is of one compaction": 1,
+    "rows that were found missing are missing": 2,
+    "what was known when the table was read is not of later": 2,
+    "what a compaction of another column split off may be anything": 0,
+    "rows may be older than their file": 3,
+    "an event time that cannot be true makes its file unknown": 3,
+    "unknown rows are as late as the longest latency": 3,
+    "file groups that were replaced are gone": 0,
+    "no further than data can have come": 3,
+    "deletes that were merged beside a write expose it": 1,
+}
+
+
 #: Rules that refuse a table for a fact that no history has.
 NOT_IN_HISTORIES = {
     "table_version": "they are of table versions 8 and 9",
@@ -316,6 +453,15 @@ def attempts(count: int, seed: int) -> Iterator[tuple[str, tuple[int, str] | Non
         yield f"{name} (by readers alone)", noticed_after(MUTATIONS[name], count, seed, readers_only=True)
     for name, broken in OF_PARTITIONS.items():
         yield name, noticed_in_a_world(broken, count, seed)
+    for name in JUDGED:
+        yield name, untrue_after(name, count, seed)
+
+
+def untrue_after(name: str, count: int, seed: int) -> tuple[int, str] | None:
+    """After how many lifetimes something is said that is not so where a judgement is broken, and what."""
+    with JUDGED[name]():
+        found = broken_judgement(count, seed, ABOUT[name])
+    return None if found is None else (found[0], found[1].partition("\n")[0])
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -8,6 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
+
 from etc_policy.api.proofs import freshness_of
 from etc_policy.hudi.completion_times import may_be_shifted
 from etc_policy.hudi.log_times import fill_from_logs
@@ -21,6 +23,7 @@ from etc_policy.verify.ports import ExpectationResult
 from etc_policy.verify.prover import claim_of
 from tests.nightly import HISTORIES
 from tests.property.lifetimes import LATENCY_MS, Lifetime
+from tests.property.mutate import OF_THE_ARCHIVE, Broken
 
 #: What goes by bounds of event times that are not known.
 _OF_BOUNDS = {"freshness", "plan", "verdict"}
@@ -95,6 +98,24 @@ def check(data: bytes, folder: Path) -> int:
         for name, value in before.items():
             assert after.get(name) == value, "\n".join((f"{name}: {value}, archived: {after.get(name)}", *life.story))
     return compared
+
+
+def changed_after(broken: Broken, count: int, seed: int) -> int | None:
+    """After how many lifetimes archiving changes something where a rule is broken; None where it never does."""
+    source = random.Random(seed)
+    with broken():
+        for number in range(1, count + 1):
+            with TemporaryDirectory() as folder:
+                try:
+                    check(source.randbytes(source.randrange(20, 120)), Path(folder) / "t")
+                except AssertionError:
+                    return number
+    return None
+
+
+@pytest.mark.parametrize("name", OF_THE_ARCHIVE)
+def test_a_broken_rule_is_noticed(name: str) -> None:
+    assert changed_after(OF_THE_ARCHIVE[name], 400, seed=5) is not None
 
 
 def test_archiving_changes_no_reading_no_plan_and_no_verdict() -> None:

@@ -1,0 +1,290 @@
+"""What etc says of a table that has lived against what is true of it: `python -m tests.property.judged --count 100000`.
+
+The truth is the rows of each file, and what was promised and verified, as `lifetimes` and this module know it themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from traceback import walk_tb
+from typing import Any, NamedTuple
+
+from etc_policy.api import proofs
+from etc_policy.hudi.log_times import fill_from_logs
+from etc_policy.hudi.table import FileTableReader
+from etc_policy.policy.manifest import EventTime, Freshness, LatencyEvidence, Policy, Verify
+from etc_policy.policy.schema import LearnedLatency
+from etc_policy.report.results import TableFreshness
+from etc_policy.table.history import TableHistory
+from etc_policy.table.log_witness import of_event_time, with_true_times
+from etc_policy.table.state import TableState
+from etc_policy.verify.catalog import VIEWS_AGREE
+from etc_policy.verify.ports import ExpectationResult, Verification
+from etc_policy.verify.prover import claim_of
+from tests.fakes import MemoryApplyStates
+from tests.property.lifetimes import HOUR, LATENCY_MS, MINUTE, Group, Lifetime, LogFile, Promise
+
+
+class Compared(NamedTuple):
+    """A comparison of all rows up to a time, by a column's name and number, after a compaction by etc; and whether it agreed."""
+
+    until_ms: int
+    name: str
+    number: int
+    after: Promise | None
+    agreed: bool
+
+
+class Judged(Lifetime):
+    """A table whose completeness is asked for, verified and synced on the way, and that is put back to copies."""
+
+    def __init__(self, data: bytes, folder: Path, about: int | None = None) -> None:
+        super().__init__(data, folder)
+        self.about = self.choices.below(5) if about is None else about
+        self.has_wrong_values = self.is_punctual and self.choices.one_in(3)
+        self.reads_logs = not self.is_punctual or self.has_wrong_values
+        if self.has_wrong_values:
+            self.tracks = None  # Hudi records nothing of a value that it takes for no time
+        self.notes, self.compared = MemoryApplyStates(), list[Compared]()
+        self.proof: str | None = None
+        self.latency_ms, self.is_learned = LATENCY_MS, False
+        self.copies: list[tuple[Path, Any]] = []
+        self.lost: list[tuple[Group, LogFile]] = []
+        self.asked = self.known = 0
+
+    @property
+    def kinds(self) -> tuple[Callable[[], str], ...]:
+        """The same, and what is done about a table; most often that which this lifetime is about."""
+        about = (
+            (self.compact, self.edit_column, self.archive, self.rest, self.ask),
+            (self.compact, self.verify, self.edit_proof, self.ask),
+            (self.copy_all, self.put_back, self.verify, self.lose, self.compact, self.ask),
+            (self.cluster, self.edit_latency, self.write, self.rest, self.ask),
+            (self.verify, self.alter, self.edit_column, self.compact, self.ask),
+        )[self.about]
+        others = self.ask, self.verify, self.edit_proof, self.edit_latency, self.copy_all, self.put_back, self.lose
+        return (*super().kinds, *others, *about * 4)
+
+    def edit_proof(self) -> str:
+        """The policy asks for a proof of rows, or no more."""
+        self.proof = None if self.proof else "data"
+        return str(self.proof)
+
+    def edit_latency(self) -> str:
+        """The policy promises another latency, or lets it be learned: what is unknown may be as late as the longest."""
+        self.is_learned = not self.is_learned and bool(self.choices.below(2))
+        self.latency_ms = 30 * MINUTE if self.is_learned else LATENCY_MS + self.choices.below(2) * HOUR
+        return f"{self.latency_ms}, learned: {self.is_learned}"
+
+    def copy_all(self) -> str:
+        """Somebody copies the table, without what etc keeps of it in memory here."""
+        if self.open:
+            return ""
+        place = self.folder.with_name(f"copy{len(self.copies)}")
+        shutil.copytree(self.folder, place)
+        self.copies.append((place, deepcopy((self.truth, self.table.archived, self.replaced, self.lost))))
+        return str(len(self.copies))
+
+    def put_back(self) -> str:
+        """The table is put back to a copy; what was noted beside it stays."""
+        if self.open or not self.copies:
+            return ""
+        place, known = self.copies[self.choices.below(len(self.copies))]
+        shutil.rmtree(self.folder)
+        shutil.copytree(place, self.folder)
+        self.truth, self.table.archived, self.replaced, self.lost = deepcopy(known)
+        self.tracks = self.tracks and self.column
+        return place.name
+
+    def lose(self) -> str:
+        """A stock compaction in which an error of Hudi loses the rows of a log file in RO."""
+        keys = [key for key, group in sorted(self.truth.groups.items()) if group.logs]
+        if self.open or not keys:
+            return ""
+        (key, group), instant = (keys[0], self.truth.groups[keys[0]]), self.tick()
+        self.lost += [(key, one) for one in group.logs if one.completed < instant]
+        self._merge(instant, [key], {})
+        return f"{key}"
+
+    def verify(self) -> str:
+        """All rows of both views are compared up to what the table claims, as far as its writes had been seen then."""
+        state, _ = self.read()
+        claim, policy = claim_of(self.policy, state, self.now), self.policy
+        number = self.truth.names[self.column]
+        missing = [
+            row.times[number]
+            for _, one in [*self.truth.lacking(), *self.lost]
+            for row in one.rows
+            if row.times[number] <= claim.threshold_ms and one.completed <= int_of(claim.seen_until)
+        ]
+        status = "fail" if missing else "pass"
+        threshold = {"threshold_ms": claim.threshold_ms}
+        rows = ExpectationResult(expectation=VIEWS_AGREE, status=status, observed=threshold)
+        verdict = Verification(level="data", status=status, threshold_ms=claim.threshold_ms, expectations=(rows,))
+        proofs.begin_proof(policy, state, self.notes)
+        proofs.note_verdict(policy, state, self.notes, verdict, "data", claim)
+        after = self.truth.promises[-1] if self.truth.promises else None
+        self.compared.append(Compared(claim.threshold_ms, self.column, number, after, agreed=not missing))
+        return f"{status} up to {claim.threshold_ms}"
+
+    @property
+    def policy(self) -> Policy:
+        """The policy now."""
+        learned = LearnedLatency(at_most_ms=LATENCY_MS) if self.is_learned else None
+        return Policy(
+            name="t",
+            table=str(self.folder),
+            event_time=EventTime(column=self.column, unit="ms"),
+            data_latency_ms=self.latency_ms,
+            learned_latency=learned,
+            latency_evidence=LatencyEvidence(writes=30, since_ms=0, observed_ms=0) if learned else None,
+            freshness=Freshness(proof=self.proof),
+            verify=Verify(level="data"),
+        )
+
+    def read(self) -> tuple[TableState, TableHistory]:
+        """The table as a command reads it, with what is noted beside it."""
+        state, history = FileTableReader().read_with_history(str(self.folder), self.event_time)
+        state = fill_from_logs(state, self.policy, None) if self.reads_logs else state
+        kept = self.notes.read(str(self.folder))
+        state = with_true_times(state, of_event_time(kept.misrecorded, self.event_time, state))
+        return replace(state, apply_state=kept), history
+
+    def ask(self) -> str:
+        """`etc freshness`, also at a time that is not now."""
+        state, history = self.read()
+        now_ms = self.now + (0, 0, 5 * HOUR, -MINUTE)[self.choices.below(4)]
+        found = proofs.freshness_of(self.policy, state, now_ms, history, clock_at_ms=max(now_ms, self.now))
+        self.asked += 1
+        self.known += found.complete_until_ms is not None
+        self.judge(found, now_ms)
+        assert set(state.exposed) == self.truth.exposed(), f"exposed: {state.exposed}, not {self.truth.exposed()}"
+        return f"complete until {found.complete_until_ms}, {found.reason}"
+
+    def judge(self, found: TableFreshness, now_ms: int) -> None:
+        """Nothing is said that is not so; and what is known is said."""
+        self._judge_threshold(found)
+        number, until_ms = self.truth.names[self.column], found.complete_until_ms
+        of_this = [one for one in self.compared if (one.name, one.number) == (self.column, number)]
+        if of_this and not of_this[-1].agreed:
+            assert until_ms is None, f"complete until {until_ms}, and rows were found missing"
+        first_ms = self.truth.first_lacking_ms(self.column)
+        if until_ms is not None:
+            assert first_ms is None or until_ms < first_ms, (
+                f"complete until {until_ms}, and RO lacks a row of {first_ms}"
+            )
+            assert until_ms <= now_ms - self.latency_ms, f"complete until {until_ms}, and data may come until {now_ms}"
+            if self.proof:
+                proven = max((one.until_ms for one in of_this if self._proves(one)), default=None)
+                assert proven is not None and until_ms <= proven, f"complete until {until_ms}, proved until {proven}"
+        elif not (self.proof or self._may_be_anything(number) or any(not one.agreed for one in self.compared)):
+            raise AssertionError(f"nothing is known, as {found.reason}")
+        if until_ms is not None and not self.proof and self._is_all_known():
+            known_ms = now_ms - self.latency_ms if first_ms is None else min(first_ms - 1, now_ms - self.latency_ms)
+            assert until_ms == known_ms, f"complete until {until_ms}, and {known_ms} is known"
+
+    def _may_be_anything(self, number: int) -> bool:
+        """Whether rows that were split off by another column were not read: those may be of any time by this one."""
+        altered = self.truth.altered is not None
+        splits = (one.split_by for _, one in self.truth.lacking() if one.split_by is not None)
+        return any(by != number or altered for by in splits)
+
+    def _judge_threshold(self, found: TableFreshness) -> None:
+        promises = self.truth.promises
+        last = max(promises, key=lambda one: (one.completed, one.instant)) if promises else None
+        number = self.truth.names[self.column]
+        is_own = last is not None and (last.name, last.column) == (self.column, number)
+        expected = last.threshold_ms if last is not None and is_own else None
+        if found.complete_until_ms is not None:
+            assert found.threshold_ms == expected, f"T is {found.threshold_ms}, not {expected}"
+
+    def _proves(self, one: Compared) -> bool:
+        """Whether a comparison agreed, and is of the last compaction, and none has found otherwise since."""
+        after = self.truth.promises[-1] if self.truth.promises else None
+        since = self.compared[self.compared.index(one) :]
+        return one.after == after and all(later.agreed for later in since if later.after == one.after)
+
+    def _is_all_known(self) -> bool:
+        """Whether every log file that RO lacks was read, with times of the column, and deletes no row."""
+        files = [one for _, one in self.truth.lacking()]
+        altered = self.truth.altered[1] if self.truth.altered else 0
+        plain = all(not one.deletes and one.requested > altered for one in files)
+        return self.reads_logs and not self.has_wrong_values and plain and altered == 0
+
+
+def int_of(instant: str) -> int:
+    """The time of an instant; that of none is before all."""
+    from tests.property.model import instant_time
+
+    return instant_time(instant) if instant else 0
+
+
+def check(data: bytes, folder: Path, about: int | None = None) -> Judged:
+    """Lives through it.
+
+    Raises:
+        AssertionError: etc says what is not so; the story follows.
+
+    """
+    life = Judged(data, folder, about)
+    try:
+        while not life.choices.used_up:
+            life.step()
+        life.ask()
+    except AssertionError as broken:
+        raise AssertionError("\n".join((str(broken), *life.story))) from broken
+    return life
+
+
+def broken_judgement(count: int, seed: int, about: int | None = None) -> tuple[int, str] | None:
+    """After how many lifetimes, of all kinds or about one thing, something is said that is not so, and what.
+
+    Every other error is raised.
+    """
+    source, asked, known = random.Random(seed), 0, 0
+    for number in range(count):
+        data = source.randbytes(source.randrange(40, 240))
+        with TemporaryDirectory() as folder:
+            try:
+                life = check(data, Path(folder) / "t", about)
+            except AssertionError as broken:
+                (*_, raised_in) = (frame.f_code.co_filename for frame, _ in walk_tb(broken.__traceback__))
+                if Path(raised_in).name != Path(__file__).name:
+                    raise
+                return number + 1, f"{broken}\n\nagain: python -m tests.property.judged --bytes {data.hex()}"
+        asked, known = asked + life.asked, known + life.known
+    assert about is not None or count < 100 or known > asked // 3, f"of {asked} answers only {known} know something"
+    return None
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command line; 0 where nothing was said that is not so."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--bytes", help="one lifetime, in hex, as a failure printed it")
+    options = parser.parse_args(arguments)
+    if options.bytes is not None:
+        with TemporaryDirectory() as folder:
+            print("\n".join(check(bytes.fromhex(options.bytes), Path(folder) / "t").story))
+        return 0
+    started = time.monotonic()
+    broken = broken_judgement(options.count, options.seed)
+    print(
+        broken
+        or f"{options.count:,} lifetimes of seed {options.seed} in {time.monotonic() - started:.0f} s: nothing untrue"
+    )
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
