@@ -65,7 +65,7 @@ COMMANDS = {
     "docs": ("etc_policy.cli.docs:command", "A site over all tables, from their own commits"),
     "sync": ("etc_policy.cli.sync:command", "Record in the catalog how far each RO table is complete"),
     "undo": ("etc_policy.cli.undo:command", "Withdraw a published plan that has not completed"),
-    "finish": ("etc_policy.cli.finish:command", "Run what others have scheduled and not carried out"),
+    "finish": ("etc_policy.cli.finish:command", "Run compactions that others have scheduled and not carried out"),
     "forget": ("etc_policy.cli.forget:command", "Remove etc's own files from a table"),
     "demo": ("etc_policy.cli.demo:command", "Build a real table from flight data and run the whole way"),
 }
