@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +12,22 @@ import pytest
 from etc_policy.plan.bundles import bundle_of
 from tests.integration.payload_matrix import main as play
 from tests.integration.payloads.steps import SEEN, WRITTEN, cells
+from tests.integration.payloads.tables import FLINK
 from tests.integration.session import run_under_bundle
 
 pytestmark = pytest.mark.spark
 
 STEPS, KIND = "tests.integration.payloads.steps", "PostgresDebeziumAvroPayload"
+PLAYED = {
+    "the bundles' own": ((), (KIND, "PartialUpdateAvroPayload", "nothing said")),
+    "Flink's": (
+        (FLINK,),
+        (
+            "OverwriteWithLatestAvroPayload, no ordering field, changelog mode",
+            "PartialUpdateAvroPayload, changelog mode",
+        ),
+    ),
+}
 POLICY = """version: 1
 policies:
   - name: toast
@@ -56,10 +68,13 @@ def test_a_value_of_postgres_that_did_not_change_is_never_lost(no_spark, tmp_pat
 
 
 @pytest.mark.extended
-def test_the_results_are_those_that_are_played(no_spark, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("writers", "kinds"), PLAYED.values(), ids=PLAYED)
+def test_the_results_are_those_that_are_played(no_spark, tmp_path, monkeypatch, writers, kinds):
     """All of them are played by `python -m tests.integration.payload_matrix`."""
-    kinds = [KIND, "PartialUpdateAvroPayload", "nothing said"]
-    monkeypatch.setattr(sys, "argv", ["play", str(tmp_path), "--bundles", "0.15.0", "1.2.0", "--kinds", *kinds])
+    if FLINK in writers and shutil.which("mvn") is None:
+        pytest.skip("Maven is not installed, which fetches Flink")
+    told = ["--bundles", *writers, "0.15.0", "1.2.0", "--kinds", *kinds]
+    monkeypatch.setattr(sys, "argv", ["play", str(tmp_path), *told])
     with pytest.raises(SystemExit) as ended:
         play()
     assert not ended.value.code
