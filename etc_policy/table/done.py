@@ -266,9 +266,13 @@ class _Look:
             return PartitionRecord(events=events, newest=newest) if events else None
         late = sum(event.why == "late_data" for event in events)
         last = kept.last
-        if one is not None and one.status == last.kind == "done":  # by the policy of now it ends then
-            last = last.model_copy(update={"ends_ms": one.ends_ms, "rows": self._rows})
-        if not events and newest == kept.newest and last == kept.last:
+        if (
+            one is not None
+            and one.status == last.kind == "done"
+            and (last.ends_ms, last.rows) != (one.ends_ms, self._rows)
+        ):
+            last = last.model_copy(update={"ends_ms": one.ends_ms, "rows": self._rows})  # by the policy of now
+        if not events and newest == kept.newest and last is kept.last:
             return None
         changed = {"events": (*kept.events[:-1], last, *events), "reopened": kept.reopened + late, "newest": newest}
         return kept.model_copy(update=changed)
