@@ -15,6 +15,7 @@ from etc_policy.hudi.history import (
     compactions_by_whom,
     completed_write,
     own_pending,
+    records_added,
     table_history,
     write_growth,
 )
@@ -184,7 +185,7 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
         wrong_times=wrong_times,
         zone=zone,
         foreign_compaction=compactions.foreign,
-        uncarried=compactions.uncarried,
+        uncarried=compactions.uncarried or _uncarried_in_archive(commits),
         has_cdc=properties.get("hoodie.table.cdc.enabled") == "true",
         merges_otherwise=not merges_in_any_order(properties),
         updates_in_part=updates_in_part(properties),
@@ -200,6 +201,15 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
         column_since=commits.column_since,
         first_instant=_first_instant(timeline, commits.archive),
     )
+
+
+def _uncarried_in_archive(commits: TableCommits) -> str | None:
+    """The last compaction by etc, where it is archived and its commit lacks what its plan has split off."""
+    last = commits.own.last
+    if last is None or last.instant in commits.timeline.files:
+        return None
+    writes = commits.archive.writes_at(frozenset({last.instant}))
+    return None if all(map(records_added, writes)) else last.instant
 
 
 def _exposed(

@@ -237,10 +237,11 @@ class TableState:
     `exposed` are file groups with a log file that was written beside a compaction of deletes: some indexes do not find its
     keys (facts: exposed-keys). `wrong_times` are completion times, of the table and of its metadata table, that cannot be
     true. `unreadable_time` is known only where log files were read, and `witnesses` only where all that are not compacted
-    were. `foreign_compaction` is the latest one on the active timeline that etc did not plan, `uncarried` one of etc's whose
-    commit lacks log files that its plan carries (table version 6) or has split off. `orphans` are paths of such log files
-    whose compaction is not on the timeline. `has_cdc` says that the table keeps its changes, `merges_otherwise` that it is
-    not known that RT is the same whichever log files are compacted first. `lacks_meta_columns` says that rows do not carry
+    were. `foreign_compaction` is the latest one on the active timeline that etc did not plan, `uncarried` one of etc's, or
+    the last one where it is archived, whose commit lacks log files that its plan carries (table version 6) or has split off.
+    `orphans` are paths of such log files whose compaction is not on the timeline. `has_cdc` says that the table keeps its
+    changes, `merges_otherwise` that it is not known that RT is the same whichever log files are compacted first.
+    `lacks_meta_columns` says that rows do not carry
     their keys; `base_file_format` is such as `parquet`. `updates_in_part` says that a row may change one with an earlier
     event time, so that no event time bounds what a log file changes. `write_growth` is what the last compactions by etc on
     the active timeline wrote, None without one. `merge_mode` is Hudi's, None where the table names none, `ordering_fields`

@@ -57,7 +57,7 @@ class Judged(Lifetime):
         self.notes, self.compared = MemoryApplyStates(), list[Compared]()
         self.proof: str | None = None
         self.latency_ms, self.is_learned = LATENCY_MS, False
-        self.copies: list[tuple[Path, Any]] = []
+        self.copies: list[tuple[Path, str, Any]] = []
         self.lost: list[tuple[Group, LogFile]] = []
         self.asked = self.known = 0
 
@@ -91,14 +91,19 @@ class Judged(Lifetime):
             return ""
         place = self.folder.with_name(f"copy{len(self.copies)}")
         shutil.copytree(self.folder, place)
-        self.copies.append((place, deepcopy((self.truth, self.table.archived, self.replaced, self.lost))))
+        self.copies.append((place, self.column, deepcopy((self.truth, self.table.archived, self.replaced, self.lost))))
         return str(len(self.copies))
 
     def put_back(self) -> str:
-        """The table is put back to a copy; what was noted beside it stays."""
+        """The table is put back to a copy; what was noted beside it stays.
+
+        Not to one of before the first compaction where the column is another one since: nothing in it shows which one that was.
+        """
         if self.open or not self.copies:
             return ""
-        place, known = self.copies[self.choices.below(len(self.copies))]
+        place, column, known = self.copies[self.choices.below(len(self.copies))]
+        if column != self.column and not known[0].promises:
+            return ""
         shutil.rmtree(self.folder)
         shutil.copytree(place, self.folder)
         self.truth, self.table.archived, self.replaced, self.lost = deepcopy(known)
@@ -186,7 +191,9 @@ class Judged(Lifetime):
             if self.proof:
                 proven = max((one.until_ms for one in of_this if self._proves(one)), default=None)
                 assert proven is not None and until_ms <= proven, f"complete until {until_ms}, proved until {proven}"
-        elif not (self.proof or self._may_be_anything(number) or any(not one.agreed for one in self.compared)):
+        elif now_ms >= self.now and not (
+            self.proof or self._may_be_anything(number) or any(not one.agreed for one in self.compared)
+        ):
             raise AssertionError(f"nothing is known, as {found.reason}")
         if until_ms is not None and not self.proof and self._is_all_known():
             known_ms = now_ms - self.latency_ms if first_ms is None else min(first_ms - 1, now_ms - self.latency_ms)

@@ -385,6 +385,10 @@ class TestCompleted:
     def test_the_commit_must_record_them(self, table):
         self.compacted(table)
         assert read(table, EVENT_TIME).uncarried == C
+        table.commit(at("12:00:00"), at("12:00:01"), log("f1"))
+        while (table.timeline / f"{C}_{DONE}.commit").exists():
+            table.archive_first(1)
+        assert read(table, EVENT_TIME).uncarried == C
 
     @pytest.mark.parametrize(("extra", "found"), [({}, C), (withdrawn_metadata(), None), (OURS, None)])
     def test_a_compaction_by_others_is_known(self, table, extra, found):
