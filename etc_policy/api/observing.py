@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from etc_policy.api.learning import with_learned_latencies
 from etc_policy.api.one_table import entries_of, one_table, readings_of
-from etc_policy.api.proofs import freshness_of
+from etc_policy.api.proofs import doubt_about, freshness_of
 from etc_policy.api.run_records import last_results, load_runs
 from etc_policy.errors import EtcError, Issue
 from etc_policy.policy.manifest import Policy
@@ -22,6 +22,7 @@ from etc_policy.run.done_store import DoneStore
 from etc_policy.run.results import TableResult
 from etc_policy.table.partitions import done_since_ms
 from etc_policy.table.state import TableState
+from etc_policy.verify.ports import Verification
 from etc_policy.wiring import Environment, clock_ms
 
 
@@ -53,8 +54,9 @@ def observe_freshness(
 
     entries, errors = entries_of(readings_of(environment, chosen, read), unread)
     if findings is not None:
-        for policy, (_, problems) in zip(chosen, entries, strict=True):
-            findings.add(policy.name, ["limit", "partition"], problems)
+        for policy, (found, problems) in zip(chosen, entries, strict=True):
+            is_known = found.complete_until_ms is not None  # else nobody has looked at its partitions
+            findings.add(policy.name, ("limit", "partition") if is_known else ("limit",), problems)
     return tuple(found for found, _ in entries), errors
 
 
@@ -78,6 +80,26 @@ def partitions_of(
     unsent = {action: len(record.to_send(action, now, since_ms)) for action in policy.done.actions}
     partitions = found.partitions.model_copy(update={"partitions": counted, "unsent": unsent})
     return found.model_copy(update={"partitions": partitions})
+
+
+def settled_verdicts(
+    environment: Environment, policies: Iterable[Policy], verdicts: Iterable[tuple[str, Verification]]
+) -> Iterator[tuple[str, Verification]]:
+    """The verdicts, less those that passed and leave an earlier doubt about their table, as ones by a weaker level do."""
+    by_name = {policy.name: policy for policy in policies}
+    for name, verdict in verdicts:
+        if verdict.status in ("fail", "error") or not _is_in_doubt(environment, by_name[name]):
+            yield name, verdict
+
+
+def _is_in_doubt(environment: Environment, policy: Policy) -> bool:
+    try:
+        with one_table(policy):
+            kept = environment.apply_states.read(environment.locate(policy))
+            is_noted = bool(kept.unproven or kept.misrecorded)
+            return is_noted and doubt_about(policy, environment.read_state(policy, read_logs=False)) is not None
+    except EtcError:
+        return True
 
 
 def observe_tables(

@@ -225,7 +225,7 @@ class Project(Workspace):
         results = apply_and_record(
             self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms, self._warn, goes_on
         )
-        results = results.with_errors(self._notified(reading, policies, results.tables, results.verdicts))
+        results = results.with_errors(self._notified(reading, policies, results.verdicts, results.tables))
         if check:
             return results.or_raise(verdicts=True)
         raise_all((), results.unwritten, results)
@@ -292,7 +292,7 @@ class Project(Workspace):
         report = verify_tables(self.environment, policies, now_ms, level)
         if report.tables:
             unwritten = record_verification(self.target_dir, report, self.environment.git_sha())
-            report = report.with_errors(self._notified(reading, (), verdicts=report.verdicts), unwritten)
+            report = report.with_errors(self._notified(reading, policies, report.verdicts), unwritten)
         return report.or_raise()
 
     def freshness(
@@ -335,20 +335,20 @@ class Project(Workspace):
         self,
         reading: ProjectReading,
         policies: Sequence[Policy],
-        results: Sequence[TableResult] = (),
-        verdicts: Sequence[tuple[str, Verification]] = (),
+        verdicts: Sequence[tuple[str, Verification]],
+        results: Sequence[TableResult] | None = None,
     ) -> tuple[EtcError, ...]:
-        """Send what is new of a run, and of these tables as they are now; what could not be sent."""
+        """Send what is new of a verification, or of a run and of its tables as they are now; what could not be sent."""
         if reading.files.notify is None:
             return ()
-        from etc_policy.api.observing import observe_freshness
+        from etc_policy.api.observing import observe_freshness, settled_verdicts
         from etc_policy.report.problems import Findings
         from etc_policy.verify.freshness import has_limits
 
         findings = Findings(moment_ms(None))
-        findings.add_results(results)
-        findings.add_verdicts(verdicts)
-        limited = [one for one in policies if has_limits(one.freshness)]
+        findings.add_results(results or ())
+        findings.add_verdicts(settled_verdicts(self.environment, policies, verdicts))
+        limited = [one for one in policies if results is not None and has_limits(one.freshness)]
         observe_freshness(self.environment, limited, findings.now_ms, findings=findings)
         return self._sent(reading, findings)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -20,7 +21,7 @@ from etc_policy.verify.freshness import error_limit_ms, has_limits
 from etc_policy.verify.ports import Verification
 
 ProblemKind = Literal["limit", "partition", "run", "verification"]
-#: So many partitions of a table, and so many problems of one message, are named.
+#: So many partitions of a table are taken into the record, and so many problems of one message are named.
 NAMED_PARTITIONS, NAMED_PROBLEMS = 10, 20
 #: As long a line of a message may be: a reason may have what an engine says.
 MAX_LETTERS = 300
@@ -86,10 +87,18 @@ class ProblemRecord(Frozen):
     sent: dict[str, SentProblems] = Field(default_factory=dict)
 
     def after_check(self, findings: Findings) -> ProblemRecord:
-        """The record with what was found; problems of policies and kinds that were not checked stay as they are."""
+        """The record with what was found; problems of policies and kinds that were not checked stay as they are.
+
+        Of the partitions of a table those that are in it stay as long as they last, and new ones come in while it has few.
+        """
         kept = {key: one for key, one in self.problems.items() if (one.policy, one.kind) not in findings.checked}
-        for one in findings.problems:
+        counts = Counter[str]()
+        for one in sorted(findings.problems, key=lambda one: one.key not in self.problems):
             before = self.problems.get(one.key)
+            if one.kind == "partition":
+                if before is None and counts[one.policy] >= NAMED_PARTITIONS:
+                    continue
+                counts[one.policy] += 1
             kept[one.key] = one.model_copy(update={"since_ms": before.since_ms}) if before else one
         return self.model_copy(update={"problems": kept})
 
@@ -167,7 +176,7 @@ def problems_of_freshness(
         and (since_ms := _lacks_since_ms(one)) is not None
         and now_ms > since_ms + (limit_ms or 0)
     )
-    for one, _ in zip(late_ones, range(NAMED_PARTITIONS), strict=False):
+    for one in late_ones:
         behind = f"held back by `{one.held_back_by}` of `{one.file_id}`" if one.held_back_by else "it lacks its proof"
         yield Problem(
             policy=name,

@@ -6,7 +6,7 @@ import shlex
 import socket
 import ssl
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes
 
@@ -19,6 +19,7 @@ from etc_policy.api.project import Project
 from etc_policy.errors import PolicyError, SeveralErrors
 from etc_policy.report.problems import (
     MAX_LETTERS,
+    NAMED_PARTITIONS,
     NAMED_PROBLEMS,
     Findings,
     Message,
@@ -28,7 +29,9 @@ from etc_policy.report.problems import (
 )
 from etc_policy.run import sending
 from tests.unit.api.hourly import HOURLY
+from tests.unit.api.test_log_witness import commit_log
 from tests.unit.api.test_partition_events import Endpoint, drip, endpoint  # noqa: F401 - a fixture
+from tests.unit.hudi import log_file
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 
@@ -166,6 +169,47 @@ class TestHttp:
         look(notify, timedelta(hours=2))
         ((_, said),) = endpoint.posted
         assert "partition/orders_ro/h=2026-01-01-09" in [one["key"] for one in said["problems"]]
+
+    def test_what_a_worse_partition_pushes_out_of_those_named_is_not_over(self, look, notify, endpoint, orders):  # noqa: F811
+        """Ten of a table are named, the worst first; those that were are late as long as they are."""
+        for day in range(2 * NAMED_PARTITIONS, 0, -1):
+            first_ms = epoch_ms("08:00:00") + day * 60_000
+            late = log("f", partition=f"h=2025-12-{day:02}-09", min_event=first_ms)
+            orders.commit(at(f"10:{60 - day}:00"), at(f"10:{60 - day}:05"), late)
+            if day == NAMED_PARTITIONS:
+                look(notify)
+        look(notify, timedelta(hours=1))
+        (first, _), *later = [
+            ([one["key"] for one in said["problems"] if one["kind"] == "partition"], said["recovered"])
+            for _, said in endpoint.posted
+        ]
+        assert len(first) == NAMED_PARTITIONS
+        assert later == []
+
+    def test_a_partition_is_not_over_while_nobody_knows_of_its_table(self, look, notify, endpoint, orders):  # noqa: F811
+        look(notify)
+        properties = orders.meta / "hoodie.properties"
+        kept = properties.read_text()
+        properties.write_text("hoodie.table.type=?")
+        look(notify, timedelta(hours=1))
+        properties.write_text(kept)
+        look(notify, timedelta(hours=2))
+        assert [said["recovered"] for _, said in endpoint.posted] == [{}]
+
+    def test_a_verification_that_passes_by_less_is_not_over(self, tmp_path, orders, notify, endpoint, clock):  # noqa: F811
+        """What a log file's own bytes show metadata do not look for."""
+        (tmp_path / "etc_project.yml").write_text(f"notify: {notify}\n")
+        (tmp_path / "policies" / "a.yml").write_text(HOURLY.replace("ts", "{column: ts, unit: ms}"))
+        compact(orders)
+        early = log_file.avro([epoch_ms("09:10:00")], "long")
+        commit_log(orders, at("11:50:00"), at("11:50:05"), epoch_ms("11:49:00"), early)
+        with Project(tmp_path) as project:
+            for level in ("logs", "metadata", "logs"):
+                with suppress(SeveralErrors):
+                    project.verify(at=NOON, level=level)
+                clock.now_ms += 3_600_000
+        said = [([one["kind"] for one in said["problems"]], [*said["recovered"]]) for _, said in endpoint.posted]
+        assert said == [(["verification"], [])]
 
     def test_news_wait_for_their_time(self, look, notify, endpoint, orders):  # noqa: F811
         look(notify)
