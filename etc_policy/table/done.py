@@ -360,9 +360,11 @@ class _Look:
         since, seen = self._record.instant, self._record.seen
         if commit.requested < min(self._record.oldest, self._record.open_since):
             return False  # it was archived then
-        if commit.completed > since or seen is None:
+        if seen is None:
             return commit.completed > since
-        return commit.completed > shown_until(since) and commit.requested not in seen
+        if not commit.archived:  # `seen` has all that were active then, whatever they say of their end
+            return commit.requested not in seen
+        return commit.completed > since or (commit.completed > shown_until(since) and commit.requested not in seen)
 
     @cached_property
     def _lost_after(self) -> str | None:

@@ -209,7 +209,8 @@ class _Judge:
         self._limit_ms = latest_ms if limit_ms is None else min(latest_ms, limit_ms)
         self._proofs, self._since_ms = proofs, done_since_ms(policy)
         self._compared = state.apply_state.compared
-        self._completed = {one.requested: one.completed for one in state.instants if one.completed is not None}
+        is_timed = state.table_version not in WHOLE_SLICE_VERSIONS
+        self._completed = {one.requested: one.completed for one in state.instants if is_timed and one.completed}
         self._proven = state.last_compaction.instant if state.last_compaction else ""
         self._taken_back = [one for one in state.instants if one.action in ("rollback", "restore") and one.completed]
         self._last = "" if state.table_version not in WHOLE_SLICE_VERSIONS else state.last_completed or ""
@@ -267,7 +268,7 @@ class _Judge:
     def _has_seen(self, proof: Proof, slices: Sequence[FileSlice]) -> bool:
         """Whether each of these files was there, as it is now. Base files of the last compaction are what a proof is about.
 
-        Before table version 8 no log file says when it came.
+        Before table version 8 no log file says when it came, and no commit when it ended.
         """
         file_ids = {one.file_id for one in slices}
         for one in self._taken_back:
@@ -280,8 +281,7 @@ class _Judge:
         files = chain(
             ((one, self._completed.get(one)) for one in bases), ((one.requested, one.completed) for one in log_files)
         )
-        sure = shown_until(proof.seen_until)
-        return all(requested < proof.open_since or (completed or requested) <= sure for requested, completed in files)
+        return all(_was_there(proof, requested, completed) for requested, completed in files)
 
     def _status(self, span: Span | None, last_write_ms: int, proof: VerifyLevel | None) -> PartitionStatus | None:
         idle_ms = self._policy.partition_idle_ms
@@ -310,6 +310,13 @@ class _Judge:
         completed = [self._written.get(one.base_instant, one.base_instant) for one in slices]
         completed += (max(log_file.completed, self._last) for one in slices for log_file in one.log_files)
         return instant_to_ms(max(completed), self._zone, latest=True)
+
+
+def _was_there(proof: Proof, requested: str, completed: str | None) -> bool:
+    """Whether a write had ended when the proof was made; `completed` is None where nobody knows when it did."""
+    if requested < proof.open_since:
+        return completed is None or completed <= proof.seen_until
+    return completed is not None and completed <= shown_until(proof.seen_until)
 
 
 def is_in(partition: str, terms: Sequence[str]) -> bool:

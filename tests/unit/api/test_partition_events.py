@@ -24,7 +24,7 @@ from etc_policy.run import sending
 from etc_policy.run.done_store import RECORD, DoneStore
 from tests.nightly import nightly
 from tests.unit.api.hourly import HOURLY, hour
-from tests.unit.hudi.table_folder import TableFolder, at, base, log
+from tests.unit.hudi.table_folder import COMMIT_SCHEMA, TableFolder, at, base, commit_metadata, log
 from tests.unit.plan.plan_cases import epoch_ms
 
 TEN, ELEVEN = map(hour, (10, 11))
@@ -190,6 +190,23 @@ class TestOlderCompletions:
             path.unlink()
         assert run(self.DONE) == (1, 1)
         assert run(self.DONE) == (0, 0)
+
+    @pytest.mark.parametrize("version", [6, 9])
+    def test_one_that_was_at_work_for_hours_reopens(self, tmp_path, run, version):
+        """On table version 6 no commit says when it ended."""
+        shutil.rmtree(tmp_path / "lake")
+        orders, began, late = (
+            TableFolder(tmp_path / "lake" / "orders", version=version),
+            at("11:10:00"),
+            base("late", partition=TEN),
+        )
+        orders.commit(at("11:00:00"), at("11:00:05"), base("f10", partition=TEN))
+        orders.start(began, late)
+        orders.commit(at("14:00:00"), at("14:00:05"), base("f14", partition=hour(14)))
+        assert run(self.DONE, "14:05:00") == (1, 0)
+        orders.complete(began, at("14:10:00"), "deltacommit", COMMIT_SCHEMA, commit_metadata(began, (late,)))
+        assert run(self.DONE, "14:15:00") == (1, 1)
+        assert run(self.DONE, "14:16:00") == (0, 0)
 
     def test_what_was_seen_and_archived_since_does_not(self, run, orders):
         orders.commit(at("11:50:00"), at("11:50:05"), base("f12", partition=hour(12)))

@@ -225,6 +225,7 @@ class TestProofs:
         [
             ("11:10:00", "11:10:05", True, "data"),
             ("11:40:00", "11:40:05", True, "metadata"),
+            ("11:29:50", "11:40:05", True, "metadata"),  # its writer's clock was behind
             ("11:10:00", "11:40:05", False, "data"),  # it had completed, as it was not pending
             ("11:40:00", "11:40:05", False, "metadata"),
         ],
@@ -236,6 +237,14 @@ class TestProofs:
     def test_what_was_requested_after_a_pending_write_is_once_all_must_have_shown_themselves(self, completed, proof):
         pending = self.PROOF.model_copy(update={"open_since": instant("10:00:00")})
         assert self.judge(self.with_base("10:28:00", completed), proof=pending) == ("done", proof)
+
+    @pytest.mark.parametrize(("version", "active"), [(9, False), (6, True)])
+    def test_what_was_requested_after_it_is_not_where_nobody_knows_when_it_completed(self, version, active):
+        """It may be the pending one, that took hours; before table version 8 no commit says when it ended."""
+        pending = self.PROOF.model_copy(update={"open_since": instant("10:00:00")})
+        made = self.with_base("10:00:00", "10:00:00", active=active)
+        changes = made, lambda table: replace(table, table_version=version)
+        assert self.judge(*changes, proof=pending) == ("done", "metadata")
 
     @pytest.mark.parametrize(("file_ids", "proof"), [(None, "metadata"), ({"f"}, "metadata"), ({"g"}, "data")])
     def test_a_later_rollback_ends_it(self, file_ids, proof):
