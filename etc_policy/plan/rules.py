@@ -182,6 +182,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "carried_files_lost",
         _of_table(refusals.carried_files_lost),
+        damage=Damage.CONTENT,
         means="Another job compacted the table and left out log files that etc had carried. Stop all writers and cleaning, "
         f"then read `etc explain {Code.NOT_IN_COMMIT}`.",
     ),

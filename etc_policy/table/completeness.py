@@ -68,7 +68,7 @@ class CompactionRecords:
 
     def not_seeing(self, commit: Commit) -> CompactionRecord | None:
         """The latest compaction whose plan had not seen a write of rows: to it, what the write brought may be late."""
-        if commit.is_compaction:
+        if commit.is_compaction or commit.repeats:
             return None
         index = bisect_left(self._by_seen, commit.completed, key=lambda record: record.saw_until)
         return self._by_seen[index - 1] if index else None

@@ -111,6 +111,11 @@ class Commit:
         return self.action == "commit" and compacts and WITHDRAWN not in self.extra
 
     @property
+    def repeats(self) -> bool:
+        """Whether its log files hold what older ones hold, as those of a log compaction (facts: log-compaction-commit)."""
+        return self.operation == "LOG_COMPACT"
+
+    @property
     def bytes_written(self) -> int:
         """Bytes of all files that it wrote."""
         return sum(group.bytes_written for group in self.groups)
@@ -142,6 +147,12 @@ class TableHistory:
         """What writers wrote to log files; what compactions carry and split off was written before (facts: split-remainder)."""
         by_writers = (commit for commit in self.commits if not commit.is_compaction)
         return tuple(group for commit in by_writers for group in commit.groups if group.log_files)
+
+    @cached_property
+    def arrivals(self) -> tuple[GroupWrite, ...]:
+        """Those of them that brought what was not there."""
+        repeated = {commit.requested for commit in self.commits if commit.repeats}
+        return tuple(write for write in self.writes if write.requested not in repeated) if repeated else self.writes
 
     @cached_property
     def archived_instants(self) -> tuple[Instant, ...]:

@@ -129,7 +129,7 @@ class _Reader:
         if commit.is_compaction:
             self._compaction(commit, *times)
             return
-        if commit.operation == "LOG_COMPACT":  # it brings nothing that is not there
+        if commit.repeats:
             return
         for write in commit.groups:
             group = write.partition, write.file_id

@@ -32,9 +32,11 @@ class LateData(Frozen):
 
 def late_data(history: TableHistory) -> tuple[LateData, ...]:
     """The late data of each compaction by etc, oldest first."""
-    starts = [bisect_right(history.writes, run.saw_until, key=lambda w: w.completed) for run in history.runs]
-    spans = pairwise([*starts, len(history.writes)])
-    return tuple(_after(run, history.writes[start:end]) for run, (start, end) in zip(history.runs, spans, strict=True))
+    starts = [bisect_right(history.arrivals, run.saw_until, key=lambda w: w.completed) for run in history.runs]
+    spans = pairwise([*starts, len(history.arrivals)])
+    return tuple(
+        _after(run, history.arrivals[start:end]) for run, (start, end) in zip(history.runs, spans, strict=True)
+    )
 
 
 def _after(run: CompactionRecord, unseen: Sequence[GroupWrite]) -> LateData:

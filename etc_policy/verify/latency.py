@@ -133,7 +133,7 @@ def learn_latency(history: TableHistory, learned: LearnedLatency, now_ms: int) -
 def _sources(history: TableHistory) -> Iterator[list[_Write]]:
     """The writes in the order of completion, by what commits record, then, where log files were read, by these too."""
     zone = ZoneInfo(history.timezone)
-    written = sorted(history.writes, key=lambda write: write.completed)
+    written = sorted(history.arrivals, key=lambda write: write.completed)
     yield [_Write(instant_to_ms(one.completed, zone), one.known_min_ms) for one in written]
     if history.read_times:
         yield [*_known_since(history, written, zone)][::-1]

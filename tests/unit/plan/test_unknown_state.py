@@ -42,6 +42,7 @@ UNKNOWN = {
         "/t",
         {"slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "10:00:00 > 10:00:05, impossible 1767261300000000"}}}},
     ),
+    "carried_files_lost": replace(STATE, uncarried=instant("09:00:00")),
     "wrong_time": replace(STATE, wrong_times=(WRONG,)),
     "writers_zone": replace(STATE, zone=ZoneReading("UTC", "contradicted", "its writers' clocks show another zone")),
     "clock_behind": with_instant(STATE, "13:00:00", "deltacommit", completed="13:00:01"),

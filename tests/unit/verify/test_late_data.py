@@ -1,6 +1,10 @@
+from dataclasses import replace
+
+from etc_policy.table.completeness import replay_completeness
 from etc_policy.table.history import GroupWrite, with_times_of
 from etc_policy.table.state import CompactionRecord
 from etc_policy.verify.late_data import late_data
+from etc_policy.verify.latency import judge_latency
 from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
@@ -84,3 +88,17 @@ def test_what_a_commit_books_with_certainty_is_not_replaced():
         "/t", {"slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "10:00:00 > 10:00:00, event 08:15:00"}}}}
     )
     assert with_times_of(history(write("10:00:00", "07:00:00")), state).writes[0].known_min_ms == epoch_ms("07:00:00")
+
+
+def test_a_log_compaction_brings_nothing():
+    """It repeats what its slice holds, as a slice does that was due and left out."""
+    written = history(write("09:50:00", "08:00:00"), write("10:20:00", "08:00:00"))
+    first, second, *runs = written.commits
+    repeated = replace(written, commits=(first, replace(second, operation="LOG_COMPACT"), *runs))
+    assert [one.writes for one in late_data(written)] == [1, 0]
+    assert [one.writes for one in late_data(repeated)] == [0, 0]
+    assert replay_completeness(written, 0)[1].late_groups == 1
+    assert replay_completeness(repeated, 0)[1].late_groups == 0
+    one, both = (judge_latency(found, 3_600_000, epoch_ms("12:00:00")).observed for found in (repeated, written))
+    assert (one.writes, one.max_ms) == (1, epoch_ms("09:50:00") - epoch_ms("08:00:00"))
+    assert (both.writes, both.max_ms) == (2, epoch_ms("10:20:00") - epoch_ms("08:00:00"))
