@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import click
 
-from etc_policy.cli.main import COMMANDS
+from etc_policy.cli.main import COMMANDS, load_command
 
 _HEAD = """# Options of the command line
 
@@ -31,9 +30,8 @@ class Row(NamedTuple):
 
 def leaf_commands() -> Iterator[tuple[str, click.Command]]:
     """Every command that does something, with what is typed for it."""
-    for name, (place, _) in COMMANDS.items():
-        module, attribute = place.split(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+    for name in COMMANDS:
+        command = load_command(name)
         if isinstance(command, click.Group):
             yield from ((f"etc {name} {below}", found) for below, found in command.commands.items())
         else:

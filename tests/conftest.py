@@ -1,7 +1,11 @@
 """How the workers share the tests: one of them has a Spark, and integration tests come first, as they last longest."""
 
 import os
+import sys
 import tempfile
+import tomllib
+from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -123,12 +127,22 @@ def pytest_configure(config):
     """Tests marked `extended` run where they or their files are named, or by `-m`; what commands keep of tables goes to a folder
     of the run's own.
     """
+    _require_fresh_metadata()
     if not config.option.markexpr and not any(".py" in named for named in config.args):
         config.option.markexpr = "not extended"
     if "ETC_CACHE" not in os.environ:
         folder = tempfile.TemporaryDirectory(prefix="etc cache-")
         os.environ["ETC_CACHE"] = folder.name
         config.add_cleanup(folder.cleanup)
+
+
+def _require_fresh_metadata():
+    """An editable installation keeps the entry points of the day that it was made."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    for group, declared in project["entry-points"].items():
+        if {point.name: point.value for point in entry_points(group=group)} != declared:
+            command = f"{sys.executable} -m pip install --no-deps --editable ."
+            raise pytest.UsageError(f"[project.entry-points] has changed since this installation: run `{command}`")
 
 
 def pytest_xdist_make_scheduler(config, log):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from etc_policy.api.artifacts import require_writable
 from etc_policy.api.derived_plans import created_ms
+from etc_policy.api.observers import note, observed, step, table_begins, table_ends
 from etc_policy.api.one_table import side_by_side
 from etc_policy.api.planning import plan_tables, refusal_errors, require_made_before_now
 from etc_policy.api.run_records import RUNS_FOLDER, record_apply
@@ -23,9 +23,7 @@ from etc_policy.errors import EtcError, Issue
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.model import Plan
 from etc_policy.policy.manifest import Policy
-from etc_policy.report.openlineage import Lineage, is_configured
 from etc_policy.report.results import RunResults
-from etc_policy.report.tracing import note, span, traced
 from etc_policy.run.results import TableResult
 from etc_policy.wiring import Environment, clock_ms
 
@@ -48,25 +46,26 @@ def apply_and_record(
 ) -> RunResults:
     """Carry out the saved plan, or a new one that is confirmed, and record the run; one that ends early is recorded too.
 
-    `warn` is called where OpenLineage or OpenTelemetry cannot be sent what happens.
+    `warn` is called where an observer cannot be told what happens.
 
     Raises:
         EngineError: the target folder cannot be written; nothing was touched.
 
     """
     require_writable(target_dir, RUNS_FOLDER)
-    lineage = Lineage(warn) if is_configured(os.environ) else None
-    applier = Applier(environment, now_ms, every_ms, lineage, goes_on)
-    try:
-        with traced("etc apply", warn):
-            applier.run(policies, saved, confirm)
-    except BaseException:
-        if applier.results:  # what was done to the tables before is done
-            for error in record_apply(target_dir, applier.report(), applier.plan, applier.git_sha):
-                environment.progress(f"{error.message}: {error.cause}")
-        raise
-    finally:
-        applier.end_lineage()
+    applier = Applier(environment, now_ms, every_ms, goes_on)
+    with observed(warn):
+        try:
+            with step("etc apply"):
+                applier.run(policies, saved, confirm)
+        except BaseException:
+            if applier.results:  # what was done to the tables before is done
+                for error in record_apply(target_dir, applier.report(), applier.plan, applier.git_sha):
+                    environment.progress(f"{error.message}: {error.cause}")
+            raise
+        finally:
+            for table in applier.tables:
+                table_ends(table.policy, table.result, table.errors, clock_ms())
     report = applier.report()
     return report.with_errors(unwritten=record_apply(target_dir, report, applier.plan, applier.git_sha))
 
@@ -82,7 +81,6 @@ class Applier:
     environment: Environment
     now_ms: int
     every_ms: int | None = None
-    lineage: Lineage | None = None
     goes_on: Callable[[], bool] = lambda: True
     git_sha: str | None = None
     plan: Plan | None = None
@@ -162,7 +160,7 @@ class Applier:
     def _plan_once(self, tables: Sequence[TableApply]) -> Plan:
         left_out = {table.policy.name: table.leaves_out for table in tables}
         policies = [table.declared for table in tables]
-        with span("plan"):
+        with step("plan"):
             return plan_tables(
                 self.environment, policies, self.now_ms, read_stats=True, written_to=left_out, every_ms=self.every_ms
             )
@@ -197,23 +195,14 @@ class Applier:
         return [by_name[one.policy] for one in planned], partial(self._observed, work)
 
     def _observed(self, work: Callable[[TableApply], bool], table: TableApply) -> bool:
-        """What the work gives, with what OpenLineage and OpenTelemetry are sent about it."""
-        if self.lineage is not None:
-            self.lineage.start(table.policy, clock_ms())
-        with span("apply", table.policy.name):
+        """What the work gives, with what observers are told about it."""
+        table_begins(table.policy, clock_ms())
+        with step("apply", table.policy.name):
             is_left = work(table)
             if (done := table.result) is not None:
                 note(status=done.status, threshold_ms=done.threshold_ms, instant=done.instant)
             note(table.errors[-1].message if table.errors else None)
             return is_left
-
-    def end_lineage(self) -> None:
-        """Send how each table's part of the run ended."""
-        if self.lineage is None:
-            return
-        for table in self.tables:
-            self.lineage.end(table.policy, table.result, table.errors, clock_ms())
-        self.lineage.close()
 
     def _which(self, tables: Sequence[TableApply], work: Callable[[TableApply], bool]) -> list[TableApply]:
         """The tables for which the work says yes, in their order; up to `jobs` of them are worked on at once."""

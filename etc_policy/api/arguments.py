@@ -20,7 +20,7 @@ from etc_policy.errors import UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.quantities import MAX_JOBS, MAX_MS
 from etc_policy.policy.selection import split_terms
-from etc_policy.table.formats import iso_time
+from etc_policy.table.formats import iso_time as iso_time
 from etc_policy.table.instants import CLOCK_TOLERANCE_MS
 from etc_policy.wiring import clock_ms
 

@@ -10,6 +10,7 @@ from functools import partial
 
 from etc_policy.api.derived_plans import require_derived
 from etc_policy.api.holding import Holding
+from etc_policy.api.observers import note, step
 from etc_policy.api.one_table import one_table, set_place
 from etc_policy.api.partition_events import send_partition_events
 from etc_policy.api.partition_proofs import prove_partitions
@@ -33,7 +34,6 @@ from etc_policy.plan.refusals import REFUSED_BY_WRITERS
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.sync import NOT_DONE, verdict_of
-from etc_policy.report.tracing import note, span
 from etc_policy.run.fence import WRITER_WAIT_SECONDS
 from etc_policy.run.results import TableResult, timed
 from etc_policy.table.double_keys import exposed_in
@@ -105,7 +105,7 @@ class TableApply:
         """Finish what a killed run left on the table; false where that failed and the table should be left alone."""
         started = clock_ms()
         try:
-            with one_table(self.policy), span("finish pending", self.policy.name):
+            with one_table(self.policy), step("finish pending", self.policy.name):
                 finished = self.environment.runner().finish_pending(self.policy, self.policy.table)
                 if finished is not None:
                     self._add(finished)
@@ -282,7 +282,7 @@ class TableApply:
             return
         started_ms = clock_ms()
         try:
-            with one_table(self.policy), span("sync", self.policy.name):
+            with one_table(self.policy), step("sync", self.policy.name):
                 done = sync_table(self.environment, self.policy, self.now_ms, verdict_of(result))
         except EtcError as error:
             self.errors.append(error)
@@ -357,7 +357,7 @@ class TableApply:
         if done.status != "refused":
             end_refusals(self.policy, store, run_ms)
             try:
-                with one_table(self.policy), span("verify", self.policy.name):
+                with one_table(self.policy), step("verify", self.policy.name):
                     done = self._verified(done, table)
             except EtcError as error:
                 self.errors.append(error)

@@ -8,7 +8,8 @@ from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import Flags, common_options, conf_option, examples, jobs_option, metadata_only_option
 from etc_policy.cli.printing import show, text_width
 from etc_policy.errors import ExitCode
-from etc_policy.report.debug import render_debug
+from etc_policy.report.debug import DebugReport, render_debug
+from etc_policy.table.formats import TEXT_WIDTH
 
 
 @click.command(
@@ -36,5 +37,10 @@ def command(flags: Flags, spark: bool) -> ExitCode:
     """
     with open_project(flags) as project:
         report = project.debug(*flags.terms, spark=spark)
-    show(flags, report, lambda: render_debug(report, text_width()))
+    show(flags, report, lambda: text_of(report, text_width()))
     return ExitCode.FAILED if any(finding.status == "error" for finding in report.findings) else ExitCode.DONE
+
+
+def text_of(report: DebugReport, width: int = TEXT_WIDTH) -> str:
+    """The report as text."""
+    return render_debug(report, width)

@@ -24,7 +24,8 @@ from etc_policy.cli.value_types import at_option
 from etc_policy.errors import ExitCode
 from etc_policy.report.checks import checks_of_freshness
 from etc_policy.report.report import list_freshness, render_freshness
-from etc_policy.table.formats import MANY_TABLES
+from etc_policy.report.results import FreshnessReport
+from etc_policy.table.formats import MANY_TABLES, TEXT_WIDTH
 
 
 @click.command(
@@ -99,7 +100,12 @@ def command(
             notify=notify,
         )
         where = places(project.policies(*flags.terms))
-        long = long or partitions is not None or len(report.tables) < MANY_TABLES
-        show(flags, report, lambda: (render_freshness if long else list_freshness)(report, text_width()))
+        show(flags, report, lambda: text_of(report, long=long or partitions is not None, width=text_width()))
         report_checks(checks_of_freshness(report, where, fail_on_warn=fail_on == "warn"))
         return finish(error, report.exit_code_from(fail_on))
+
+
+def text_of(report: FreshnessReport, *, long: bool = False, width: int = TEXT_WIDTH) -> str:
+    """The report as text; many tables have a line each, unless it is to be long."""
+    is_long = long or len(report.tables) < MANY_TABLES
+    return (render_freshness if is_long else list_freshness)(report, width)

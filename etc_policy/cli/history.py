@@ -23,6 +23,7 @@ from etc_policy.cli.printing import show, text_width
 from etc_policy.errors import ExitCode
 from etc_policy.report.history import PolicyHistory
 from etc_policy.report.history_text import render_history
+from etc_policy.table.formats import TEXT_WIDTH
 
 
 @click.command(
@@ -57,15 +58,15 @@ def command(flags: Flags, name: str | None, limit: int) -> ExitCode:
     if name is not None and flags.terms == ((), ()):
         with open_project(flags) as project:
             found, error = settle(project.history, name)
-        show(flags, found, lambda: _shown((found,), limit))
+        show(flags, found, lambda: text_of((found,), limit, text_width()))
         return finish(error)
     select, exclude = require_choice(flags, *([name] if name is not None else []))
     with open_project(flags) as project:
         report, error = settle(project.histories, select, exclude)
-    show(flags, report, lambda: _shown(report.histories, limit))
+    show(flags, report, lambda: text_of(report.histories, limit, text_width()))
     return finish(error, report.exit_code)
 
 
-def _shown(histories: Iterable[PolicyHistory], limit: int) -> str:
+def text_of(histories: Iterable[PolicyHistory], limit: int, width: int = TEXT_WIDTH) -> str:
     """The histories as text; why a table cannot be read is said by its error."""
-    return "\n\n".join(render_history(one, limit, text_width()) for one in histories if one.reason is None)
+    return "\n\n".join(render_history(one, limit, width) for one in histories if one.reason is None)

@@ -38,8 +38,10 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-#: Every command: where it is, and its line in `etc --help` (a test holds the two equal).
-COMMANDS = {
+#: The entry points of commands that are no part of the core.
+INTEGRATED = "etc_policy.commands"
+#: Every command: where it is (None: an entry point of its name says), and its line in `etc --help` (a test holds the two equal).
+COMMANDS: dict[str, tuple[str | None, str]] = {
     "init": ("etc_policy.cli.init:command", "Start a project with one commented policy"),
     "import": ("etc_policy.cli.import_:command", "Write policies for tables that exist"),
     "parse": ("etc_policy.cli.parse:command", "Check the project's files"),
@@ -59,7 +61,7 @@ COMMANDS = {
     "cuts": ("etc_policy.cli.cuts:command", "List past cuts of tables with the SQL that reads them"),
     "debug": ("etc_policy.cli.debug:command", "Check the machine, the project and the tables"),
     "cache": ("etc_policy.cli.cache:command", "What etc keeps in your home, and how to clear it"),
-    "mcp": ("etc_policy.cli.mcp:command", "Answer an assistant by MCP, read-only"),
+    "mcp": (None, "Answer an assistant by MCP, read-only"),
     "completion": ("etc_policy.cli.completion:command", "Completion for bash, zsh and fish"),
     "schema": ("etc_policy.cli.schema:command", "JSON Schemas of policy files and of what etc writes"),
     "docs": ("etc_policy.cli.docs:command", "A site over all tables, from their own commits"),
@@ -101,6 +103,32 @@ def _imported(name: str) -> ModuleType:
         gc.enable()
 
 
+def load_command(name: str) -> click.Command:
+    """The command of this name, imported now.
+
+    Raises:
+        UsageError: the installed package registers none.
+
+    """
+    place = COMMANDS[name][0]
+    if place is None:
+        return _integrated(name)
+    module, attribute = place.split(":")
+    command: click.Command = getattr(_imported(module), attribute)
+    return command
+
+
+def _integrated(name: str) -> click.Command:
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=INTEGRATED, name=name):
+        _imported(point.module)
+        command: click.Command = point.load()
+        return command
+    hint = "install the package etc-policy again: what it registers is of another version, or is missing"
+    raise UsageError(Code.USAGE, f"this installation has no command `{name}`", hint=hint)
+
+
 class _PastClickError(Exception):
     """Takes its cause past click."""
 
@@ -139,11 +167,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, imported now; None for an unknown name."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, attribute = COMMANDS[cmd_name][0].split(":")
-        command: click.Command = getattr(_imported(module), attribute)
-        return command
+        return load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, from the registry alone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import click
@@ -28,7 +29,9 @@ from etc_policy.errors import ExitCode
 from etc_policy.plan.explainer import explain_plan, list_plan
 from etc_policy.plan.model import Plan
 from etc_policy.report.checks import checks_of_plan
-from etc_policy.table.formats import MANY_TABLES
+from etc_policy.table.formats import MANY_TABLES, TEXT_WIDTH
+
+_MORE = "`etc plan --long` shows the tables one by one, `--explain` says why."
 
 
 @click.command(
@@ -76,8 +79,7 @@ def command(
             project.plan, *flags.terms, at=flags.at, every=every, read_stats=read_stats, out=out, check=True
         )
         where = places(project.policies(*flags.terms))
-    long = long or explain or len(plan.tables) < MANY_TABLES
-    show(flags, plan, lambda: explain_plan(plan, explain=explain, width=text_width()) if long else _listed(plan))
+    show(flags, plan, partial(text_of, plan, explain=explain, long=long, hint=f"\n{_MORE}", width=text_width()))
     if out is not None:
         show_note(f"Saved: etc apply {shlex.quote(str(out))}")
     report_checks(checks_of_plan(plan, where))
@@ -85,5 +87,8 @@ def command(
     return ExitCode.CHANGES if detailed_exitcode and plan.has_changes else ExitCode.DONE
 
 
-def _listed(plan: Plan) -> str:
-    return f"{list_plan(plan, text_width())}\n`etc plan --long` shows the tables one by one, `--explain` says why."
+def text_of(plan: Plan, *, explain: bool = False, long: bool = False, hint: str = "", width: int = TEXT_WIDTH) -> str:
+    """The plan as text; many tables have a line each and the hint below them, unless it is to be long."""
+    if long or explain or len(plan.tables) < MANY_TABLES:
+        return explain_plan(plan, explain=explain, width=width)
+    return list_plan(plan, width) + hint

@@ -33,7 +33,7 @@ CASES = """
 from datetime import timedelta
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset, AssetWatcher
-from etc_policy.airflow import EtcApplyOperator, EtcCompletenessSensor, EtcFreshnessTrigger
+from etc_policy.integrations.airflow import EtcApplyOperator, EtcCompletenessSensor, EtcFreshnessTrigger
 
 PROJECT = {"project_dir": "FOLDER"}
 GIVEN = {**PROJECT, "retries": 1, "retry_delay": timedelta(0)}
@@ -71,7 +71,7 @@ ENDS = {
 }
 NEITHER = """
 from airflow.sdk import DAG
-from etc_policy.airflow import EtcCompletenessSensor
+from etc_policy.integrations.airflow import EtcCompletenessSensor
 
 with DAG("neither", schedule=None):
     EtcCompletenessSensor(task_id="wait", project_dir="FOLDER", policy="whole")
@@ -216,9 +216,9 @@ def airflow(programs, places, tmp_path_factory):
 
 def test_airflow_is_named_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "airflow.sdk", None)
-    monkeypatch.delitem(sys.modules, "etc_policy.airflow", raising=False)
+    monkeypatch.delitem(sys.modules, "etc_policy.integrations.airflow", raising=False)
     with pytest.raises(ImportError, match=r'run `pip install "etc-policy\[airflow\]"` in the environment of Airflow$'):
-        importlib.import_module("etc_policy.airflow")
+        importlib.import_module("etc_policy.integrations.airflow")
 
 
 @pytest.mark.spark

@@ -78,9 +78,9 @@ def play(tmp_path, programs):
 
 def test_dagster_is_named_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "dagster", None)
-    monkeypatch.delitem(sys.modules, "etc_policy.dagster", raising=False)
+    monkeypatch.delitem(sys.modules, "etc_policy.integrations.dagster", raising=False)
     with pytest.raises(ImportError, match=r'run `pip install "etc-policy\[dagster\]"` in the environment of Dagster$'):
-        importlib.import_module("etc_policy.dagster")
+        importlib.import_module("etc_policy.integrations.dagster")
 
 
 @pytest.mark.extended

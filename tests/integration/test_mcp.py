@@ -49,7 +49,7 @@ asyncio.run(main(*json.loads(sys.argv[1])))
 SERVER = """
 import sys
 from pathlib import Path
-from etc_policy.cli.mcp import server_of
+from etc_policy.integrations.mcp import server_of
 from etc_policy.cli.options import Flags
 
 folder, port = sys.argv[1:]

@@ -18,7 +18,7 @@ from dev.options_page import leaf_commands, render_options, rows_of
 from dev.reference_page import render_reference
 from dev.refusal_page import render_refusals
 from etc_policy.api.project import Project
-from etc_policy.cli.main import COMMANDS, main
+from etc_policy.cli.main import COMMANDS, load_command, main
 from etc_policy.errors import ExitCode
 from etc_policy.errors.codes import Code
 from etc_policy.report.metrics import GAUGES
@@ -102,8 +102,7 @@ def commands_of(line):
         return None
     for end in (">", "&&", "|"):
         arguments = arguments[: arguments.index(end)] if end in arguments else arguments
-    module, attribute = COMMANDS[name][0].split(":")
-    command = getattr(importlib.import_module(module), attribute)
+    command = load_command(name)
     if isinstance(command, click.Group) and arguments:
         command = command.commands[arguments.pop(0)]
     known = {option for parameter in command.params for option in parameter.opts}

@@ -1,13 +1,12 @@
 """`etc --help` stays quick: what it imports is tested, and the clock only loosely."""
 
-import importlib
 import subprocess
 import sys
 import time
 
 import pytest
 
-from etc_policy.cli.main import COMMANDS
+from etc_policy.cli.main import COMMANDS, load_command
 
 #: A script file and a sentinel: PySpark can end a `python -c` with exit code 0 (SPARK-55667).
 SCRIPT = """
@@ -82,8 +81,7 @@ def test_a_plan_imports_nothing_of_verification_and_results(tmp_path):
 
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_the_registry_says_what_the_command_says(name):
-    module, attribute = COMMANDS[name][0].split(":")
-    command = getattr(importlib.import_module(module), attribute)
+    command = load_command(name)
     assert (command.name, command.short_help) == (name, COMMANDS[name][1])
 
 

@@ -1,18 +1,15 @@
 """`--help` of every command and of every command below one."""
 
-import importlib
-
 import click
 import pytest
 
-from etc_policy.cli.main import COMMANDS, cli
+from etc_policy.cli.main import COMMANDS, cli, load_command
 
 
 def commands():
     yield "etc", cli
     for name in COMMANDS:
-        module, attribute = COMMANDS[name][0].split(":")
-        command = getattr(importlib.import_module(module), attribute)
+        command = load_command(name)
         yield f"etc {name}", command
         for below in getattr(command, "commands", {}).values():
             yield f"etc {name} {below.name}", below

@@ -19,11 +19,10 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from etc_policy.api.arguments import iso_time
 from etc_policy.api.project import Project
 from etc_policy.errors import EtcError, ExitCode, RetryableError, UsageError
 from etc_policy.errors.codes import Code
-from etc_policy.report.results import FreshnessReport
-from etc_policy.table.formats import iso_time
 
 try:
     from airflow.sdk import BaseOperator, BaseSensorOperator
@@ -46,9 +45,7 @@ def _failure(exit_code: int, text: str) -> AirflowException:
     return (AirflowFailException if exit_code in _FOR_GOOD else AirflowException)(text)
 
 
-def _complete_until_ms(
-    project_dir: str, target: str | None, report_of: Callable[[Project], FreshnessReport]
-) -> int | None:
+def _complete_until_ms(project_dir: str, target: str | None, report_of: Callable[[Project], Any]) -> int | None:
     """Up to when (epoch ms) RO is complete in every table of the report; None where it is not so far, or not known now.
 
     Raises:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from etc_policy.api.project import Project
+from etc_policy.cli import debug, freshness, history, plan
 from etc_policy.cli.explain import meaning_of
 from etc_policy.cli.ls import list_policies
 from etc_policy.cli.options import (
@@ -23,8 +24,6 @@ from etc_policy.cli.options import (
 from etc_policy.errors import EtcError, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.errors.plain_text import clean, without_passwords
-from etc_policy.plan.explainer import explain_plan, list_plan
-from etc_policy.table.formats import MANY_TABLES
 
 #: So many characters of an answer are given.
 MOST = 50_000
@@ -55,7 +54,7 @@ def command(flags: Flags) -> None:
     server_of(flags).run(transport="stdio")
 
 
-def server_of(flags: Flags) -> Any:  # noqa: ANN401 - of an SDK that is imported late
+def server_of(flags: Flags) -> Any:
     """The server with its tools; every call reads the project anew.
 
     Raises:
@@ -94,44 +93,30 @@ class Tools:
 
         `partitions` are globs of partitions to report one by one, such as `dt=2026-11-*`; `at` counts as now.
         """
-        from etc_policy.report.report import list_freshness, render_freshness
 
         def answer(project: Project) -> str:
             report = project.freshness(_terms(select), at=at, partitions=partitions)
-            is_long = partitions is not None or len(report.tables) < MANY_TABLES
-            return (render_freshness if is_long else list_freshness)(report)
+            return freshness.text_of(report, long=partitions is not None)
 
         return self._answer(answer)
 
     async def plan(self, select: str | None = None, at: datetime | None = None, explain: bool = False) -> str:
         """What `etc apply` would compact now, or why it cannot; nothing is saved. `explain` says why in words."""
-
-        def answer(project: Project) -> str:
-            plan = project.plan(_terms(select), at=at)
-            is_long = explain or len(plan.tables) < MANY_TABLES
-            return explain_plan(plan, explain=explain) if is_long else list_plan(plan)
-
-        return self._answer(answer)
+        return self._answer(lambda project: plan.text_of(project.plan(_terms(select), at=at), explain=explain))
 
     async def history(self, policy: str, limit: int = 5) -> str:
         """The newest compactions of one policy's table, by whom, what they wrote, and their checks."""
-        from etc_policy.report.history_text import render_history
-
-        return self._answer(lambda project: render_history(project.history(policy), max(1, limit)))
+        return self._answer(lambda project: history.text_of((project.history(policy),), max(1, limit)))
 
     async def debug(self, select: str | None = None) -> str:
         """What is right and wrong on this machine, in the project and in each table, and what to do."""
-        from etc_policy.report.debug import render_debug
-
-        return self._answer(lambda project: render_debug(project.debug(_terms(select))))
+        return self._answer(lambda project: debug.text_of(project.debug(_terms(select))))
 
     async def ls(self, select: str | None = None) -> str:
         """The policies, their tables and their promises."""
-
-        def answer(project: Project) -> str:
-            return "\n".join(list_policies(project.manifest(), project.policies(_terms(select))))
-
-        return self._answer(answer)
+        return self._answer(
+            lambda project: "\n".join(list_policies(project.manifest(), project.policies(_terms(select))))
+        )
 
     async def explain(self, code: str) -> str:
         """What the code of an error (`ETC` and three digits), or the word in brackets behind a refusal, means; what to do."""

@@ -9,11 +9,9 @@ import re
 from datetime import timedelta
 from typing import Any
 
-from etc_policy.api.arguments import EPOCH
+from etc_policy.api.arguments import EPOCH, iso_time
 from etc_policy.api.project import Project
 from etc_policy.errors import EtcError
-from etc_policy.report.results import TableFreshness
-from etc_policy.table.formats import iso_time
 
 try:
     from dagster import (
@@ -104,7 +102,7 @@ def _name(policy: str) -> str:
     return re.sub(r"\W", "_", policy)
 
 
-def _freshness(project_dir: str, policy: str, target: str | None) -> TableFreshness:
+def _freshness(project_dir: str, policy: str, target: str | None) -> Any:
     try:
         with Project(project_dir, target=target) as project:
             tables = project.freshness(policy).tables

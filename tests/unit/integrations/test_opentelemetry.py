@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from etc_policy.report.tracing import is_configured
+from etc_policy.integrations.opentelemetry import is_configured
 from tests.unit.cli.conftest import etc  # noqa: F401 - a fixture
 from tests.unit.cli.test_apply import outside  # noqa: F401 - a fixture
 

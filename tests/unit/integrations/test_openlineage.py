@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from etc_policy.report.openlineage import dataset_of, is_configured
+from etc_policy.integrations.openlineage import dataset_of, is_configured
 from tests.unit.cli.conftest import etc  # noqa: F401 - a fixture
 from tests.unit.cli.test_apply import outside  # noqa: F401 - a fixture
 
@@ -19,7 +19,6 @@ from tests.unit.cli.test_apply import outside  # noqa: F401 - a fixture
         ("abfs://c@a.dfs.core.windows.net/orders", ("abfss://c@a.dfs.core.windows.net", "orders")),
         ("hdfs://name:9000/lake/orders", ("hdfs://name:9000", "/lake/orders")),
         ("hdfs:///lake/orders", ("hdfs", "/lake/orders")),
-        ("shop.orders", None),
     ],
 )
 def test_a_table_has_the_name_that_the_specification_gives_it(location, dataset):
