@@ -26,7 +26,7 @@ from etc_policy.table.state import CompactionRecord
 _MAX_VERSION_BYTES = 1_000
 _MANIFEST = "manifest_"
 _WRITE_COLUMNS = ("instantTime", "completionTime", "action", "metadata", "plan")
-_TIMES = frozenset(("instantTime", "completionTime"))
+_TIMES = ("instantTime", "completionTime")
 #: Each row has an instant and metadata of its own, so that honest rows take more.
 _BYTES_PER_ROW = 4
 #: How far the footer may say that the file's columns are compressed; small files may be compressed at will.
@@ -158,7 +158,7 @@ class Archive:
                     raise self._corrupt(name, error) from error
                 raise
             for row in rows:
-                for column in row.keys() & _TIMES:
+                for column in (name for name in _TIMES if name in row):
                     if row[column] is not None or column == "instantTime":
                         time_of(row[column])
                 yield row

@@ -234,3 +234,10 @@ def test_equal_metadata_is_in_memory_once(table):
     found = list(archive._rows(("metadata",)))
     assert len(found) == 300
     assert len({id(one["metadata"]) for one in found}) == 1
+
+
+def test_of_two_times_that_are_none_the_first_is_named(table):
+    """Not the one that a set of column names begins with, which is another in each process."""
+    table.archive(archived("99999999999999999", "20261301000000000", log("f1")))
+    with pytest.raises(ValueError, match="99999999999999999"):
+        list(Archive(open_storage(str(table.base)), {})._rows(("completionTime", "instantTime")))
