@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from etc_policy.api.attempts import Attempt, Outcome, Step, Tried, is_held_up, next_step, outcome_of
 from etc_policy.api.derived_plans import require_derived
-from etc_policy.api.holding import Holding
 from etc_policy.api.observers import note, step
 from etc_policy.api.one_table import one_table, set_place
 from etc_policy.api.partition_events import send_partition_events
@@ -29,8 +29,8 @@ from etc_policy.api.verifying import (
 from etc_policy.errors import EtcError, ExitCode, OvertakenError, StalePlanError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
+from etc_policy.plan.hold import hold_bytes, next_hold_bytes, plan_bytes
 from etc_policy.plan.model import UNREAD_VERSION, Plan, TablePlan
-from etc_policy.plan.refusals import REFUSED_BY_WRITERS
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.sync import NOT_DONE, verdict_of
@@ -48,44 +48,42 @@ OVERTAKEN_AT_MOST = 2
 _POLL_SECONDS = 0.25
 #: How a run ends that brought RO further, or had nothing to do.
 _MOVED = ("compacted", "resumed", "already_applied", "nothing_due")
-#: Why writers leave a plan too little.
-_BY_WRITERS = ("due_but_behind_a_writer", "due_but_written_to", "due_but_beyond_hold")
 _SUMMED = ("file_slices", "log_files", "bytes_read", "bytes_written", "bytes_written_estimate", "run_seconds")
+
+
+PlanAnew = Callable[["TableApply"], Plan | None]
 
 
 @dataclass
 class TableApply:
-    """What one `etc apply` does to one table; one thread at a time works on it.
-
-    `policy` is the declared one, with its table as a base path once `locate` has found it. `made_ms` is when a saved plan was
-    made: what it says of the table must follow from the table. `overtaken` are the file slices of each try that writers were
-    faster with, and `beside` the compaction whose commit writes began beside, or may have. `elapsed_ms` says how long the
-    whole run has taken so far. `busy` are the file groups that the last run had to leave out: where something else is due, a plan
-    without them is carried out first (`quiet` is what came of it), and then another one with them.
-    """
+    """What one `etc apply` does to one table; one thread at a time works on it."""
 
     environment: Environment
     declared: Policy
     now_ms: int
     git_sha: str | None = None
+    #: When a saved plan was made: what it says of the table must follow from the table.
     made_ms: int | None = None
+    #: How long the whole run has taken so far.
     elapsed_ms: Callable[[], int] = lambda: 0
     result: TableResult | None = None
     errors: list[EtcError] = field(default_factory=list)
-    overtaken: list[frozenset[GroupKey]] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+    #: The compaction whose commit writes began beside, or may have.
     beside: TableResult | None = None
+    #: The plan that was made between two writes.
     newer: Plan | None = None
+    #: The file groups that the last run had to leave out: a plan without them is carried out first, and then one with them.
     busy: frozenset[GroupKey] = frozenset()
+    #: What came of the plan without the busy ones.
     quiet: TableResult | None = None
+    #: The declared policy, with its table as a base path once `locate` has found it.
     policy: Policy = field(init=False)
-    _goes_back: bool = False
-    _stale: bool = False
-    _tried_between: bool = False
-    _awaited: bool = False
-    _is_held_up: bool = False
-    _learned: frozenset[GroupKey] = frozenset()
-    _leaves_busy: bool = False
-    _holding: Holding | None = None
+    #: What earlier runs left out as busy.
+    _busy_before: frozenset[GroupKey] = frozenset()
+    #: The last plan of which a result is recorded.
+    _planned: TablePlan | None = None
+    _hold_bytes: int | None = None
 
     def __post_init__(self) -> None:
         self.policy = self.declared
@@ -95,7 +93,8 @@ class TableApply:
         try:
             with one_table(self.policy):
                 self.policy = resolve_table(self.environment, self.declared)
-                self.busy = self._learned = frozenset(self.environment.apply_states.read(self.policy.table).busy)
+                self.busy = frozenset(self.environment.apply_states.read(self.policy.table).busy)
+                self._busy_before = self.busy
         except EtcError as error:
             self.fail(error, clock_ms())
             return False
@@ -118,121 +117,127 @@ class TableApply:
         self,
         plan: Plan,
         report: Callable[[TableResult], None] = lambda _: None,
-        plan_anew: Callable[[TableApply], Plan | None] | None = None,
+        plan_anew: PlanAnew | None = None,
         *,
         last: bool = True,
     ) -> bool:
         """Carry out the table's part of the plan and verify the table; true where it is to be planned again.
 
-        That is so where another try is left, and the plan is stale, which is not recorded then, or writes began beside its
-        commit. Else the result is passed to `report`. Where writers leave the plan no moment, `plan_anew` gives one between two
-        of their writes, once; `newer` is that plan then.
+        That is never so after the `last` plan. Else the result is passed to `report`. Where writers leave the plan no moment,
+        `plan_anew` gives one between two of their writes, once; `newer` is that plan then.
         """
-        started, policy = clock_ms(), self.policy
-        table = next(one for one in plan.tables if one.policy == policy.name)
+        started = clock_ms()
+        table = next(one for one in plan.tables if one.policy == self.policy.name)
         try:
-            with one_table(policy):
-                require_same_table(table, policy)
+            with one_table(self.policy):
+                require_same_table(table, self.policy)
                 # the plan's path may go through a link and back
-                table = table.model_copy(update={"base_path": policy.table})
-                check = partial(require_derived, self.environment, policy, table, self.made_ms, self.declared)
-                done, table = self._carry_out(plan, table, check, plan_anew)
-                if not last and self._awaits_writers(done, table):
+                table = table.model_copy(update={"base_path": self.policy.table})
+                attempt = self._try(plan, table, plan_anew, last=last)
+                if self._goes_on(attempt):
                     return True
-                self._note(done, table)
-                if not last and self._goes_on(done):
-                    return True
-        except StalePlanError as error:
-            if isinstance(error, OvertakenError):
-                self.overtaken.append(error.groups)
-                self._leaves_busy = True
-            self.busy = frozenset()  # what is quiet has its moment like all else now
-            if not last:
-                self.environment.progress(f"{error.message}; planning again")
-                return True
-            if self.quiet is None:
-                self.fail(error, started, table)
-            else:
-                self.environment.progress(f"{error.message}; left for the next run")
+                if attempt.error is not None and self.quiet is None:
+                    raise attempt.error
         except EtcError as error:
             self.fail(error, started, table)
         if self.result is not None:
             report(self.result)
         return False
 
-    def _awaits_writers(self, done: TableResult, table: TablePlan) -> bool:
-        """Whether writers that refuse a plan were waited for, once: what this run withdrew moves C behind those in flight."""
-        if self._awaited or not self.overtaken or done.status != "refused" or not is_held_up(table):
-            return False
-        self._awaited = True
-        self.environment.progress(f"{self.policy.name}: waiting for the end of the writes in flight; planning again")
-        in_flight = _in_flight(self.environment.read_state(self.policy))
-        await_ends(self.environment, self.policy, in_flight, self.policy.writer.lock_wait_ms / 1000)
-        return True
+    def _try(self, plan: Plan, table: TablePlan, plan_anew: PlanAnew | None, *, last: bool) -> Attempt:
+        """All that one plan is good for; what came of it last."""
+        can_hold = plan_anew is not None and not self.busy and table.table_version in CUT_VERSIONS
+        attempt = Attempt(Outcome.HELD_UP, Step.CARRY_OUT)
+        if is_held_up(table):
+            attempt = replace(attempt, then=next_step(Outcome.HELD_UP, Tried(self.attempts, can_hold), last=last))
+            self.attempts.append(attempt)
+        while not attempt.ends_try:
+            found = self._carried_out(attempt, plan, table, plan_anew)
+            tried = Tried(self.attempts, can_hold)
+            attempt = replace(found, then=next_step(found.outcome, tried, last=last))
+            self.attempts.append(attempt)
+        return attempt
 
-    def _goes_on(self, done: TableResult) -> bool:
-        """Whether another plan follows what was done: writes began beside its commit, or it left busy slices out."""
-        if done.writes_beside:
-            await_writes(self.environment, self.policy, done)
-            return True
-        if self.busy and self._leaves_busy and done.status == "compacted":
-            self.quiet, self.busy = self.result, frozenset()
-            self.environment.progress(f"{self.policy.name}: planning again, with what writers kept adding to")
-            return True
-        return False
-
-    def _carry_out(
-        self,
-        plan: Plan,
-        table: TablePlan,
-        check: Callable[[], None],
-        plan_anew: Callable[[TableApply], Plan | None] | None,
-    ) -> tuple[TableResult, TablePlan]:
-        """What came of the table's plan, or of one that was made and carried out between two writes."""
-        if is_held_up(table) and (found := self._between_writes(table, plan_anew)):
-            return found
+    def _carried_out(self, before: Attempt, plan: Plan, table: TablePlan, plan_anew: PlanAnew | None) -> Attempt:
+        """What comes of the step that follows on the attempt before."""
         try:
-            return self.environment.runner().apply(self.policy, table, plan.plan_id, self.git_sha, check), table
+            if before.then is Step.HOLD and plan_anew is not None:
+                found = self._between_writes(plan_anew)
+                if found is None:
+                    return replace(before, outcome=Outcome.NO_MOMENT)
+                done, table = found
+            else:
+                check = partial(require_derived, self.environment, self.policy, table, self.made_ms, self.declared)
+                done = self.environment.runner().apply(self.policy, table, plan.plan_id, self.git_sha, check)
+        except OvertakenError as error:
+            return Attempt(Outcome.OVERTAKEN, Step.END, error)
         except StalePlanError as error:
-            again, self._stale = self._stale or isinstance(error, OvertakenError), True
-            if isinstance(error, OvertakenError):
-                self._learned |= error.groups
-            found = self._between_writes(table, plan_anew) if again else None
-            if found is None:
-                raise
-            return found
+            return Attempt(Outcome.STALE, Step.END, error)
+        outcome = outcome_of(done, table, without_busy=bool(self.busy))
+        return Attempt(outcome, Step.END, done=done, table=table)
 
-    def _between_writes(
-        self, table: TablePlan, plan_anew: Callable[[TableApply], Plan | None] | None
-    ) -> tuple[TableResult, TablePlan] | None:
-        """What came of a plan that was made and carried out between two writes; None where that was tried, or cannot be."""
-        if self._tried_between or self.busy or plan_anew is None or table.table_version not in CUT_VERSIONS:
-            return None
-        self._tried_between = True
+    def _between_writes(self, plan_anew: PlanAnew) -> tuple[TableResult, TablePlan] | None:
+        """What came of a plan that was made and carried out between two writes; None where that cannot be.
+
+        It takes no more than a hold of the writers' lock allows, and what this one took teaches the next one.
+        """
+        store, hold_ms, began, taken_bytes = self.environment.apply_states, self.policy.writer.hold_ms, 0.0, 0
+        limit = hold_bytes(store.read(self.policy.table).hold_bytes, hold_ms)
 
         def planned() -> tuple[TablePlan, str] | None:
-            holding.begin()
-            newest = plan_anew(self)
+            nonlocal began, taken_bytes
+            began, newest = time.monotonic(), plan_anew(self)
             if newest is None:
                 return None
             self.newer, (only,) = newest, newest.tables
-            holding.take(only)
+            taken_bytes = plan_bytes(only.operations)
             return only.model_copy(update={"base_path": self.policy.table}), newest.plan_id
 
-        runner = self.environment.runner()
+        def learn() -> None:
+            if taken_bytes:
+                after = next_hold_bytes(limit, taken_bytes, int((time.monotonic() - began) * 1000), hold_ms)
+                store.update(self.policy.table, lambda kept: replace(kept, hold_bytes=after))
+
+        self._hold_bytes = limit
         try:
-            with Holding(self.policy, self.environment.apply_states) as holding:
-                self._holding = holding
-                return runner.apply_between_writes(self.policy, self.policy.table, planned, self.git_sha)
+            found = self.environment.runner().apply_between_writes(
+                self.policy, self.policy.table, planned, self.git_sha
+            )
+        except OvertakenError:
+            learn()
+            raise
         finally:
-            self._holding = None
+            self._hold_bytes = None
+        learn()
+        return found
+
+    def _goes_on(self, attempt: Attempt) -> bool:
+        """Record what came of a plan, and do what lies before another one; false where none follows."""
+        progress, name = self.environment.progress, self.policy.name
+        if attempt.done is not None and attempt.table is not None and attempt.then is not Step.AWAIT_WRITERS:
+            self._note(attempt.done, attempt.table)
+        if attempt.error is not None:
+            self.busy = frozenset()  # what is quiet has its moment like all else now
+        match attempt.then:
+            case Step.AWAIT_WRITERS:
+                progress(f"{name}: waiting for the end of the writes in flight; planning again")
+                in_flight = _in_flight(self.environment.read_state(self.policy))
+                await_ends(self.environment, self.policy, in_flight, self.policy.writer.lock_wait_ms / 1000)
+            case Step.AWAIT_BESIDE if attempt.done is not None:
+                await_writes(self.environment, self.policy, attempt.done)
+            case Step.PLAN_WITH_BUSY:
+                self.quiet, self.busy = self.result, frozenset()
+                progress(f"{name}: planning again, with what writers kept adding to")
+            case Step.PLAN_AGAIN if attempt.error is not None:
+                progress(f"{attempt.error.message}; planning again")
+            case _:
+                if attempt.error is not None and self.quiet is not None:
+                    progress(f"{attempt.error.message}; left for the next run")
+                return False
+        return True
 
     def _note(self, done: TableResult, table: TablePlan) -> None:
         """Record what came of the table's plan; a run that was finished just now, and verified, left nothing to do."""
-        self._is_held_up = is_held_up(table)
-        self._leaves_busy = done.status == "refused" or any(
-            one.reason in ("due_but_written_to", "due_but_beyond_hold") for one in table.left_out
-        )
         if done.status == "nothing_due" and self.result is not None:
             end_refusals(self.policy, self.environment.apply_states)
             return
@@ -241,22 +246,32 @@ class TableApply:
             self._add(done, table)
         if self.result is not None:
             self.result = self.result.model_copy(update={"next_due_ms": table.next_due_ms})
-        published_ms = table.pace.published_ms if table.pace else None
-        self._goes_back = published_ms is not None and table.threshold_ms < published_ms
+        self._planned = table
 
     @property
     def leaves_out(self) -> WrittenTo:
         """What the next plan leaves out, as writers keep adding to it, or are kept out."""
-        found = written_to(self.overtaken)
-        hold_bytes = self._holding.max_bytes if self._holding else None
-        return replace(found, groups=found.groups | self.busy, hold_bytes=hold_bytes)
+        found = written_to([attempt.overtaken for attempt in self.attempts if attempt.overtaken_try])
+        return replace(found, groups=found.groups | self.busy, hold_bytes=self._hold_bytes)
+
+    @property
+    def _is_held_up(self) -> bool:
+        tables = [one.table for one in self.attempts if one.table is not None and one.then is not Step.AWAIT_WRITERS]
+        return bool(tables) and is_held_up(tables[-1])
+
+    @property
+    def _left_busy(self) -> frozenset[GroupKey]:
+        """The file groups that the next run begins without."""
+        tells = [leaves for attempt in self.attempts if (leaves := attempt.leaves_busy) is not None]
+        is_left = bool(tells) and tells[-1]
+        overtaken = (attempt.overtaken for attempt in self.attempts)
+        return self._busy_before.union(*overtaken) if is_left else frozenset()
 
     def conclude(self) -> None:
         """All that follows on the compaction; an error of one step leaves out no other."""
         if self.result is not None:
             moved = self.result.status in _MOVED and not self._is_held_up
-            busy = self._learned.union(*self.overtaken) if self._leaves_busy else frozenset()
-            count_run(self.policy, self.environment.apply_states, clock_ms(), moved=moved, busy=busy)
+            count_run(self.policy, self.environment.apply_states, clock_ms(), moved=moved, busy=self._left_busy)
         self.judge_beside()
         self.prove_partitions()
         self.sync()
@@ -320,7 +335,9 @@ class TableApply:
     def _takes_back(self, result: TableResult) -> bool:
         """Whether what was said of the table before may not be true any more."""
         found = verdict_of(result)
-        return self._goes_back or (found is not None and found.status in ("fail", "error"))
+        published_ms = self._planned.pace.published_ms if self._planned and self._planned.pace else None
+        goes_back = published_ms is not None and self._planned is not None and self._planned.threshold_ms < published_ms
+        return goes_back or (found is not None and found.status in ("fail", "error"))
 
     def fail(self, error: EtcError, started_ms: int, table: TablePlan | None = None) -> None:
         """Record that the table was not compacted, unless it was in this run; `table` is the plan that was to be carried out."""
@@ -408,16 +425,6 @@ class TableApply:
             if result.verification is None:  # what was verified is what the earlier run had begun, and no more
                 kept |= {name: getattr(earlier, name) for name in ("verification", "watermark_measured_ms")}
         self.result = result.model_copy(update=kept)
-
-
-def is_held_up(table: TablePlan) -> bool:
-    """Whether writers, or their rollbacks, refuse a plan, or leave it too little for RO to come further."""
-    if table.action != "compact":
-        rolls_back = table.pending is not None and table.pending.action == "rollback"
-        return table.action == "refused" and (table.reason_code in REFUSED_BY_WRITERS or rolls_back)
-    without = any(one.reason in _BY_WRITERS for one in table.left_out)
-    before_ms, after_ms = table.watermark_before_ms, table.watermark_after_ms
-    return without and before_ms is not None and after_ms is not None and after_ms <= before_ms
 
 
 def written_to(tries: Sequence[frozenset[GroupKey]]) -> WrittenTo:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from etc_policy.api.attempts import is_held_up
 from etc_policy.api.starvation import with_remedy
-from etc_policy.api.table_apply import is_held_up
 from etc_policy.plan.between_writes import ends_refusals
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.policy.hudi_options import FILE_PROVIDER, PROVIDER

@@ -1,0 +1,156 @@
+"""Which attempt follows which in the apply of one table: by what came of the last one, and by what was tried before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from etc_policy.errors import OvertakenError, StalePlanError
+from etc_policy.plan.model import TablePlan
+from etc_policy.plan.refusals import REFUSED_BY_WRITERS
+from etc_policy.run.results import TableResult
+from etc_policy.table.state import GroupKey
+
+#: Why writers leave a plan too little.
+_BY_WRITERS = ("due_but_behind_a_writer", "due_but_written_to", "due_but_beyond_hold")
+
+
+class Outcome(Enum):
+    """What came of a plan."""
+
+    HELD_UP = auto()  # not carried out yet: writers leave it no moment
+    NO_MOMENT = auto()  # nor is there one between two writes
+    STALE = auto()  # the table moved on
+    OVERTAKEN = auto()  # so it did, as writers added to file slices whose deletes were compacted
+    REFUSED = auto()  # because of writers
+    WRITTEN_BESIDE = auto()  # compacted, and writes began beside the commit
+    WITHOUT_BUSY = auto()  # compacted, but for the busy file groups
+    DONE = auto()  # any other result
+
+
+class Step(Enum):
+    """What follows."""
+
+    CARRY_OUT = auto()
+    HOLD = auto()  # another plan is made and carried out between two writes
+    AWAIT_WRITERS = auto()  # and plan again
+    AWAIT_BESIDE = auto()  # and plan again
+    PLAN_WITH_BUSY = auto()
+    PLAN_AGAIN = auto()
+    END = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What came of a plan, and what follows: a result with the plan that it is of, or the error of a stale one."""
+
+    outcome: Outcome
+    then: Step
+    error: StalePlanError | None = None
+    done: TableResult | None = None
+    table: TablePlan | None = None
+
+    @property
+    def ends_try(self) -> bool:
+        """Whether the plan is not used any more."""
+        return self.then not in (Step.CARRY_OUT, Step.HOLD)
+
+    @property
+    def overtaken(self) -> frozenset[GroupKey]:
+        """The file groups that writers were faster with."""
+        return self.error.groups if isinstance(self.error, OvertakenError) else frozenset()
+
+    @property
+    def leaves_busy(self) -> bool | None:
+        """Whether it left out what writers keep adding to; None where nothing tells."""
+        if self.overtaken_try:
+            return True
+        if self.done is None or self.table is None or self.then is Step.AWAIT_WRITERS:
+            return None
+        return leaves_busy(self.done, self.table)
+
+    @property
+    def overtaken_try(self) -> bool:
+        """Whether writers that were faster ended a try."""
+        return self.ends_try and isinstance(self.error, OvertakenError)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What was tried before on the table; `can_hold`: a plan can be made and carried out between two writes."""
+
+    attempts: Sequence[Attempt] = ()
+    can_hold: bool = False
+
+    def may_hold(self) -> bool:
+        """Whether that is left to try: once in a run."""
+        return self.can_hold and all(attempt.then is not Step.HOLD for attempt in self.attempts)
+
+    def is_stale_again_and_may_hold(self) -> bool:
+        """Whether a plan has been stale before, as the next one would be."""
+        was_stale = any(attempt.outcome in (Outcome.STALE, Outcome.OVERTAKEN) for attempt in self.attempts)
+        return was_stale and self.may_hold()
+
+    def was_held_up(self) -> bool:
+        """Whether the plan at hand was not carried out yet."""
+        return self.attempts[-1].outcome is Outcome.HELD_UP
+
+    def withdrew_and_may_wait(self) -> bool:
+        """Whether this run withdrew a plan, which moves C behind the writes in flight; they are waited for once."""
+        has_waited = any(attempt.then is Step.AWAIT_WRITERS for attempt in self.attempts)
+        return not has_waited and any(attempt.overtaken_try for attempt in self.attempts)
+
+
+def _always(_: Tried) -> bool:
+    return True
+
+
+#: The first row that fits says what follows.
+_STEPS: tuple[tuple[Outcome, Callable[[Tried], bool], Step], ...] = (
+    (Outcome.HELD_UP, Tried.may_hold, Step.HOLD),
+    (Outcome.HELD_UP, _always, Step.CARRY_OUT),
+    (Outcome.NO_MOMENT, Tried.was_held_up, Step.CARRY_OUT),
+    (Outcome.NO_MOMENT, _always, Step.PLAN_AGAIN),
+    (Outcome.STALE, Tried.is_stale_again_and_may_hold, Step.HOLD),
+    (Outcome.STALE, _always, Step.PLAN_AGAIN),
+    (Outcome.OVERTAKEN, Tried.may_hold, Step.HOLD),
+    (Outcome.OVERTAKEN, _always, Step.PLAN_AGAIN),
+    (Outcome.REFUSED, Tried.withdrew_and_may_wait, Step.AWAIT_WRITERS),
+    (Outcome.REFUSED, _always, Step.END),
+    (Outcome.WRITTEN_BESIDE, _always, Step.AWAIT_BESIDE),
+    (Outcome.WITHOUT_BUSY, _always, Step.PLAN_WITH_BUSY),
+    (Outcome.DONE, _always, Step.END),
+)
+
+
+def next_step(outcome: Outcome, tried: Tried, *, last: bool) -> Step:
+    """What follows on an outcome; no other plan after the `last` one of a run."""
+    step = next(step for of, fits, step in _STEPS if of is outcome and fits(tried))
+    return step if not last or step in (Step.CARRY_OUT, Step.HOLD) else Step.END
+
+
+def outcome_of(done: TableResult, table: TablePlan, *, without_busy: bool) -> Outcome:
+    """What a result is; `without_busy`: the plan was made without the busy file groups."""
+    if done.status == "refused" and is_held_up(table):
+        return Outcome.REFUSED
+    if done.writes_beside:
+        return Outcome.WRITTEN_BESIDE
+    is_part = without_busy and done.status == "compacted" and leaves_busy(done, table)
+    return Outcome.WITHOUT_BUSY if is_part else Outcome.DONE
+
+
+def is_held_up(table: TablePlan) -> bool:
+    """Whether writers, or their rollbacks, refuse a plan, or leave it too little for RO to come further."""
+    if table.action != "compact":
+        rolls_back = table.pending is not None and table.pending.action == "rollback"
+        return table.action == "refused" and (table.reason_code in REFUSED_BY_WRITERS or rolls_back)
+    without = any(skipped.reason in _BY_WRITERS for skipped in table.left_out)
+    before_ms, after_ms = table.watermark_before_ms, table.watermark_after_ms
+    return without and before_ms is not None and after_ms is not None and after_ms <= before_ms
+
+
+def leaves_busy(done: TableResult, table: TablePlan) -> bool:
+    """Whether a plan was refused, or left out what writers keep adding to."""
+    reasons = {skipped.reason for skipped in table.left_out}
+    return done.status == "refused" or not reasons.isdisjoint(("due_but_written_to", "due_but_beyond_hold"))
