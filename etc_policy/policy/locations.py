@@ -114,8 +114,10 @@ def location_identity(location: str) -> str:
     normal = posixpath.normpath("/" + path.lstrip("/"))
     if scheme.lower() in ("file", "local"):
         return normal
-    has_host = path.startswith("/") and not (scheme.lower() == "hdfs" and path.startswith("//"))
-    return _HDFS_PORT.sub(r"\1", f"{scheme.lower()}:{'' if has_host else '/'}{normal}")
+    if not path.startswith("/") or (scheme.lower() == "hdfs" and path.startswith("//")):
+        return f"{scheme.lower()}:/{normal}"
+    host, _, below = path.lstrip("/").partition("/")  # no `..` leads from one host to another
+    return _HDFS_PORT.sub(r"\1", f"{scheme.lower()}:/{host}{posixpath.normpath('/' + below.lstrip('/'))}".rstrip("/"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
 import pytest
 
 from etc_policy.policy.locations import (
+    Allowed,
     is_appended_to,
     is_catalog_name,
     location_fault,
     location_identity,
     resolve_location,
 )
+from etc_policy.policy.schema_values import require_server
 
 
 @pytest.mark.parametrize(
@@ -134,3 +136,35 @@ def test_what_a_storage_takes(table):
 )
 def test_where_hudi_0_appends_to_files(base_path, expected):
     assert is_appended_to(base_path) == expected
+
+
+SERVERS_LIKE_IT = (
+    "http://evil.example/../minio:9000", "http://evil.example//../minio:9000", "http://evil.example/x/../../minio:9000/y",
+    "http://minio:9000@evil.example", "http://evil.example#@minio:9000", "http://evil.example\\@minio:9000",
+    "http://minio:9000.evil.example", "http://minio:90001", "https://minio:9000", "http://minio:9000\t.evil.example",
+    "http://evil.example/%2e%2e/minio:9000", "http:///../minio:9000",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("server", SERVERS_LIKE_IT)
+def test_no_other_server_passes_for_an_allowed_one(server):
+    assert not Allowed.of(["http://minio:9000", "s3://lake"]).reaches(server)
+
+
+@pytest.mark.parametrize("server", SERVERS_LIKE_IT[:6])
+def test_what_programs_read_differently_names_no_server(server):
+    with pytest.raises(ValueError, match="the URL of a server"):
+        require_server(server)
+
+
+@pytest.mark.parametrize(
+    "server", ["http://minio:9000", "https://s3.eu-1.example.com/", "http://[::1]:9000", "https://gateway/s3/_x~y"]
+)
+def test_servers(server):
+    assert require_server(server) == server
+    assert Allowed.of([server]).reaches(f"{server}/below".replace("//below", "/below"))
+
+
+@pytest.mark.parametrize("place", ["s3://evil/../lake", "s3a://evil/x/../../lake/t", "hdfs://evil/../lake:8020/t"])
+def test_no_other_bucket_passes_for_an_allowed_one(place):
+    assert not Allowed.of(["s3://lake", "hdfs://lake"]).reaches(place)
