@@ -17,7 +17,14 @@ from typing import Any
 
 from etc_policy.errors import Issue, PolicyError, UsageError, Where
 from etc_policy.errors.codes import Code
-from etc_policy.policy.files import own_suite_contents, own_suite_names, read_suite, shipped_suite_names, suite_names
+from etc_policy.policy.files import (
+    MayLook,
+    own_suite_contents,
+    own_suite_names,
+    read_suite,
+    shipped_suite_names,
+    suite_names,
+)
 from etc_policy.policy.manifest import MANIFEST_SCHEMA_VERSION, Manifest
 from etc_policy.policy.project import ProjectFiles
 from etc_policy.policy.reading import read_project
@@ -95,10 +102,11 @@ def read_whole_project(
     state: str | os.PathLike[str] | None,
     variables: Mapping[str, Any] | None,
     environment: Mapping[str, str],
+    may_look: MayLook,
 ) -> ProjectReading:
     """The project as it is now, and the earlier manifest at `state`; `variables` win over those of the files.
 
-    `environment` has the variables that its expressions may use.
+    `environment` has the variables that its expressions may use; tables are looked for in folders that `may_look` takes.
 
     Raises:
         PolicyError: there is no `policies` folder, or nothing in it.
@@ -106,7 +114,7 @@ def read_whole_project(
 
     """
     earlier = read_earlier_manifest(Path(state)) if state is not None else None
-    files = read_project(str(project_dir), environment, variables, target)
+    files = read_project(str(project_dir), environment, variables, target, may_look)
     suites = suite_names(project_dir)
     return ProjectReading(project_dir, files, suites, check_project(files, suites, os.path.realpath), earlier)
 

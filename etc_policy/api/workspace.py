@@ -172,6 +172,10 @@ class Workspace:
             return os.environ
         return {name: value for name, value in os.environ.items() if name in self._allowed.variables}
 
+    def _may_look(self, folder: str) -> bool:
+        """Whether the project's files may have a folder of this machine looked at, by its path without links."""
+        return self._allowed is None or self._allowed.reaches(folder)
+
     def _require_trust(self, verb: str) -> None:
         """Return if the project's files may have anything done.
 
@@ -269,7 +273,7 @@ class Workspace:
         """The project's files, with which no table is looked up, as they are now, or were when the first verb read them."""
         if self._last is None or not self._read_once:
             self._last = read_whole_project(
-                self.project_dir, self.target, self._state, self._variables, self._files_environment
+                self.project_dir, self.target, self._state, self._variables, self._files_environment, self._may_look
             )
         return self._last
 

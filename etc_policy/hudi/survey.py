@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from etc_policy.errors import EtcError, TableError
@@ -88,11 +88,14 @@ def _ends(statistics: Any) -> tuple[Any, Any]:
     return statistics.min_raw, statistics.max_raw
 
 
-def find_tables(location: str, levels: Sequence[str] = ()) -> Iterator[str | EtcError]:
+def find_tables(
+    location: str, levels: Sequence[str] = (), may_look: Callable[[str], bool] = lambda _: True
+) -> Iterator[str | EtcError]:
     """The paths of the tables in a folder, at any depth up to `MAX_DEPTH`, and an error for each folder that is not read.
 
     With `levels`, globs over the names of folders, each for one level, it is those at the last level alone. Nothing is looked
-    for in tables, in partitions (`day=1`), in folders that begin with `.` or `_`, and behind links to a folder that they are in.
+    for in tables, in partitions (`day=1`), in folders that begin with `.` or `_`, behind links to a folder that they are in, and
+    in folders that `may_look` does not take.
     """
     storage, waiting, seen = open_reader(location), [("", 0)], 0
     while waiting:
@@ -103,6 +106,8 @@ def find_tables(location: str, levels: Sequence[str] = ()) -> Iterator[str | Etc
             message = f"`{location}` has more than {MAX_FOLDERS:,} folders; the rest was not searched"
             yield TableError(Code.TOO_LARGE, message, hint=hint)
             return
+        if not may_look(f"{location.rstrip('/')}/{folder}"):
+            continue
         try:
             names = _names(storage, folder)
         except EtcError as error:

@@ -5,18 +5,20 @@ A policy file may have open questions: comment lines that begin with `# ?`, as `
 
 from __future__ import annotations
 
-import glob
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from fnmatch import filter as matching
 from itertools import islice
 from pathlib import Path
 
 from etc_policy.errors import Issue, PolicyError, Where
 from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import split_file_uri
+from etc_policy.policy.schema_values import GLOB
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.policy.yaml_marks import load_marked
 
@@ -31,8 +33,8 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 SCHEMA_FOLDER = _PACKAGE / "schemas"
 #: What an editor needs for policy files; `etc init` puts it into the project.
 POLICY_SCHEMA = "policy.v1.json"
-#: So many folders are looked at for a glob.
-_MAX_FOLDERS = 100_000
+#: So many folders are looked at for a glob, on the way to what it means too.
+_MAX_FOLDERS = 20_000
 _URI = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
@@ -150,7 +152,10 @@ def read_file(file: Path, root: Path, issues: list[Issue]) -> SourceFile | None:
     """A regular file below `root`, of a bounded size and in UTF-8; what is wrong with it goes to `issues`."""
     where = Where(str(file))
     try:
-        if not file.resolve(strict=True).is_relative_to(root.resolve()):
+        real, whole = file.resolve(strict=True), root.resolve()
+        if (
+            not real.is_relative_to(whole) or ".git" in real.relative_to(whole).parts
+        ):  # git keeps keys of its server there
             hint = "copy the file into the project"
             issues.append(Issue(Code.LEAVES_PROJECT, "the file is a link that leads out of the project", where, hint))
             return None
@@ -200,12 +205,15 @@ def read_suite(name: str, project_dir: Path) -> tuple[str, str]:
 
 def suite_names(project_dir: Path) -> tuple[str, ...]:
     """The suites that a policy of this project may name, sorted."""
-    return tuple(sorted({file.stem for folder in _folders(project_dir) for file in _files(folder)}))
+    return tuple(sorted({*own_suite_names(project_dir), *shipped_suite_names()}))
 
 
 def own_suite_names(project_dir: Path) -> tuple[str, ...]:
-    """The suites that the project itself holds, sorted."""
-    return tuple(sorted({file.stem for file in _files(project_dir / "suites")}))
+    """The suites that the project itself holds, sorted; none where their folder is a link out of it, which shows no names."""
+    folder = project_dir / "suites"
+    if not Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(project_dir)):
+        return ()
+    return tuple(sorted({file.stem for file in _files(folder)}))
 
 
 def shipped_suite_names() -> tuple[str, ...]:
@@ -276,23 +284,73 @@ def _roots() -> tuple[tuple[Path, str], ...]:
     return (_PACKAGE / "templates", ""), (checkout / "templates", ""), (checkout / "policies", "demo/")
 
 
-def find_tables(pattern: str, folder: str, where: Where, issues: list[Issue]) -> list[str]:
+#: Whether the project's files may have a folder looked at, by its path without links.
+MayLook = Callable[[str], bool]
+
+
+def find_tables(
+    pattern: str, folder: str, where: Where, issues: list[Issue], may_look: MayLook = lambda _: True
+) -> list[str]:
     """The folders of tables that a glob means, sorted; relative paths start from `folder`. What is wrong goes to `issues`."""
     if _URI.match(pattern) or (_URI.match(folder) and not pattern.startswith("/")):
         message = "a glob of `for_each` goes over folders of this machine: tables of a store are not listed"
         issues.append(Issue(Code.BAD_FOR_EACH, message, where, "write `tables` in the place of `for_each` and `table`"))
         return []
     root, plain = (split[1] if (split := split_file_uri(text)) else text for text in (folder, pattern))
-    try:
-        folders = islice(glob.iglob(plain, root_dir=root), _MAX_FOLDERS)  # noqa: PTH207 - of any root
-        paths = sorted(path for path in folders if Path(root, path, ".hoodie").is_dir())
-    except (OSError, ValueError, re.error):
-        paths = []
+    before, slash, _ = GLOB.split(plain)[0].rpartition("/")
+    fixed = _below(root, before or slash)
+    if not may_look(os.path.realpath(fixed)):
+        hint = f"allow the folder by `--allow {shlex.quote(fixed)}`, where you know it"
+        message = f"files that are not trusted may not look for tables at `{pattern[:60]}`"
+        issues.append(Issue(Code.NOT_TRUSTED, message, where, hint))
+        return []
+    folders = _matches(root, plain, may_look)
+    if folders is None:
+        message = f"`{pattern[:60]}` goes through more than {_MAX_FOLDERS:,} folders"
+        issues.append(Issue(Code.TOO_BIG, message, where, "name a folder further down"))
+        return []
+    paths = sorted(path for path in folders if _is_table(_below(root, path), may_look))
     if not paths:
         message = f"no table lies at `{pattern[:60]}`: there is no folder with `.hoodie` in it"
         hint = "relative paths start from the target's `table_root`, else from the project; a text without a glob names one table"
         issues.append(Issue(Code.BAD_FOR_EACH, message, where, hint, level="warning"))
     return paths
+
+
+def _matches(root: str, pattern: str, may_look: MayLook) -> list[str] | None:
+    """The paths that a glob means, as it writes them; None where there are too many on the way."""
+    found, left = ["/" if pattern.startswith("/") else ""], _MAX_FOLDERS
+    for part in filter(None, pattern.split("/")):
+        next_ones = (f"{folder}{name}/" for folder in found for name in _names(_below(root, folder), part, may_look))
+        found = list(islice(next_ones, left + 1))
+        left -= len(found)
+        if left < 0:
+            return None
+    return [path.rstrip("/") for path in found]
+
+
+def _names(folder: str, part: str, may_look: MayLook) -> list[str]:
+    """The names in a folder that a part of a glob means; without a glob it is the name."""
+    if not GLOB.search(part):
+        return [part]
+    if not may_look(os.path.realpath(folder)):
+        return []
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - names are enough
+    except (OSError, ValueError):
+        return []
+    return matching((name for name in names if part.startswith(".") or not name.startswith(".")), part)
+
+
+def _is_table(folder: str, may_look: MayLook) -> bool:
+    try:
+        return may_look(os.path.realpath(folder)) and Path(folder, ".hoodie").is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _below(root: str, path: str) -> str:
+    return path if path.startswith("/") else f"{root}/{path}"
 
 
 MARK = "# ?"

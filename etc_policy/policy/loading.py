@@ -13,7 +13,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 
 from etc_policy.errors import Issue, PolicyError, Where
 from etc_policy.errors.codes import Code
-from etc_policy.policy.files import SourceFile, find_tables
+from etc_policy.policy.files import MayLook, SourceFile, find_tables
 from etc_policy.policy.findings import schema_issues
 from etc_policy.policy.project import FileMarks, Places, value_at
 from etc_policy.policy.schema_values import Declared
@@ -162,14 +162,15 @@ def _variables_without_blank(declared: Mapping[str, Value], file: FileMarks) -> 
             yield Issue(Code.WRONG_TYPE, f"the variable `{name[:60]}` has no value", where, hint)
 
 
-def items_of(value: Value, folder: str, where: Where, issues: list[Issue]) -> Iterator[Value]:
+def items_of(value: Value, folder: str, where: Where, issues: list[Issue], may_look: MayLook) -> Iterator[Value]:
     """What `each` is in turn. `folder` is where relative paths of tables start; what is wrong goes to `issues`."""
     if isinstance(value, dict):
         found: list[Value] = [{"key": key, "value": item} for key, item in value.items()]
     elif isinstance(value, list):
         found = value
     elif isinstance(value, str) and value:
-        found = [{"path": path, "name": PurePosixPath(path).name} for path in find_tables(value, folder, where, issues)]
+        paths = find_tables(value, folder, where, issues, may_look)
+        found = [{"path": path, "name": PurePosixPath(path).name} for path in paths]
     else:
         issues.append(
             Issue(Code.BAD_FOR_EACH, "`for_each` goes through a list, a mapping or the tables of a glob", where, _FORMS)

@@ -12,7 +12,7 @@ from yaml.nodes import MappingNode, Node, SequenceNode
 
 from etc_policy.errors import Issue
 from etc_policy.errors.codes import Code
-from etc_policy.policy.files import SourceFile, Sources, open_questions, read_project_file, read_sources
+from etc_policy.policy.files import MayLook, SourceFile, Sources, open_questions, read_project_file, read_sources
 from etc_policy.policy.findings import schema_issues
 from etc_policy.policy.layers import DEFAULT_KEYS, FolderDefaults, Layer, layer_of, merge
 from etc_policy.policy.loading import FOR_EACH, NO_VALUE, Loaded, items_of, load_file
@@ -38,11 +38,12 @@ def read_project(
     environment: Mapping[str, str],
     variables: Mapping[str, Value] | None = None,
     target: str | None = None,
+    may_look: MayLook = lambda _: True,
 ) -> ProjectFiles:
     """The project's policies with their places, and every issue of its files.
 
     `environment` serves `env_var`; `variables` win over `vars:` in the files; `target` names one of the profile's
-    targets, None for its default.
+    targets, None for its default; tables are looked for in folders that `may_look` takes.
 
     Raises:
         PolicyError: there is no folder of policies, or nothing in it.
@@ -54,7 +55,7 @@ def read_project(
     settings = read_settings(project_file, environment, target, variables)
     folders = settings.project.folders
     sources = read_sources(project_dir, folders.policies, folders.templates)
-    reader = _ProjectReader(settings, sources, project_dir)
+    reader = _ProjectReader(settings, sources, project_dir, may_look)
     read = [one for source in sources.policy_files for one in reader.policies(source)]
     policies = tuple(one for one in read if isinstance(one, DeclaredPolicy))
     issues += [*settings.issues, *sources.issues, *reader.issues, *reader.default_issues()]
@@ -127,9 +128,9 @@ class _Item:
 class _ProjectReader:
     """Reads policy files in the light of the project's settings, templates and defaults."""
 
-    def __init__(self, settings: Settings, sources: Sources, project_dir: str) -> None:
+    def __init__(self, settings: Settings, sources: Sources, project_dir: str, may_look: MayLook) -> None:
         self.issues: list[Issue] = []
-        self._scope, self._sources = settings.scope, sources
+        self._scope, self._sources, self._may_look = settings.scope, sources, may_look
         root = settings.target.table_root or "."
         self._table_root = root if ":/" in root else str(Path(project_dir) / root)
         self._defaults = FolderDefaults(settings.defaults, settings.file) if settings.file else None
@@ -188,7 +189,7 @@ class _ProjectReader:
             node.tag, [pair for pair in node.value if pair[0].value != FOR_EACH], node.start_mark, node.end_mark
         )
         where = loaded.file.where((*path, FOR_EACH))
-        for item in items_of(listed.value, self._table_root, where, loaded.issues):
+        for item in items_of(listed.value, self._table_root, where, loaded.issues, self._may_look):
             if loaded.document is not None:  # it was not too much yet
                 yield _built(loaded, rest, path, loaded.scope.with_each(item))
 

@@ -317,7 +317,9 @@ def require_server(url: str) -> str:
     if not re.match(r"https?://[^/]", url):
         raise ValueError("the URL of a server begins with `https://`, or with `http://` where it is not encrypted")
     if not re.fullmatch(r"https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~-]*)*", url) or {".", ".."} & {*url.split("/")}:
-        raise ValueError("the URL of a server is a host, a port where it has one, and a plain path without `.` and `..`")
+        raise ValueError(
+            "the URL of a server is a host, a port where it has one, and a plain path without `.` and `..`"
+        )
     return url
 
 

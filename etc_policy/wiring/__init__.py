@@ -59,7 +59,7 @@ class Readings(SparkSessions):
         if is_catalog_name(location):
             self._require_trust(f"a catalog is needed for `{location}`")
         else:
-            self.require_allowed(location)
+            self.require_allowed_table(location)
         if is_catalog_name(location) and (glue := self._glue()) is not None:
             location = glue.location(location)
         elif is_catalog_name(location):
@@ -136,7 +136,7 @@ class Readings(SparkSessions):
 
         self._reach_storages()
         self.require_allowed(location)
-        return find_tables(location, levels)
+        return find_tables(location, levels, self.may_look)
 
     def why_not_a_policy(self, location: str) -> EtcError | None:
         """Why no policy can fit a table that was found, such as that it is copy-on-write; None where one may."""
@@ -145,6 +145,7 @@ class Readings(SparkSessions):
 
         self._reach_storages()
         try:
+            self.require_allowed_table(location)
             read_properties(open_reader(location))
         except EtcError as error:  # what else is wrong each verb says of the table
             return error if error.code in NO_POLICY_FITS else None

@@ -6,7 +6,7 @@ import os
 import shlex
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +59,7 @@ class SparkSessions:
     _unanswered: tuple[float, RetryableError] | None = field(init=False, default=None, repr=False, compare=False)
     _data_bytes: dict[str, int] = field(init=False, default_factory=dict, repr=False, compare=False)
     _mergings: dict[str, str] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _links_out: dict[str, str | None] = field(init=False, default_factory=dict, repr=False, compare=False)
     _starting: threading.RLock = field(init=False, default_factory=threading.RLock, repr=False, compare=False)
 
     @property
@@ -93,11 +94,40 @@ class SparkSessions:
         if self.allowed is None:
             return
         server = None if is_local(place) else self.target.storage.endpoint
+        for asked in (place, server):
+            if asked and not self.may_look(asked):
+                hint = f"allow it by `--allow {shlex.quote(asked)}`, where you know it"
+                raise TableError(Code.NOT_TRUSTED, f"files that are not trusted may not reach `{asked}`", hint=hint)
+
+    def require_allowed_table(self, place: str) -> None:
+        """The same for a table, whose files must be its own too.
+
+        Raises:
+            TableError: it is not allowed, or a link in it leads to what is not.
+
+        """
+        self.require_allowed(place)
+        link = self._link_out_of(place) if self.allowed is not None else None
+        if link is not None:
+            hint = "put the file itself there, or allow what it leads to by `--allow`, where you know it"
+            raise TableError(Code.NOT_TRUSTED, f"the link `{link}` leads to what `{place}` may not reach", hint=hint)
+
+    def may_look(self, place: str) -> bool:
+        """Whether the project's files may reach a place; a folder of this machine as the one that links lead to."""
         real = os.path.realpath(location_identity(place)) if is_local(place) else place
-        for asked, name in ((real, place), (server, server)):
-            if asked and name and not self.allowed.reaches(asked):
-                hint = f"allow it by `--allow {shlex.quote(name)}`, where you know it"
-                raise TableError(Code.NOT_TRUSTED, f"files that are not trusted may not reach `{name}`", hint=hint)
+        return self.allowed is None or self.allowed.reaches(real)
+
+    def _link_out_of(self, place: str) -> str | None:
+        """A link in a folder of the project, which a stranger may have made, that leads to what may not be reached.
+
+        Nobody else puts links there meanwhile: a folder is looked at once.
+        """
+        real, project = os.path.realpath(location_identity(place)), os.path.realpath(self.project_dir)
+        if not is_local(place) or os.path.commonpath([real, project]) != project:
+            return None
+        if real not in self._links_out:
+            self._links_out[real] = next((one for one in _links_in(real) if not self.may_look(one)), None)
+        return self._links_out[real]
 
     @property
     def has_spark(self) -> bool:
@@ -247,3 +277,10 @@ class SparkSessions:
     def local_catalog(self) -> Path:
         """The folder of the catalog of this machine, for a target without one of its own."""
         return self.catalog_dir or self.project_dir / "target" / "catalog"
+
+
+def _links_in(folder: str) -> Iterator[str]:
+    """The links in a folder, at any depth; none is followed."""
+    for parent, folders, names in os.walk(folder):
+        paths = (os.path.join(parent, name) for name in (*folders, *names))  # noqa: PTH118 - quicker than a Path
+        yield from filter(os.path.islink, paths)

@@ -23,6 +23,8 @@ COMMANDS = (
     "parse", "compile", "compile --explain", "ls", "plan --metadata-only", "plan", "plan --read-stats --explain", "freshness",
     "freshness --by partition --archived", "simulate", "docs generate",
 )  # fmt: skip
+#: Of these, such as show or keep different things.
+SHOW = ("parse", "compile", "ls", "plan", "docs generate")
 #: Where a stranger would have etc look; SERVER is one of theirs, and each would show them the variable.
 PLACES = (
     "s3://evil/{{ env_var('ETC_TEST_TOKEN') }}", "s3://evil/x", "s3a://evil/y", "gs://evil/x", "hdfs://SERVER/x",
@@ -250,3 +252,107 @@ def test_a_region_is_no_part_of_another_server_s_name(project, etc):
     code, _, err = etc("parse")
     assert (code, "evil.example" in err) == (1, True)
     assert os.environ.get("ETC_UNTRUSTED") is None
+
+
+@pytest.fixture
+def beside(tmp_path, monkeypatch):
+    """A stranger's project with one policy for a table of its own, and a folder of tables elsewhere, `payroll` in it."""
+    monkeypatch.setenv("ETC_UNTRUSTED", "1")
+    project, secret = tmp_path / "project", tmp_path / "secret"
+    (project / "policies").mkdir(parents=True)
+    table_in(project / "lake" / "orders")
+    table_in(secret / "payroll")
+    (project / "policies" / "a.yml").write_text(
+        "version: 1\npolicies:\n  - {name: o, table: lake/orders, event_time_column: ts, data_latency: 1h}\n"
+    )
+    monkeypatch.chdir(project)
+    return project, secret
+
+
+def declare(project, line):
+    rest = "event_time_column: ts, data_latency: 1h"
+    (project / "policies" / "b.yml").write_text(f"version: 1\npolicies:\n  - {{{line}, {rest}}}\n")
+
+
+@pytest.mark.parametrize(
+    "glob", ["SECRET/*", "../secret/*", "../*/*", "out/*", "./out/../out/p*", "{out}", "file://SECRET/*"]
+)
+@pytest.mark.parametrize("form", ["for_each", "namespace"])
+def test_no_glob_shows_what_lies_elsewhere(beside, etc, form, glob):
+    project, secret = beside
+    (project / "out").symlink_to(secret)
+    text = json.dumps(glob.replace("SECRET", str(secret)).replace("{out}", "*/*"))
+    if form == "for_each":
+        declare(project, f'name: "{{{{ each.name }}}}", table: "{{{{ each.path }}}}", for_each: {text}')
+    else:
+        declare(project, f'name: "x_{{table}}", tables: {{path: {text}}}')
+    for command in SHOW:
+        _, out, err = etc(*command.split())
+        assert "payroll" not in out + err, command
+    assert [path for path in project.rglob("*") if path.is_file() and b"payroll" in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "2026",
+        ".hoodie/hoodie.properties",
+        ".hoodie/timeline/20260101120000000.commit",
+        ".hoodie/.etc",
+        "dt=1/f.parquet",
+    ],
+)
+def test_a_table_with_a_link_out_of_the_project_is_refused_alone(beside, etc, link):
+    """Else its listing, or what cannot be read of it, would show what lies there."""
+    project, secret = beside
+    table_in(project / "lake" / "evil")
+    place = project / "lake" / "evil" / link
+    place.parent.mkdir(exist_ok=True)
+    place.unlink(missing_ok=True)
+    place.symlink_to(secret / "payroll")
+    declare(project, "name: evil, table: lake/evil")
+    for at_noon in (("--at", "2026-01-01T12:00:00Z"), ()):
+        _, out, err = etc("plan", *at_noon, "--output", "json")
+        found = {one["policy"]: one["action"] for one in json.loads(out)["tables"]}
+        assert (found["evil"], found["o"] != "refused") == ("refused", True)
+        assert f"evil/{link}` leads to what" in err
+        assert "payroll" not in out + err
+    declare(project, 'name: "x_{table}", tables: {path: "lake/e*"}')
+    assert "payroll" not in "".join(map(str, etc("plan")))
+
+
+def test_a_link_to_what_is_allowed_is_followed(beside, etc):
+    project, secret = beside
+    (project / "lake" / "more").symlink_to(secret / "payroll")
+    (project / "lake" / "orders" / "more").symlink_to(secret)
+    declare(project, "name: more, table: lake/more")
+    _, out, _ = etc("plan", "--at", "2026-01-01T12:00:00Z", "--output", "json", "--allow", str(secret))
+    assert {one["policy"]: one["action"] for one in json.loads(out)["tables"]} == {"o": "compact", "more": "compact"}
+
+
+def test_a_link_is_no_way_to_what_git_keeps_or_to_names_of_suites(beside, etc):
+    project, secret = beside
+    (project / ".git").mkdir()
+    (project / ".git" / "config").write_text("[http]\n\textraheader = AUTHORIZATION: basic payroll\n")
+    (project / "policies" / "c.yml").symlink_to("../.git/config")
+    (secret / "payroll.yml").touch()
+    (project / "suites").symlink_to(secret)
+    declare(project, "name: p, table: t, verify: {suite: nothing}")
+    for command in SHOW:
+        code, out, err = etc(*command.split())
+        assert (code, "payroll" in out + err) == (1, False), command
+
+
+def test_a_server_that_reads_like_an_allowed_one_is_not_asked(beside, etc, server, monkeypatch):
+    project, _ = beside
+    monkeypatch.setenv("ETC_ALLOW", "s3://lake http://127.0.0.1:1")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "key")
+    declare(project, "name: p, table: s3://lake/t")
+    for endpoint in (f"http://{server[0]}/../127.0.0.1:1", f"http://127.0.0.1:1@{server[0]}", f"http://{server[0]}"):
+        storage = f"{{endpoint: {json.dumps(endpoint)}, timeout: 2s}}"
+        (project / "etc_project.yml").write_text(
+            f"profiles: {{p: {{target: t, targets: {{t: {{storage: {storage}}}}}}}}}\n"
+        )
+        code, _, _ = etc("plan")
+        assert (code, server[1]) == (1, []), endpoint

@@ -1,5 +1,7 @@
 """`for_each`, templates and defaults of folders: what policies come to, and from where each value came."""
 
+import time
+
 import pytest
 
 from etc_policy.policy.reading import read_project
@@ -85,6 +87,17 @@ def test_for_each_over_the_tables_that_a_glob_means(read, tmp_path):
     assert policy.table == f"{tmp_path}/lake/sales/orders"
     (warning,) = read({**files, "policies/a.yml": text.replace("sales/*", "nowhere/*")}).issues
     assert (warning.code, warning.level) == ("ETC124", "warning")
+
+
+def test_a_glob_that_goes_through_too_many_folders_is_an_error_soon(read, tmp_path):
+    """Where it means none of them, too: two links to their own folder have paths without end."""
+    for name in ("a", "b"):
+        (tmp_path / name).symlink_to(".")
+    glob = "/".join(["*"] * 18 + ["none*", "x"])
+    text = f"version: 1\npolicies:\n  - {{for_each: '{glob}', name: '{{{{ each.name }}}}', table: '{{{{ each.path }}}}'}}\n"
+    began = time.process_time()
+    assert [str(issue.code) for issue in read({"policies/a.yml": text}).issues] == ["ETC104"]
+    assert time.process_time() - began < 10
 
 
 def test_for_each_goes_with_templates_and_defaults(read):
