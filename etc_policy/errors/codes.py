@@ -589,9 +589,9 @@ class Code(StrEnum):
     STORE_REFUSES = ("ETC452", _UNCHANGED, "An object store refuses a request",
         "Mostly keys that are wrong, have expired, or may not do this; or the clock or the region is wrong. The store's own "
         "words are below the error.")
-    NO_STORE_KEYS = ("ETC453", _UNCHANGED, "There are no keys for an object store",
-        "Keys come from the environment and from profile files; from the role of the machine only where the target declares "
-        "`storage: {instance_role: true}`. See docs/how-to/object-stores.md.")
+    NO_STORE_KEYS = ("ETC453", _UNCHANGED, "There are no keys for an object store, or no region for Glue",
+        "Both come from the environment and from profile files, the region also from `storage.region` of the target; keys from "
+        "the role of the machine only where it declares `storage: {instance_role: true}`. See docs/how-to/object-stores.md.")
     NEEDS_OBSTORE = ("ETC454", _UNCHANGED, "A package for object stores is not installed",
         "Install the extra `object-stores`.")
     NO_CONDITIONAL_PUT = ("ETC455", _UNCHANGED, "An object store lets two writers win",

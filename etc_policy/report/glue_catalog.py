@@ -33,7 +33,7 @@ class GlueCatalog:
             or session.get_config_variable("region")
         )
         if not region:
-            raise TableError(Code.CATALOG_FAILED, "no region is known for the Glue Data Catalog", hint=_REGION_HINT)
+            raise TableError(Code.NO_STORE_KEYS, "no region is known for the Glue Data Catalog", hint=_REGION_HINT)
         seconds = storage.timeout / 1000
         config = Config(connect_timeout=seconds, read_timeout=seconds, retries={"total_max_attempts": 2})
         self._client: Any = session.create_client("glue", region_name=region, endpoint_url=catalog.uri, config=config)

@@ -167,11 +167,12 @@ def test_without_keys_nobody_is_asked(monkeypatch, moto_server):
     assert error.value.code == "ETC453"
 
 
-def test_without_a_region(monkeypatch, moto_server):
+def test_without_a_region_nobody_is_asked(monkeypatch, moto_server):
     monkeypatch.delenv("AWS_REGION", raising=False)
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
-    with pytest.raises(TableError, match="no region is known"):
+    with pytest.raises(TableError, match="no region is known") as error:
         GlueCatalog(settings(moto_server), StorageSettings())
+    assert error.value.code == "ETC453"
 
 
 def test_a_sync_of_a_table_that_glue_knows_starts_no_spark(moto_server, table, glue, tmp_path):
