@@ -23,7 +23,10 @@ def command(flags: Flags) -> ExitCode:
     A compaction that a stock job has scheduled and nobody runs keeps `etc plan` from planning. This runs it by the stock
     client, set up like the table and by the rules of etc's own plans: indexes, metadata table, version and zone stay as they
     are. One that would lose rows or make keys double by now is taken off the timeline instead (exit code 4): `etc apply`
-    compacts what is due. One that a living job runs is left to it (exit code 4).
+    compacts what is due. One whose job beats or makes files is left to it (exit code 4).
+
+    End the job first where it may be alive. Without a heartbeat, as of Flink or of a single writer, nothing shows that one is at
+    work which makes no file for `writer.heartbeat_expiry`: it would be rolled back.
 
     Clusterings and log compactions are left to the writers, as they go by choices that no table shows (exit code 3, with
     the call to make). So are rollbacks and restores. Plans of etc are finished by `etc apply`.
