@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from etc_policy.errors import EtcError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.notify_schema import Notify
 from etc_policy.report.problems import Findings, ProblemRecord, document_of
-from etc_policy.run.channels import Channel, channels_of
-from etc_policy.run.send_lock import SendLock
-from etc_policy.run.sending import NotSentError
+from etc_policy.run.done_store import RecordStore
+from etc_policy.run.sending import NotSentError, channels_of, message_seconds
 from etc_policy.storage.open_storage import is_remote
-from etc_policy.storage.shared_file import change_shared, read_shared
 from etc_policy.wiring import Environment, clock_ms
 
-RECORD, LOCK = "notified.json", "notified.lock"
+RECORD = "notified.json"
+
+
+class _ProblemStore(RecordStore[ProblemRecord]):
+    """One that cannot be read is begun anew: all that lasts is then sent once more."""
+
+    path = RECORD
+
+    def parsed(self, kept: bytes | None) -> ProblemRecord:
+        try:
+            return ProblemRecord() if kept is None else ProblemRecord.of_json(kept)
+        except ValueError:
+            return ProblemRecord()
 
 
 def send_news(
@@ -29,8 +38,9 @@ def send_news(
         if not is_remote(location):
             location = os.path.realpath(environment.project_dir / location)
             Path(location).mkdir(parents=True, exist_ok=True)
-        change_shared(location, RECORD, lambda kept: _json(_parsed(kept).after_check(findings)))
-        faults = _send(tuple(channels_of(notify, os.environ)), location, project, notify.every_ms)
+        store = _ProblemStore(location)
+        store.update(lambda kept: kept.after_check(findings))
+        faults = _send(notify, store, project)
     except RetryableError as error:
         return (error,)
     except OSError as error:
@@ -41,38 +51,22 @@ def send_news(
     return (RetryableError(Code.NOT_SENT, message, hint="what was not sent the next run sends"),)
 
 
-def _send(channels: Sequence[Channel], location: str, project: str | None, every_ms: int) -> list[str]:
+def _send(notify: Notify, store: _ProblemStore, project: str | None) -> list[str]:
     faults: list[str] = []
-    if not any(_read(location).message_to(one.name, clock_ms(), every_ms) for one in channels):
+    channels, every_ms = tuple(channels_of(notify, os.environ)), notify.every_ms
+    if not any(store.read().message_to(one.name, clock_ms(), every_ms) for one in channels):
         return faults
-    with SendLock(location, LOCK).held() as renew:
+    with store.turn(message_seconds(notify.timeout_ms)) as update:
         for channel in channels:
             now_ms = clock_ms()
-            message = _read(location).message_to(channel.name, now_ms, every_ms)
+            message = update(lambda kept: kept).message_to(channel.name, now_ms, every_ms)
             if message is None:
                 continue
-            renew()
             try:
                 channel.send(document_of(message, project))
             except NotSentError as error:
                 faults.append(f"{channel.name}: {error}")
             else:
                 sent = channel.name, now_ms, message
-                change_shared(location, RECORD, lambda kept, sent=sent: _json(_parsed(kept).after_message(*sent)))  # type: ignore[misc]
+                store.update(lambda kept, sent=sent: kept.after_message(*sent))  # type: ignore[misc]
     return faults
-
-
-def _read(location: str) -> ProblemRecord:
-    return _parsed(read_shared(location, RECORD))
-
-
-def _parsed(kept: bytes | None) -> ProblemRecord:
-    """What is kept; a record that cannot be read is begun anew: all that lasts is then sent once more."""
-    try:
-        return ProblemRecord() if kept is None else ProblemRecord.of_json(kept)
-    except ValueError:
-        return ProblemRecord()
-
-
-def _json(record: ProblemRecord) -> bytes:
-    return record.as_json(exclude_defaults=True).encode()

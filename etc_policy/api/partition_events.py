@@ -9,11 +9,10 @@ from etc_policy.api.proofs import proven_partitions
 from etc_policy.errors import RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Policy
-from etc_policy.run.done_actions import Action, SuccessFile, actions_of
-from etc_policy.run.done_store import DoneStore
+from etc_policy.run.done_store import DoneStore, Update
 from etc_policy.run.results import SentEvents
-from etc_policy.run.sending import NotSentError
-from etc_policy.table.done import DoneRecord, after_reading, is_ahead, is_overtaken, reaches_back
+from etc_policy.run.sending import NotSentError, Receiver, SuccessFile, actions_of, message_seconds
+from etc_policy.table.done import DoneEvent, DoneRecord, after_reading, is_ahead, is_overtaken, reaches_back
 from etc_policy.table.formats import count_of, format_time
 from etc_policy.table.partitions import PartitionsFreshness, done_since_ms
 from etc_policy.wiring import Environment, clock_ms
@@ -55,15 +54,17 @@ def send_partition_events(environment: Environment, policy: Policy, now_ms: int)
     def put(table: str, partition: str, properties: Mapping[str, str]) -> None:
         environment.property_store().write_partition(table, partition, properties)
 
-    actions = actions_of(policy, store.files, environment.project_dir, put)
-    for action in actions:
-        if isinstance(action, SuccessFile) and _left_files(action, record, found):
-            with store.send_lock():
-                for path in _left_files(action, store.read(), found):
-                    store.files.remove(path)
+    name, removes = policy.done.success_file, policy.done.on_late == "reopen"
+    files = SuccessFile(store.files, name, removes, policy) if name is not None else None
+    if files is not None and _left_files(files, record, found):
+        with store.turn(message_seconds(policy.done.timeout_ms)):
+            for path in _left_files(files, store.read(), found):
+                store.files.remove(path)
+    actions = tuple(actions_of(policy, files, environment.project_dir, put))
     if not any(record.to_send(action.name, found, done_since_ms(policy)) for action in actions):
         return SentEvents()
-    return _send(policy, store, actions, found)
+    with store.turn(message_seconds(policy.done.timeout_ms)) as update:
+        return _send(policy, store, update, actions, found)
 
 
 def _left_files(action: SuccessFile, record: DoneRecord, found: PartitionsFreshness) -> list[str]:
@@ -77,30 +78,34 @@ def _left_files(action: SuccessFile, record: DoneRecord, found: PartitionsFreshn
     return action.left_in(one.partition for one in latest[:_LOOKED_AT])
 
 
-def _send(policy: Policy, store: DoneStore, actions: tuple[Action, ...], found: PartitionsFreshness) -> SentEvents:
+def _send(
+    policy: Policy,
+    store: DoneStore,
+    update: Update[DoneRecord],
+    actions: tuple[Receiver[DoneEvent], ...],
+    found: PartitionsFreshness,
+) -> SentEvents:
     sent = {"done": 0, "reopened": 0}
     faults: list[str] = []
     names = tuple(action.name for action in actions)
-    with store.send_lock() as renew:
-        for action in actions:
-            waiting = set[str]()  # partitions of which something was not sent: what follows there comes after it
-            events = store.read().to_send(action.name, found, done_since_ms(policy))
-            for number, event in enumerate(events):
-                if event.partition in waiting:
-                    continue
-                renew()
-                store.update(lambda kept, event=event, name=action.name: kept.begun(name, event))  # type: ignore[misc]
-                try:
-                    action.send(event)
-                except NotSentError as error:
-                    waiting.add(event.partition)
-                    faults.append(f"{action.name} of `{event.partition}`: {error}")
-                    if error.is_out:
-                        faults[-1] += f" ({count_of(len(events) - number, 'event')} not sent)"
-                        break
-                else:
-                    store.update(lambda kept, event=event, name=action.name: kept.sent(name, event, names))  # type: ignore[misc]
-                    sent[event.kind] += 1
+    for action in actions:
+        waiting = set[str]()  # partitions of which something was not sent: what follows there comes after it
+        events = store.read().to_send(action.name, found, done_since_ms(policy))
+        for number, event in enumerate(events):
+            if event.partition in waiting:
+                continue
+            update(lambda kept, event=event, name=action.name: kept.begun(name, event))  # type: ignore[misc]
+            try:
+                action.send(event)
+            except NotSentError as error:
+                waiting.add(event.partition)
+                faults.append(f"{action.name} of `{event.partition}`: {error}")
+                if error.is_out:
+                    faults[-1] += f" ({count_of(len(events) - number, 'event')} not sent)"
+                    break
+            else:
+                store.update(lambda kept, event=event, name=action.name: kept.sent(name, event, names))  # type: ignore[misc]
+                sent[event.kind] += 1
     if faults:
         more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
         message = f"`{policy.name}`: reports of its partitions were not sent: {faults[0]}{more}"

@@ -14,6 +14,7 @@ from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.manifest import Frozen, Policy, digest
 from etc_policy.report.results import TableFreshness
 from etc_policy.run.results import TableResult
+from etc_policy.table.done import SharedRecord
 from etc_policy.table.formats import count_of, format_duration, format_time
 from etc_policy.table.partitions import PartitionFreshness
 from etc_policy.table.state import TableState
@@ -80,7 +81,7 @@ class SentProblems(Frozen):
     problems: dict[str, Line] = Field(default_factory=dict)
 
 
-class ProblemRecord(Frozen):
+class ProblemRecord(SharedRecord):
     """The problems that were found and are not over, and which channel was sent which."""
 
     problems: dict[str, Problem] = Field(default_factory=dict)

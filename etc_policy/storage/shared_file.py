@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import time
 from collections.abc import Callable
@@ -32,28 +33,31 @@ def read_shared(location: str, path: str) -> bytes | None:
     return None
 
 
-def change_shared(location: str, path: str, change: Change) -> None:
+def change_shared(location: str, path: str, change: Change, *, alone: bool = False) -> None:
     """Change the file of the table at a location; `change` is asked again where another process was faster.
 
+    A storage that cannot keep others out is made do with, but for what must be done `alone`.
+
     Raises:
-        OSError: the storage does not give it, or does not take it.
+        OSError: the storage does not give it, or does not take it, or others could change it at the same time.
 
     """
     if is_remote(location):
-        _change_remote(open_remote_storage(location), path, change)
+        _change_remote(open_remote_storage(location), path, change, alone=alone)
     else:
-        _change_local(location, path, change)
+        _change_local(location, path, change, alone=alone)
 
 
-def _change_local(location: str, path: str, change: Change) -> None:
+def _change_local(location: str, path: str, change: Change, *, alone: bool) -> None:
     with folder_of(local_path(location), path, make=True) as (folder, name):
-        _lock(folder)  # it is given back when the folder is closed
+        if not _is_locked(folder) and alone:  # it is given back when the folder is closed
+            raise OSError(errno.ENOLCK, "its file system gives no lock", location)
         content = change(read_shared(location, path))
         if content is not None:
             replace_in(folder, name, content)
 
 
-def _lock(folder: int) -> None:
+def _is_locked(folder: int) -> bool:
     """Wait for others at work there, but not for one that hangs, and not where the file system keeps no such locks."""
     end = time.monotonic() + _WAIT_SECONDS
     while time.monotonic() < end:
@@ -62,25 +66,28 @@ def _lock(folder: int) -> None:
         except BlockingIOError:
             time.sleep(_POLL_SECONDS)
         except OSError:
-            return
+            return False
         else:
-            return
+            return True
+    return False
 
 
-def _change_remote(storage: RemoteStorage, path: str, change: Change) -> None:
+def _change_remote(storage: RemoteStorage, path: str, change: Change, *, alone: bool) -> None:
     for _ in range(_TRIES):
         before, tag = _latest(storage, path)
         content = change(before)
-        if content is None or _is_replaced(storage, path, content, tag):
+        if content is None or _is_replaced(storage, path, content, tag, alone=alone):
             return
     raise OSError(f"`{storage.location}/{path}` kept changing")
 
 
-def _is_replaced(storage: RemoteStorage, path: str, content: bytes, tag: str | None) -> bool:
+def _is_replaced(storage: RemoteStorage, path: str, content: bytes, tag: str | None, *, alone: bool) -> bool:
     """Whether nobody was faster; a store that knows no conditions is not asked."""
     try:
         return storage.replace_version(path, content, tag) is not None
     except StoreRefusedError:
+        if alone:
+            raise
         storage.replace(path, content)
         return True
 

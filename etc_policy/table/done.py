@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field
@@ -105,7 +105,20 @@ class PartitionRecord(Frozen):
         return tuple(pending)
 
 
-class DoneRecord(Frozen):
+class Turn(Frozen):
+    """Which process sends now what a record has, and until when (epoch ms) if it does not renew that."""
+
+    owner: dict[str, Any]
+    ends_ms: int
+
+
+class SharedRecord(Frozen):
+    """A record of what was sent; every change keeps the `turn` but its own taking and giving back."""
+
+    turn: Turn | None = None
+
+
+class DoneRecord(SharedRecord):
     """What is kept of the partitions of one table; `instant` is the last completion of the table as it was last read.
 
     `seen` has the completion, by the request, of each write that was read and was not archived, or had completed not long before

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from etc_policy.policy.manifest import EventTime, Policy
-from etc_policy.run.done_actions import SuccessFile
+from etc_policy.run.sending import SuccessFile
 from etc_policy.storage.open_storage import open_storage
 from etc_policy.table.done import DoneEvent
 from tests.integration.hudi_tables import StockTable

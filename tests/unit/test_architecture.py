@@ -58,7 +58,6 @@ def test_files_of_tables_are_touched_by_their_storage_alone():
 CHANGE_TABLES = {
     "run/carrying.py": "carried log files",
     "run/done_store.py": "which events were sent, and the file in a partition that is done",
-    "run/send_lock.py": "who sends",
     "run/splitting.py": "rows that are split off before a plan is published",
     "run/forgetting.py": "etc's own files beside a table",
     "run/table_files.py": "carried log files without a plan, the empty file of a commit that was cut off",

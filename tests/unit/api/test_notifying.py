@@ -5,10 +5,13 @@ import os
 import shlex
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes
+from pathlib import Path
 
 import pytest
 from aiosmtpd.controller import Controller
@@ -262,6 +265,17 @@ class TestHttp:
         kinds = [sorted(one["kind"] for one in said["problems"]) for _, said in endpoint.posted]
         assert kinds[0] == ["run"]
         assert "run/orders_ro" in endpoint.posted[-1][1]["recovered"]
+
+
+def test_runs_that_meet_send_one_message(orders, endpoint, tmp_path):  # noqa: F811
+    notify = f"{{http: {{url: '{endpoint.url}/etc'}}}}"
+    (tmp_path / "etc_project.yml").write_text(f"name: shop\nnotify: {notify}\n")
+    command = [Path(sys.executable).with_name("etc"), "freshness", "--notify"]
+    runs = [
+        subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(3)
+    ]
+    assert [run.wait(60) for run in runs] == [1, 1, 1]
+    assert len(endpoint.posted) == 1
 
 
 def test_slack_gets_its_own_form(look, endpoint, monkeypatch):  # noqa: F811
