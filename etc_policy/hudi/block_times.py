@@ -25,9 +25,13 @@ from etc_policy.policy.manifest import EventTime
 _CONTENT_VERSIONS = (1, 2, 3)
 _SAMPLE = 60
 _PARTIAL, _LACKING = "a partial update", "a block without the column"
+_OTHER_TYPE = "a block whose column Hudi would repair, or holds no times"
+_NO_TIME, _NO_TEXT = "a value that is not a time", "a text that is not a time"
 _OF_ANOTHER = "a block of a time when the column's name was another column's"
 #: Why the time of a file is unknown that holds rows without one.
 ROWS_WITHOUT_TIMES = (_PARTIAL, _LACKING)
+#: Why no event times are known that were recorded: of another column than this one.
+OTHER_COLUMN = (_LACKING, _OTHER_TYPE, _NO_TIME, _NO_TEXT)
 _KINDS = {log_blocks.HFILE_DATA: "HFile", log_blocks.CORRUPT: "corrupt"}
 _PAIR = struct.Struct(">ii")
 
@@ -44,7 +48,7 @@ class UnreadableText(UnknownTimes):
     """A text that is not a time for Spark either, by the policy's pattern or without one; `sample` is its beginning."""
 
     def __init__(self, value: object) -> None:
-        super().__init__("a text that is not a time")
+        super().__init__(_NO_TEXT)
         self.sample = str(value)[:_SAMPLE]
 
 
@@ -191,7 +195,7 @@ def _column_of(schema_text: bytes, wanted: TimesWanted) -> _Column:
     path, column_type = found
     kind = kind_of(_type_name(column_type))
     if kind is None or (wanted.kind is not None and kind != wanted.kind):
-        raise UnknownTimes("a block whose column Hudi would repair, or holds no times")
+        raise UnknownTimes(_OTHER_TYPE)
     return _Column(
         path=path,
         kind=kind,
@@ -282,4 +286,4 @@ def _known(raw: Any, column: _Column) -> int:
         return value
     if column.is_text and str(raw).strip():
         raise UnreadableText(raw)
-    raise UnknownTimes("a value that is not a time")
+    raise UnknownTimes(_NO_TIME)

@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from etc_policy.errors import EtcError
-from etc_policy.hudi.block_times import ROWS_WITHOUT_TIMES, LogTimes, TimesWanted, read_times
+from etc_policy.hudi.block_times import OTHER_COLUMN, ROWS_WITHOUT_TIMES, LogTimes, TimesWanted, read_times
 from etc_policy.hudi.layout import parse_data_file
-from etc_policy.hudi.properties import ordering_fields, read_properties
 from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.hudi.times_cache import TimesCache
 from etc_policy.plan.carry import is_bounded
@@ -21,15 +20,18 @@ from etc_policy.policy.manifest import Policy
 from etc_policy.storage.object_cache import Cache
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import TableReader
-from etc_policy.table.formats import count_of, format_bytes
+from etc_policy.table.apply_state import Misrecorded
+from etc_policy.table.formats import count_of, format_bytes, format_time
 from etc_policy.table.history import TableHistory, WriteKey
 from etc_policy.table.impossible_times import latest_in, with_impossible
-from etc_policy.table.log_witness import NOT_THERE, misrecorded_in, path_of, with_true_times
+from etc_policy.table.log_witness import NOT_THERE, in_words, misrecorded_in, path_of, with_true_times
 from etc_policy.table.state import CUT_VERSIONS, FileSlice, LogFile, LogWitness, TableState, UnreadableTime
 
 #: Beyond so many bytes the reading is announced, and again after as many more.
 ANNOUNCED_BYTES = 256 * 1024 * 1024
 
+#: So many are read before what commits recorded is believed.
+_ASKED = 3
 _UNCOUNTED = "it deletes rows, and its commit counts no deletes"
 
 Progress = Callable[[str], None]
@@ -47,7 +49,7 @@ def fill_from_logs(
     missing = _unknown(state)
     if not missing:
         return state
-    cache = _read_files(state, missing, policy, kept, progress)
+    cache = _read_files(state, lambda _: missing, policy, kept, progress)
     return replace(_filled(state, policy, cache, known_too=False), unreadable_time=_unreadable(missing, cache))
 
 
@@ -61,7 +63,7 @@ def read_all_logs(
     files = list(state.log_files)
     if not files:
         return replace(state, witnesses=())
-    cache = _read_files(state, files, policy, kept, progress, anew=policy.verify.full)
+    cache = _read_files(state, lambda _: files, policy, kept, progress, anew=policy.verify.full)
     grows = state.table_version not in CUT_VERSIONS  # so that no one commit counts its deletes
     witnesses = tuple(_witness(path_of(s, f), f, cache, may_delete=grows or f.has_deletes) for s, f in files)
     filled = _filled(state, policy, cache, known_too=True)
@@ -69,11 +71,58 @@ def read_all_logs(
     return with_true_times(read, misrecorded_in(witnesses))
 
 
+def why_not_believed(
+    state: TableState, policy: Policy, kept: Cache | None, progress: Progress = lambda _: None
+) -> str | None:
+    """What contradicts the event times that commits recorded of log files, in words; None where nothing does.
+
+    A few are read, the newest of each file group, or those that did when they were read before: no commit says of which column
+    its times are. What cannot be read is said, and contradicts nothing.
+    """
+    chosen: Files = ()
+
+    def choose(cache: TimesCache) -> Files:
+        nonlocal chosen
+        chosen = _to_ask(state, cache)
+        return chosen
+
+    try:
+        cache = _read_files(state, choose, policy, kept, progress)
+    except EtcError as error:
+        progress(f"{policy.name}: commits are believed, as log files cannot be held against them: {error.with_cause}")
+        return None
+    unread = [path for s, f in chosen if (times := cache.get(path := path_of(s, f))) is None or times.damaged]
+    if unread:
+        progress(f"{policy.name}: its commit is believed, as it cannot be read: {unread[0]}")
+    return next(filter(None, (_contradiction(s, f, cache.get(path_of(s, f))) for s, f in chosen)), None)
+
+
+def _to_ask(state: TableState, cache: TimesCache) -> Files:
+    recorded = [(s, f) for s, f in state.log_files if f.min_event_time_ms is not None]
+    before = ((s, f, cache.entries.get(path_of(s, f))) for s, f in recorded)
+    known = [(s, f) for s, f, entry in before if entry is not None and _contradiction(s, f, entry[1])]
+    newest = {s.group: (s, f) for s, f in recorded}  # they are in the order of completion
+    latest = sorted(newest.values(), key=lambda one: (one[1].completed, one[1].name), reverse=True)
+    return (known or latest)[:_ASKED]
+
+
+def _contradiction(file_slice: FileSlice, log_file: LogFile, times: LogTimes | None) -> str | None:
+    recorded_ms, path = log_file.min_event_time_ms, path_of(file_slice, log_file)
+    if recorded_ms is None or times is None:
+        return None
+    if times.seen_ms is not None and times.seen_ms < recorded_ms:
+        return in_words(Misrecorded(path, log_file.size_bytes, recorded_ms, times.seen_ms))
+    has_none = times.why is None and times.min_ms is None and times.has_nulls
+    if has_none or times.why in OTHER_COLUMN:
+        return f"{path} holds {times.why or 'no event time'}, and its commit recorded {format_time(recorded_ms)}"
+    return None
+
+
 def with_read_times(history: TableHistory, state: TableState, policy: Policy, kept: Cache | None) -> TableHistory:
     """The history with what was read of the log files of its writes, now or before they were compacted; none is opened here."""
     if all(one.known_min_ms is not None for one in history.writes):
         return history
-    cache = TimesCache.load(kept, state.base_path, _wanted(open_reader(state.base_path), policy, state))
+    cache = TimesCache.load(kept, state.base_path, _wanted(policy, state))
     found: dict[WriteKey, list[int | None]] = {}
     for path, (_, times) in cache.entries.items():
         partition, _, name = path.rpartition("/")
@@ -92,11 +141,18 @@ def _unknown(state: TableState) -> Files:
 
 
 def _read_files(
-    state: TableState, files: Files, policy: Policy, kept: Cache | None, progress: Progress, *, anew: bool = False
+    state: TableState,
+    choose: Callable[[TimesCache], Files],
+    policy: Policy,
+    kept: Cache | None,
+    progress: Progress,
+    *,
+    anew: bool = False,
 ) -> TimesCache:
-    """What these log files hold; those that were read before are not read again, unless `anew`."""
+    """What the chosen log files hold; those that were read before are not read again, unless `anew`."""
     storage = open_reader(state.base_path)
-    cache = TimesCache.load(kept, state.base_path, wanted := _wanted(storage, policy, state))
+    cache = TimesCache.load(kept, state.base_path, wanted := _wanted(policy, state))
+    files = choose(cache)
     if kept is not None:
         names = defaultdict[str, set[str]](set)
         for file_slice, log_file in files:
@@ -169,9 +225,8 @@ def _only_deletes_lack_times(times: LogTimes) -> bool:
     return (times.why is None or times.deletes) and not times.has_nulls
 
 
-def _wanted(storage: TableReader, policy: Policy, state: TableState) -> TimesWanted:
-    ordering = ordering_fields(read_properties(storage))
-    return TimesWanted(policy.event_time, state.event_time_type, ordering, state.column_since)
+def _wanted(policy: Policy, state: TableState) -> TimesWanted:
+    return TimesWanted(policy.event_time, state.event_time_type, state.ordering_fields, state.column_since)
 
 
 def _read(storage: TableReader, path: str, size: int, wanted: TimesWanted) -> LogTimes | None:

@@ -6,15 +6,15 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from etc_policy.errors import EtcError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.stable_reading import no_garbage_collection as no_garbage_collection
 from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
 from etc_policy.policy.locations import S3_SCHEMES, is_catalog_name
-from etc_policy.policy.manifest import GitState, Policy
-from etc_policy.table.history import TableHistory
+from etc_policy.policy.manifest import EventTime, GitState, Policy
+from etc_policy.table.history import TableHistory, promise_of
 from etc_policy.table.log_witness import of_event_time, with_true_times
 from etc_policy.table.state import RowGroup, TableState, WriterOption, newest_base_file
 from etc_policy.wiring.sessions import SparkSessions as SparkSessions
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from etc_policy.verify.ports import DataVerifier
 
 
+_Reading = TypeVar("_Reading")
 #: Why a table that was found, not named, is left out.
 NO_POLICY_FITS = (Code.NOT_MERGE_ON_READ, Code.BOOTSTRAP_TABLE, Code.NOT_HUDI, Code.NO_EVENT_TIME_COLUMN)
 
@@ -86,15 +87,20 @@ class Readings(SparkSessions):
     def read_state(self, policy: Policy, *, read_stats: bool = False, read_logs: bool = True) -> TableState:
         """The state of a policy's table.
 
-        A log file's event time is that of its commit; else, if `read_logs` and not `metadata_only`, that of its own blocks; then
+        A log file's event time is that of its commit, unless log files contradict commits (`_as_believed`); else, if
+        `read_logs` and not `metadata_only`, that of its own blocks; then
         an earlier one counts that a verification has noted beside the table; what is unknown still comes from column statistics
         with `read_stats`. Where none knows it, the file is compacted,
         or the table refused where it would be left out.
         """
         from etc_policy.hudi.table import FileTableReader
 
-        reader = FileTableReader(_tables_cache(), self.note_state)
-        state = reader.read(self.locate(policy), policy.event_time, policy.writer.heartbeat_expiry_ms)
+        reader, location = FileTableReader(_tables_cache(), self.note_state), self.locate(policy)
+
+        def read(event_time: EventTime) -> TableState:
+            return reader.read(location, event_time, policy.writer.heartbeat_expiry_ms)
+
+        state = self._as_believed(policy, read, lambda found: found, asks=read_logs)
         state = self._with_times_and_notes(policy, state, read_logs=read_logs)
         return self.with_statistics(policy, state) if read_stats else state
 
@@ -108,13 +114,13 @@ class Readings(SparkSessions):
         """
         from etc_policy.hudi.table import FileTableReader
 
-        reader = FileTableReader(_tables_cache() if kept else None, self.note_state)
-        state, history = reader.read_with_history(
-            self.locate(policy),
-            policy.event_time,
-            policy.writer.heartbeat_expiry_ms,
-            archived=None if archived else 0,
-        )
+        reader, location = FileTableReader(_tables_cache() if kept else None, self.note_state), self.locate(policy)
+
+        def read(event_time: EventTime) -> tuple[TableState, TableHistory]:
+            expiry_ms, most = policy.writer.heartbeat_expiry_ms, None if archived else 0
+            return reader.read_with_history(location, event_time, expiry_ms, archived=most)
+
+        state, history = self._as_believed(policy, read, lambda found: found[0], asks=not all_logs)
         state = self._with_times_and_notes(policy, state, all_logs=all_logs)
         return state, self._with_read_times(policy, state, history)
 
@@ -122,8 +128,12 @@ class Readings(SparkSessions):
         """The state of a policy's table as `read_state` gives it without statistics, and all of its past, from one reading."""
         from etc_policy.hudi.table import FileTableReader
 
-        reader = FileTableReader(_tables_cache(), self.note_state)
-        whole = reader.read_whole(self.locate(policy), policy.event_time, policy.writer.heartbeat_expiry_ms)
+        reader, location = FileTableReader(_tables_cache(), self.note_state), self.locate(policy)
+
+        def read(event_time: EventTime) -> WholeTable:
+            return reader.read_whole(location, event_time, policy.writer.heartbeat_expiry_ms)
+
+        whole = self._as_believed(policy, read, lambda found: found.state, asks=read_logs)
         state = self._with_times_and_notes(policy, whole.state, read_logs=read_logs)
         return whole._replace(state=state, history=self._with_read_times(policy, state, whole.history))
 
@@ -172,6 +182,29 @@ class Readings(SparkSessions):
         from etc_policy.hudi.survey import column_ranges
 
         return column_ranges(state.base_path, newest_base_file(state.slices), names)
+
+    def _as_believed(
+        self,
+        policy: Policy,
+        read: Callable[[EventTime], _Reading],
+        state_of: Callable[[_Reading], TableState],
+        *,
+        asks: bool,
+    ) -> _Reading:
+        """A reading with the event times that commits recorded, or without them where a few log files contradict them.
+
+        That is asked while etc has not compacted the table by the policy's event-time column: no commit names its column.
+        """
+        found = read(policy.event_time)
+        if not asks or self.metadata_only or promise_of(policy, state_of(found)) is not None:
+            return found
+        from etc_policy.hudi.log_times import why_not_believed
+
+        why = why_not_believed(state_of(found), policy, _tables_cache(), self.progress)
+        if why is None:
+            return found
+        self.progress(f"{policy.name}: event times that commits recorded are not believed: {why}")
+        return read(policy.event_time.model_copy(update={"trust_commit_metadata": False}))
 
     def _with_times_and_notes(
         self, policy: Policy, state: TableState, *, read_logs: bool = True, all_logs: bool = False

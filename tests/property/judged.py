@@ -97,12 +97,13 @@ class Judged(Lifetime):
     def put_back(self) -> str:
         """The table is put back to a copy; what was noted beside it stays.
 
-        Not to one of before the first compaction where the column is another one since: nothing in it shows which one that was.
+        Not to one of before the first compaction by its column, where that is another one since: nothing in it shows which one
+        writers recorded.
         """
         if self.open or not self.copies:
             return ""
         place, column, known = self.copies[self.choices.below(len(self.copies))]
-        if column != self.column and not known[0].promises:
+        if column != self.column and column not in (one.name for one in known[0].promises[-1:]):
             return ""
         shutil.rmtree(self.folder)
         shutil.copytree(place, self.folder)

@@ -30,10 +30,10 @@ def orders(tmp_path):
     return table
 
 
-def come(table, clock, event):
+def come(table, clock, event, file_id="f"):
     """A log file whose commit records no event before 11:01."""
     content = log_file.avro([epoch_ms(event)], "long")
-    file = log("f", epoch_ms("11:01:00"), partition=TEN, size=len(content))
+    file = log(file_id, epoch_ms("11:01:00"), partition=TEN, size=len(content))
     table.commit(at(clock), at(f"{clock[:-1]}5"), file)
     (table.base / TEN / file.name(at(clock))).write_bytes(content)
 
@@ -62,6 +62,8 @@ def test_a_log_file_that_came_since_is_not_proved(tmp_path, orders):
     assert verify(tmp_path) == "pass"
     assert status(tmp_path) == ("done", "logs")
     come(orders, "11:30:00", "10:45:00")  # and its commit says otherwise
+    for minute, file_id in ((31, "g"), (32, "h"), (33, "i")):  # that of the newest alone is looked at
+        come(orders, f"11:{minute}:00", "11:20:00", file_id)
     assert status(tmp_path) == ("closed", "metadata")
     assert send(tmp_path) == (0, 0)
     assert verify(tmp_path) == "fail"

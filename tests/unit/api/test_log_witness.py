@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from etc_policy.hudi import log_times
 from etc_policy.storage import local
-from etc_policy.table.history import THRESHOLD
+from etc_policy.storage.local import LocalStorage
+from etc_policy.table.history import SEEN_UNTIL, THRESHOLD
 from tests.unit.hudi import log_file
 from tests.unit.hudi.table_folder import TableFolder, at, base
 from tests.unit.hudi.table_folder import log as written
@@ -42,6 +44,15 @@ def folder(tmp_path, monkeypatch):
     table.commit(BASE, at("08:00:05"), base("f1"), base("f2"))
     commit_log(table, SECOND, at("11:20:05"), AFTER, log_file.avro([AFTER, AFTER + 5], "long"))
     return table
+
+
+@pytest.fixture
+def compacted(folder, tmp_path):
+    """The table, which etc has compacted: from then on plans believe what commits record."""
+    (tmp_path / "policies" / "a.yml").write_text(POLICIES.replace("level: data", "level: logs"))
+    ours = {THRESHOLD: str(epoch_ms("08:20:00")), SEEN_UNTIL: at("08:00:05")}
+    folder.compaction(at("08:30:00"), at("08:31:00"), base("f1"), extra=ours)
+    return folder
 
 
 @pytest.fixture
@@ -88,8 +99,8 @@ def test_where_nothing_was_due_the_log_files_prove_it(folder, etc):
     assert check(verdict)["observed"]["log_files_read"] == 1
 
 
-def test_a_commit_that_records_a_later_time_than_its_log_file_holds(folder, etc):
-    path = lie(folder)
+def test_a_commit_that_records_a_later_time_than_its_log_file_holds(compacted, etc):
+    path = lie(compacted)
     code, report, err = etc("apply", "--yes")
     verdict = verdict_of(report)
     assert (code, report["tables"][0]["status"], verdict["status"]) == (1, "nothing_due", "fail")
@@ -104,8 +115,8 @@ def freshness_of(etc, *arguments):
     return table["status"], table.get("reason")
 
 
-def test_freshness_is_unknown_from_then_on_on_every_machine(folder, etc, tmp_path):
-    path = lie(folder)
+def test_freshness_is_unknown_from_then_on_on_every_machine(compacted, etc, tmp_path):
+    path = lie(compacted)
     assert freshness_of(etc)[0] == "pass"
     etc("apply", "--yes")
     for arguments in ((), ("--target-dir", str(tmp_path / "elsewhere")), ("--metadata-only",)):
@@ -113,8 +124,8 @@ def test_freshness_is_unknown_from_then_on_on_every_machine(folder, etc, tmp_pat
         assert (status, path.name in reason) == ("unknown", True)
 
 
-def test_the_next_plan_takes_the_true_time(folder, etc, tmp_path):
-    lie(folder)
+def test_the_next_plan_takes_the_true_time(compacted, etc, tmp_path):
+    lie(compacted)
     before = etc("plan")[1]["tables"][0]
     assert etc("apply", "--yes")[0] == 1
     for arguments in ((), ("--target-dir", str(tmp_path / "elsewhere")), ("--metadata-only",)):
@@ -141,7 +152,7 @@ def test_a_lie_of_events_after_the_threshold_is_one_too(folder, etc):
 
 def test_a_file_that_is_compacted_is_forgotten(folder, etc):
     path = lie(folder)
-    etc("apply", "--yes")
+    etc("verify", "--level", "logs")
     assert freshness_of(etc)[0] == "unknown"
     folder.compaction(at("11:40:00"), at("11:41:00"), base("f2"))
     path.unlink()
@@ -193,7 +204,7 @@ def test_deletes_by_key_are_due_as_nobody_knows_their_times(folder, etc):
     assert "only bounded by `data_latency`" in check(verdict)["message"]
 
 
-def test_a_log_file_is_read_once_in_its_life(folder, etc, monkeypatch):
+def test_a_log_file_is_read_once_in_its_life(compacted, etc, monkeypatch):
     """Each version of it: one that is overwritten, in as many bytes too, was not read and proves nothing."""
     monkeypatch.setattr(local, "_AT_REST_NS", 0)
 
@@ -202,7 +213,7 @@ def test_a_log_file_is_read_once_in_its_life(folder, etc, monkeypatch):
         observed = check(verdict)["observed"]
         return verdict["level"], observed["log_files_read"], observed["log_files_read_by_an_earlier_run"]
 
-    (path,) = (folder.base / "p").glob(".f1_*.log.*")
+    (path,) = (compacted.base / "p").glob(".f1_*.log.*")
     first, again = looked_at(), looked_at()
     assert (first[0], first[1]) == (again[0], again[1]) == ("logs", first[1])
     assert (first[2], again[2]) == (0, first[1])
@@ -210,8 +221,8 @@ def test_a_log_file_is_read_once_in_its_life(folder, etc, monkeypatch):
     assert looked_at()[0] == "metadata"
 
 
-def test_a_policy_of_level_metadata_reads_no_log_file(folder, etc, tmp_path):
-    lie(folder)
+def test_a_policy_of_level_metadata_reads_no_log_file(compacted, etc, tmp_path):
+    lie(compacted)
     policies = tmp_path / "policies" / "a.yml"
     policies.write_text(POLICIES.replace("level: data", "level: metadata"))
     code, report, _ = etc("apply", "--yes")
@@ -306,3 +317,104 @@ def test_what_is_insisted_on_counts_only_as_far_as_it_was_proved(folder, etc, tm
     (found,) = json.loads(capsys.readouterr().out)["tables"]
     assert (found["complete_until_ms"], found["lag_seconds"]) == (epoch_ms("11:00:00"), 70 * 60)
     assert found["complete_until_proof"]["level"] == "logs"
+
+
+class TestBeforeTheFirstCompaction:
+    """No commit says of which column its event times are: until etc has compacted the table a few log files are looked at."""
+
+    #: Up to where RO is complete at noon where it lacks nothing before.
+    ALL = epoch_ms("11:00:00")
+
+    @pytest.fixture
+    def read(self, monkeypatch):
+        """The log files whose event times are read."""
+        found = []
+
+        def read(storage, path, *rest, real=log_times._read):
+            found.append(path)
+            return real(storage, path, *rest)
+
+        monkeypatch.setattr(log_times, "_read", read)
+        return found
+
+    def come(self, table, clock, file_id, *held, recorded=AFTER):
+        content = log_file.avro([*held] or [AFTER], "long")
+        return commit_log(table, at(f"{clock}:00"), at(f"{clock}:05"), recorded, content, file_id=file_id)
+
+    def until(self, etc, *arguments):
+        (table,) = etc("freshness", *arguments)[1]["tables"]
+        return table["complete_until_ms"]
+
+    def test_neither_freshness_nor_a_plan_says_more_than_the_log_files(self, folder, etc):
+        """The writer tracks another column, which is an hour later."""
+        path = self.come(folder, "11:25", "f2", BEFORE)
+        assert self.until(etc) == BEFORE - 1
+        code, plan, err = etc("plan")
+        (table,) = plan["tables"]
+        assert (code, table["action"], [one["file_id"] for one in table["operations"]]) == (0, "compact", ["f2"])
+        assert "event times that commits recorded are not believed" in err
+        assert f"p/{path.name} holds an event at 2026-01-01 10:30:00 UTC" in err
+
+    def test_what_was_seen_once_is_not_forgotten_behind_newer_files(self, folder, etc):
+        self.come(folder, "11:25", "f2", BEFORE)
+        assert self.until(etc) == BEFORE - 1
+        for minute in range(26, 30):
+            self.come(folder, f"11:{minute}", f"g{minute}")
+        assert self.until(etc) == BEFORE - 1
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            log_file.avro([None], "long"),
+            log_file.avro(["31/12/2025"], "string"),
+            log_file.avro([AFTER], "long").replace(b'"ts"', b'"t2"'),
+        ],
+        ids=["no value", "a text", "no such column"],
+    )
+    def test_a_time_that_cannot_be_of_the_column_is_not_believed(self, folder, etc, content):
+        commit_log(folder, at("11:25:00"), at("11:25:05"), AFTER, content, file_id="f2")
+        assert "event times that commits recorded are not believed" in etc("plan")[2]
+        (table,) = etc("freshness")[1]["tables"]
+        assert table["unknown_log_files"] == 1
+
+    def test_the_newest_of_three_file_groups_are_read_once(self, folder, etc, read, monkeypatch):
+        monkeypatch.setattr(local, "_AT_REST_NS", 0)
+        for minute, file_id in enumerate(("f2", "f3", "f4", "f4"), 24):
+            self.come(folder, f"11:{minute}", file_id)
+        assert self.until(etc) == self.ALL
+        assert sorted(path[:6] for path in read) == ["p/.f2_", "p/.f3_", "p/.f4_"]
+        assert "112700" in next(path for path in read if "f4" in path)
+        read.clear()
+        etc("plan")
+        assert read == []
+
+    def test_none_is_read_once_etc_has_compacted(self, compacted, etc, read):
+        self.come(compacted, "11:25", "f2")
+        assert (self.until(etc), etc("plan")[0], read) == (self.ALL, 0, [])
+
+    def test_nor_where_the_user_wants_none_read(self, folder, etc, read):
+        self.come(folder, "11:25", "f2", BEFORE)
+        assert (self.until(etc, "--metadata-only"), read) == (self.ALL, [])
+
+    @pytest.mark.parametrize(
+        ("error", "said"),
+        [
+            (None, "its commit is believed, as it cannot be read: p/.f2_"),
+            (OSError(5, "no disk"), "its commit is believed, as it cannot be read: p/.f2_"),
+            (PermissionError(13, "denied"), "commits are believed, as log files cannot be held against them"),
+        ],
+        ids=["damaged", "unreadable", "forbidden"],
+    )
+    def test_what_cannot_be_read_is_said_and_fails_no_plan(self, folder, etc, monkeypatch, error, said):
+        path = self.come(folder, "11:25", "f2")
+        path.write_bytes(b"x" * path.stat().st_size)
+
+        def open_it(storage, path, real=LocalStorage.open):
+            if error is not None and ".log." in path:
+                raise error
+            return real(storage, path)
+
+        monkeypatch.setattr(LocalStorage, "open", open_it)
+        code, plan, err = etc("plan")
+        assert (code, plan["tables"][0]["action"]) == (0, "nothing_due")
+        assert said in err

@@ -7,7 +7,7 @@ import pytest
 from etc_policy.plan.model import Plan
 from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from etc_policy.wiring import clock_ms
-from tests.unit.hudi.table_folder import TableFolder, at, base, log
+from tests.unit.hudi.table_folder import COLUMNS, TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 
 NOON = "2026-01-01T12:00:00Z"
@@ -66,8 +66,8 @@ def orders(project):
     """Its base is of eight o'clock; L1 holds events from 10:30, L2 from 11:15."""
     table = TableFolder(project / "lake" / "orders")
     table.commit(at("08:00:00"), at("08:00:05"), base("f1"))
-    table.commit(at("10:35:00"), at("10:35:05"), log("f1", epoch_ms("10:30:00")))
-    table.commit(at("11:20:00"), at("11:20:05"), log("f1", epoch_ms("11:15:00")))
+    table.commit(at("10:35:00"), at("10:35:05"), log("f1", epoch_ms("10:30:00"), columns=COLUMNS))
+    table.commit(at("11:20:00"), at("11:20:05"), log("f1", epoch_ms("11:15:00"), columns=COLUMNS))
     return table
 
 
@@ -75,7 +75,7 @@ def orders(project):
 def payments(project):
     """All of it lies above 11:00."""
     table = TableFolder(project / "lake" / "payments")
-    table.commit(at("11:20:00"), at("11:20:05"), base("g1"), log("g2", epoch_ms("11:15:00")))
+    table.commit(at("11:20:00"), at("11:20:05"), base("g1"), log("g2", epoch_ms("11:15:00"), columns=COLUMNS))
     return table
 
 
@@ -114,7 +114,7 @@ class TestPlan:
         assert operation.keys() >= OPERATION
         assert operation["log_files_compacted"] == [f".f1_{at('10:35:00')}.log.1_0-1-0"]
         assert operation["log_files_remaining"] == [f".f1_{at('11:20:00')}.log.1_0-1-0"]
-        assert (operation["bytes_read"], operation["bytes_written_estimate"]) == (110, 100)
+        assert (operation["bytes_read"], operation["bytes_written_estimate"]) == (325, 100)
         assert (second["action"], second["instant"], second["operations"]) == ("nothing_due", None, [])
         assert (project / "target" / "plan.json").read_text() == out
 
@@ -234,7 +234,7 @@ class TestFreshness:
         assert (code, err) == (0, "")
         assert out.splitlines()[0] == f"WARN    orders_ro  {orders.base.relative_to(orders.base.parents[1])}"
         assert "  RO complete   until 2026-01-01 10:29:59.999 UTC, 1h30m ago" in out
-        assert "  not compacted 2 log files (20 B) of 1 file slice" in out
+        assert "  not compacted 2 log files (450 B) of 1 file slice" in out
         assert f"  next event    2026-01-01 10:30:00 UTC, not in RO yet but in .f1_{at('10:35:00')}.log.1_0-1-0" in out
         assert "  last commit   39m55s ago" in out
 
@@ -247,7 +247,7 @@ class TestFreshness:
         assert first["complete_until_ms"] == first["watermark_ms"] == epoch_ms("10:30:00") - 1
         assert (first["remaining_log_files"], first["remaining_log_bytes"], first["remaining_file_slices"]) == (
             2,
-            20,
+            450,
             1,
         )
         assert first["threshold_ms"] is None

@@ -17,6 +17,7 @@ from etc_policy.errors import ExitCode, UsageError
 from etc_policy.hudi.apply_state import FileApplyStateStore
 from etc_policy.report.schemas import json_schema
 from etc_policy.report.sync import COMPLETE_UNTIL, STATUS
+from etc_policy.table.history import SEEN_UNTIL
 from etc_policy.table.history import THRESHOLD as COMMITTED
 from etc_policy.wiring import Environment
 from tests.unit.api.test_log_witness import commit_log
@@ -206,6 +207,8 @@ class TestWhatTheCatalogSaysIsTrue:
     def test_a_failed_verification_takes_the_promise_back(self, etc, declare, orders, catalog):
         """The log file holds an event of 10:10, its commit says 10:40."""
         declare(level="logs")
+        ours = {COMMITTED: str(epoch_ms("09:00:00")), SEEN_UNTIL: at("08:00:05")}
+        orders.compaction(at("10:00:00"), at("10:00:05"), base("f1"), extra=ours)
         content = log_file.avro([epoch_ms("10:40:00"), epoch_ms("10:10:00")], "long")
         commit_log(orders, at("11:00:00"), at("11:00:05"), epoch_ms("10:40:00"), content)
         table = self.apply(etc)
