@@ -18,6 +18,8 @@ _DIRECTIVE = re.compile(r"%(.)|(\*)", re.DOTALL)
 _DIGITS = {"Y": (4, 4), "m": (1, 2), "d": (1, 2), "j": (1, 3), "H": (1, 2), "M": (1, 2), "s": (1, 11)}
 #: What each directive needs beside it to be a point in time.
 _NEEDS = {"m": "Y", "d": "m", "j": "Y", "H": "dj", "M": "H"}
+#: In one folder: with more of them a name could be read in so many ways that a look at it takes for ever.
+_MOST_STARS = 2
 #: The finest first.
 _UNITS = "sMHjdmY"
 _FIXED_MS = {"M": 60_000, "H": 3_600_000, "j": 86_400_000, "d": 86_400_000, "s": 1}
@@ -41,6 +43,8 @@ class Span(NamedTuple):
 def pattern_fault(pattern: str) -> str | None:
     """Why no time can be read by the pattern; None where one can."""
     found = _directives(pattern)
+    if any(folder.count("*") > _MOST_STARS for folder in pattern.split("/")):
+        return f"it has more than {_MOST_STARS} `*` in one folder"
     unknown = next((letter for letter in found if letter not in _DIGITS), None)
     if unknown is not None:
         return f"`%{unknown}` is not one of %Y, %m, %d, %j, %H, %M and %s"
@@ -116,23 +120,30 @@ class PartitionClock:
 
     @cached_property
     def _expression(self) -> re.Pattern[str]:
-        parts, end = [], 0
-        for found in _DIRECTIVE.finditer(self.pattern):
-            parts.append(re.escape(self.pattern[end : found.start()]))
-            parts.append(self._part(found))
-            end = found.end()
-        return re.compile("".join(parts) + re.escape(self.pattern[end:]), re.ASCII)
+        # what one folder fits is not tried in other ways where a later one does not fit
+        folders = (rf"(?>{_folder_expression(folder)}(?=/|\Z))" for folder in self.pattern.split("/"))
+        return re.compile("/".join(folders), re.ASCII)
 
-    def _part(self, found: re.Match[str]) -> str:
-        letter = found[1]
-        if letter is None:
-            return "[^/]+"
-        if letter == "%":
-            return "%"
-        fewest, most = _DIGITS[letter]
-        begins, ends = found.span()
-        stands_free = not self.pattern.startswith("%", ends) and self.pattern[max(begins - 2, 0) : begins][:1] != "%"
-        return rf"(?P<{letter}>[0-9]{{{fewest if stands_free else most},{most}}})"
+
+def _folder_expression(pattern: str) -> str:
+    parts, end = [], 0
+    for found in _DIRECTIVE.finditer(pattern):
+        parts.append(re.escape(pattern[end : found.start()]))
+        parts.append(_directive_expression(pattern, found))
+        end = found.end()
+    return "".join(parts) + re.escape(pattern[end:])
+
+
+def _directive_expression(pattern: str, found: re.Match[str]) -> str:
+    letter = found[1]
+    if letter is None:
+        return "[^/]+"
+    if letter == "%":
+        return "%"
+    fewest, most = _DIGITS[letter]
+    begins, ends = found.span()
+    stands_free = not pattern.startswith("%", ends) and pattern[max(begins - 2, 0) : begins][:1] != "%"
+    return rf"(?P<{letter}>[0-9]{{{fewest if stands_free else most},{most}}})"
 
 
 def usual_pattern(partitions: Sequence[str]) -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
@@ -56,9 +58,13 @@ GLOB = re.compile(r"[*?\[]")
 _GLOB_OF_HOSTS = re.compile(r"[^/]*:/+[^/]*[*?\[]")
 _ESCAPE = r"\\[dDwWsS]|\\[^A-Za-z0-9\s]"
 _IN_CLASS = rf"(?:{_ESCAPE}|[^\[\]\\&~|\-^]|(?<=[0-9A-Za-z])-(?=[0-9A-Za-z]))"
-#: One character or class, and what may repeat it. Groups are not repeated: a search could take for ever.
-_ONE = rf"(?:{_ESCAPE}|\[\^?{_IN_CLASS}+\]|[^\\\[\](){{}}*+?|^$])(?:[*+?]|\{{[0-9]{{1,3}}(?:,[0-9]{{0,3}})?\}})?"
-_PLAIN = re.compile(rf"(?:{_ONE}|\((?:\?:)?|\)(?![*+?{{])|[|^$])+")
+#: One character or class, and what may repeat it. Groups are not repeated.
+_ONE = rf"(?:{_ESCAPE}|\[\^?{_IN_CLASS}+\]|[^\\\[\](){{}}*+?|^$])"
+_TIMES = r"(?:[*+?]|\{[0-9]{1,3}(?:,[0-9]{0,3})?\})"
+_PLAIN = re.compile(rf"(?:{_ONE}{_TIMES}?|\((?:\?:)?|\)(?![*+?{{])|[|^$])+")
+_TOKEN = re.compile(rf"(?P<one>{_ONE})(?P<times>{_TIMES})?|(?P<sign>\((?:\?:)?|[)|^$])")
+#: How many ways a repeat counts for, and how many Python's own search may try at each place.
+_WAYS_OF_REPEAT, _MOST_WAYS = 256, 4_096
 
 
 def require_plain(text: str) -> str:
@@ -83,8 +89,66 @@ def require_plain(text: str) -> str:
 
 
 def is_found(text: str, searched: str) -> bool:
-    """Whether a plain expression is found anywhere in a text, as Java's `asPredicate` does."""
-    return re.search(text, searched, re.ASCII) is not None
+    """Whether a plain expression is found anywhere in a text, as Java's `asPredicate` does.
+
+    `re` tries one way after the other, which takes for ever for `.*.*.*.*x`: such a one is looked for with all ways at once.
+    """
+    tokens = list(_TOKEN.finditer(text))
+    ways = math.prod(_ways(token) for token in tokens)
+    if ways <= _MOST_WAYS:
+        return re.search(text, searched, re.ASCII) is not None
+    return bool(_ends(iter(tokens), searched, set(range(len(searched) + 1))))
+
+
+def _ways(token: re.Match[str]) -> int:
+    if token["times"] is None:
+        return 2 if token["sign"] == "|" else 1
+    least, most = _times(token, _WAYS_OF_REPEAT)
+    return max(most - least, 0) + 1
+
+
+def _times(token: re.Match[str], unbounded: int) -> tuple[int, int]:
+    """How often a character may be there, at least and at most."""
+    times = token["times"] or "{1}"
+    if times in "*+?":
+        return int(times == "+"), 1 if times == "?" else unbounded
+    least, comma, most = times.strip("{}").partition(",")
+    return int(least), int(most or (unbounded if comma else least))
+
+
+def _ends(tokens: Iterator[re.Match[str]], searched: str, begins: set[int]) -> set[int]:
+    """Where in a text the rest of a group may end that begins at some places."""
+    found, now, end = set[int](), begins, len(searched)
+    for token in tokens:
+        match token["sign"]:
+            case None:
+                now = _repeated(token, searched, now)
+            case ")":
+                break
+            case "|":
+                found, now = found | now, begins
+            case "^":
+                now = now & {0}
+            case "$":
+                now = now & {end, end - searched.endswith("\n")}
+            case _:
+                now = _ends(tokens, searched, now)
+    return found | now
+
+
+def _repeated(token: re.Match[str], searched: str, begins: set[int]) -> set[int]:
+    """Where a character that may be there several times may end."""
+    fits = re.compile(token["one"], re.ASCII).fullmatch
+    after = {place + 1 for place, letter in enumerate(searched) if fits(letter)}
+    least, most = _times(token, len(searched))
+    found, now = set[int](), begins
+    for count in range(most + 1):
+        if count >= least:
+            if now <= found:
+                break
+            found |= now
+        now = {place + 1 for place in now} & after
+    return found
 
 
 def _compiled(text: str) -> re.Pattern[str] | None:

@@ -1,5 +1,6 @@
 """Times of partitions against an oracle that walks through time and writes down the name that a writer would give."""
 
+import time
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
@@ -133,10 +134,19 @@ def test_other_forms_of_a_day(pattern, partition):
         ("%Y-%m-%q", "`%q` is not one of"),
         ("%Y %s", "by itself"),
         ("%Y-%m-%j", "without `%m`"),
+        ("x*-*-*/%Y", "more than 2 `*` in one folder"),
     ],
 )
 def test_patterns_that_are_no_time(pattern, says):
     assert says in (pattern_fault(pattern) or "")
+
+
+def test_a_long_name_is_soon_read():
+    clock = PartitionClock("*a*/*a*/*a*/*a*%Y", DAY, ZoneInfo("UTC"))
+    assert pattern_fault(clock.pattern) is None
+    began = time.process_time()
+    assert clock.span("/".join(["a" * 250] * 4)) is None
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize(

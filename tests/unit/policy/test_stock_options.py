@@ -1,9 +1,14 @@
 """What each strategy of Hudi's own becomes, as text: type, keys, and the options that Hudi's planner is given."""
 
 import re
+import time
+from unittest.mock import patch
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from etc_policy.policy import schema_values
 from etc_policy.policy.hudi_options import STOCK, stock_options
 from etc_policy.policy.manifest import EventTime, Policy, changed_values, policy_values
 from etc_policy.policy.schema import Strategy
@@ -102,3 +107,40 @@ def test_an_expression_is_looked_for_anywhere():
     assert is_found("eu", "region=eu/2026")
     assert not is_found("^eu", "region=eu/2026")
     assert not is_found(r"\d", "\u0661")  # Java's digits are those of ASCII
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".*" * 12 + "x",
+        "a?" * 60 + "a" * 60 + "b",
+        "(a|a)" * 60 + "b",
+        "a{0,999}" * 40 + "b",
+        "(.*|(.*|.*)|.*.*)" * 9 + "x",
+    ],
+)
+def test_no_expression_is_looked_for_without_end(text):
+    began = time.process_time()
+    assert not is_found(require_plain(text), "a" * 250)
+    assert is_found(text, "a" * 250 + "bx")
+    assert time.process_time() - began < 5
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_all_ways_at_once_find_what_one_after_the_other_does(data):
+    one = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", r"\.", "/"])
+    times = st.sampled_from(["", "", "*", "+", "?", "{2}", "{1,}", "{0,3}"])
+    atoms = st.builds(str.__add__, one, times) | st.sampled_from(["^", "$"])
+    groups = st.recursive(
+        atoms,
+        lambda inner: (
+            st.builds(lambda parts: f"({'|'.join(parts)})", st.lists(inner, min_size=1, max_size=3))
+            | st.builds("".join, st.lists(inner, max_size=4))
+        ),
+        max_leaves=12,
+    )
+    text = data.draw(groups.filter(bool))
+    searched = data.draw(st.text("ab./1\n", max_size=12))
+    with patch.object(schema_values, "_MOST_WAYS", 0):
+        assert is_found(require_plain(text), searched) == bool(re.search(text, searched, re.ASCII))
