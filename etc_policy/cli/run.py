@@ -52,9 +52,10 @@ _MAX_AGE_SECONDS = 60
 
 @dataclass
 class _Life:
-    """Signs of life of a process: each step touches a file, if there is one."""
+    """Signs of life of a process: each step touches a file, if there is one. `at_work` are this round's policies."""
 
     file: Path | None = None
+    at_work: tuple[Policy, ...] = ()
     _at: float = field(default_factory=lambda: time.monotonic())
 
     def beat(self) -> None:
@@ -147,8 +148,8 @@ def _play(flags: Flags, plans: Rounds, stop: threading.Event, life: _Life, round
     while goes_on():
         with open_project(flags, beat=life.beat) as project:
             while goes_on():
-                with _watched(project, flags, life):
-                    code, next_ms, engine_failed = _round(project, flags, plans, stop, is_first=not done)
+                with _watched(project, life):
+                    code, next_ms, engine_failed = _round(project, flags, plans, stop, life, is_first=not done)
                 done, failed = done + 1, code or failed
                 if goes_on():
                     _wait(next_ms, stop, life)
@@ -166,15 +167,19 @@ def _wait(until_ms: int, stop: threading.Event, life: _Life) -> None:
 
 
 @contextmanager
-def _watched(project: Project, flags: Flags, life: _Life) -> Iterator[None]:
-    """Around a round: a compaction is one step, however long; what Java writes for it meanwhile is a sign of life."""
+def _watched(project: Project, life: _Life) -> Iterator[None]:
+    """Around a round: a compaction is one step, however long; what Java writes for it meanwhile is a sign of life.
+
+    Only signs are read beside the round: looking tables up anew would take from it what it has found to be refused.
+    """
     ended = threading.Event()
+    life.at_work = ()
 
     def watch() -> None:
         last: tuple[object, ...] = ()
         while not ended.wait(_BEAT_SECONDS):
             with suppress(EtcError, OSError):
-                signs = project.environment.signs_of_runs(project.policies(*flags.terms))
+                signs = project.environment.signs_of_runs(life.at_work)
                 if signs != last and any(signs):
                     life.beat()
                 last = signs
@@ -225,7 +230,7 @@ def _listening(flags: Flags, listen: tuple[str, int] | None, life: _Life) -> Ite
 
 
 def _round(
-    project: Project, flags: Flags, plans: Rounds, stop: threading.Event, *, is_first: bool
+    project: Project, flags: Flags, plans: Rounds, stop: threading.Event, life: _Life, *, is_first: bool
 ) -> tuple[ExitCode, int, bool]:
     """One round, and a line about it; when the next one begins, and whether the engine failed in this one.
 
@@ -243,6 +248,7 @@ def _round(
         due = plans.due(project.policies(*flags.terms), began_ms)
         if not due:
             return ExitCode.DONE, plans.next_ms(began_ms), False
+        life.at_work = due
         marks = marks_of(project.environment, due)
         changed = plans.to_plan(due, marks, began_ms)
         plan = project.plan([one.name for one in changed], every=every) if changed else None

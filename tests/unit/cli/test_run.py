@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -10,6 +11,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from etc_policy.api import namespaces
 from etc_policy.api.project import Project
 from etc_policy.cli import run as run_command
 from etc_policy.errors import EngineError, EtcError, RetryableError, SeveralErrors, TableError
@@ -212,7 +214,8 @@ def test_a_long_compaction_lives_while_its_run_shows_signs(etc, project, monkeyp
     life = run_command._Life()
     with Project(project) as opened, FileLease(str(table.base), local=True, progress=lambda _: None) as lease:
         lease.mark(at("09:00:00"))
-        with run_command._watched(opened, run_command.Flags(project_dir=project, select=("orders_ro",)), life):
+        with run_command._watched(opened, life):
+            life.at_work = opened.policies("orders_ro")
             for marker in beats:
                 time.sleep(0.3)
                 if goes_on:
@@ -221,6 +224,30 @@ def test_a_long_compaction_lives_while_its_run_shows_signs(etc, project, monkeyp
             time.sleep(0.2)
             silent_seconds = time.monotonic() - life._at
     assert (silent_seconds < 0.5) == goes_on
+
+
+def test_nothing_is_looked_up_beside_a_round(etc, project, monkeypatch):
+    """A look-up begins by forgetting which tables are refused, such as two of one name: the round then worked on them."""
+    (project / "policies" / "a.yml").write_text(
+        "version: 1\npolicies:\n  - {name: '{table}', tables: {path: lake/*}, event_time_column: ts, data_latency: 1h}\n"
+    )
+    for name in ("orders", "ORDERS"):
+        TableFolder(project / "lake" / name).commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    monkeypatch.setattr(run_command, "_BEAT_SECONDS", 0.01)
+    by, plain, refused = [], namespaces.with_found_tables, []
+
+    def slow(reading, environment, last_table):
+        by.append(threading.current_thread() is threading.main_thread())
+        time.sleep(0.2)
+        found = plain(reading, environment, last_table)
+        time.sleep(0.2)
+        refused.append(len(environment.refused))
+        return found
+
+    monkeypatch.setattr(namespaces, "with_found_tables", slow)
+    code, _, err = etc("run", "--rounds", "1", "--every", "1s")
+    assert (code, err.count("would have one `name`") > 0) == (1, True), err
+    assert (set(by), set(refused)) == ({True}, {2})
 
 
 def test_metrics_are_answered_while_the_files_have_an_error(rounds, outside, monkeypatch):  # noqa: F811
