@@ -73,7 +73,8 @@ def project(tmp_path):
 
 
 def shell_for(project, target):
-    environment = {"ETC_TARGET": target, "GH_TOKEN": "", "ARTIFACTS": str(project / "artifacts")}
+    temporary = {"RUNNER_TEMP": str(project / "temporary of the runner"), "ARTIFACTS": str(project / "artifacts")}
+    environment = {"ETC_TARGET": target, "GH_TOKEN": "", **temporary}
     return Shell(project, {"gh": GH}, GITHUB_STEP_SUMMARY=str(project / "summary.md"), **environment)
 
 
@@ -95,7 +96,7 @@ def test_the_manifest_of_each_target_is_kept_and_compared_with(project):
         said = [shell_for(project, target).succeeds(script(step, target)) for step in steps("check")]
         assert "orders_ro" in said[1]
         assert "refunds_ro" not in said[1]
-        shutil.rmtree(project / "main")
+        assert not (project / "main").exists()
     assert "| refunds&#95;ro | plan |" in (project / "summary.md").read_text()
 
 
@@ -144,6 +145,48 @@ def run_with(folder, step, codes):
     (folder / "codes").write_text(" ".join(map(str, codes)))
     done = Shell(folder, PLANNED).run(script(step))
     return done.returncode, [int(code) for code in (folder / "seen").read_text().split()], "::warning::" in done.stdout
+
+
+def strangers_checkout(folder):
+    """What CI checks out of a pull request whose files would run as Python, with the main branch's requirements."""
+    checkout = folder / "checkout"
+    (checkout / "policies").mkdir(parents=True)
+    (checkout / "requirements.txt").write_text("# nothing\n")
+
+    def git(*arguments):
+        identity = ("-c", "user.name=n", "-c", "user.email=e", "-c", "init.defaultBranch=main")
+        subprocess.run(["git", *identity, *arguments], cwd=checkout, check=True, capture_output=True)
+
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-qm", "main")
+    git("checkout", "-qb", "stranger")
+    text = f"open({str(folder / 'ran')!r}, 'w')\n"
+    packages = checkout / ".venv" / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "stranger.pth").write_text(f"import os; {text}")
+    for name in ("venv.py", "ensurepip.py", "pip.py", "argparse.py", "sitecustomize.py"):
+        (checkout / name).write_text(text)
+    (checkout / "requirements.txt").write_text("./stranger\n")
+    (checkout / "main").symlink_to(folder)
+    git("add", "-Af")
+    git("commit", "-qm", "stranger")
+    git("checkout", "-q", "main")
+    git("merge", "-q", "--no-ff", "--no-edit", "stranger")
+    git("remote", "add", "origin", str(checkout))
+    git("branch", "-f", "target", "HEAD^1")
+    return checkout
+
+
+@pytest.mark.parametrize("ci", ["github", pytest.param("gitlab", marks=pytest.mark.extended)])
+def test_nothing_of_a_strangers_pull_request_runs_while_etc_is_installed(tmp_path, ci):
+    checkout = strangers_checkout(tmp_path)
+    python = f'exec {shlex.quote(sys.executable)} "$@"\n'
+    shell = Shell(checkout, {"python3": python}, CI_MERGE_REQUEST_TARGET_BRANCH_NAME="target", GITHUB_PATH="path")
+    (install,) = [step["run"] for step in WORKFLOW["jobs"]["check"]["steps"] if step.get("name") == INSTALL]
+    shell.succeeds(install if ci == "github" else "\n".join(GITLAB["etc-check"]["before_script"]))
+    assert (checkout / ".venv" / "requirements.txt").read_text() == "# nothing\n"
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.extended
