@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
-import signal
-import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 from etc_policy.errors import UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.secrets import has_env_value
 from etc_policy.policy.suggestions import did_you_mean
 
-#: Seconds of the processor for all expressions of a project.
-MAX_SECONDS = 5.0
-#: An alarm may come while something swallows what it raises, so that it comes again.
-_AGAIN_SECONDS = 0.1
+#: Steps that all loops of a project have together.
+MAX_STEPS = 1_000_000
 
 Value: TypeAlias = Any
 
@@ -42,40 +37,11 @@ def has_template(text: str) -> bool:
     return "{{" in text or "{%" in text or ("{#" in text and "#}" in text)
 
 
-@dataclass(slots=True)
-class Alarm:
-    """The seconds of the processor that are left, shared by all files of a project."""
-
-    seconds: float = field(default_factory=lambda: MAX_SECONDS)
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """What happens inside may take the seconds that are left; the main thread alone can be interrupted.
-
-        Raises:
-            ExpressionError: there are none; all but the first are quiet.
-
-        """
-        if self.seconds <= 0:
-            raise ExpressionError(Code.TOO_BIG, "there is no time left", is_quiet=True)
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = signal.signal(signal.SIGVTALRM, self._ring)
-        signal.setitimer(signal.ITIMER_VIRTUAL, self.seconds, _AGAIN_SECONDS)
-        try:
-            yield
-        finally:
-            left = signal.setitimer(signal.ITIMER_VIRTUAL, 0)[0]
-            signal.signal(signal.SIGVTALRM, before)
-            self.seconds = min(left, self.seconds) if self.seconds > 0 else 0
-        if self.seconds == 0:  # what it raised was swallowed, as by Python within a garbage collection
-            self._ring()
-
-    def _ring(self, *_signal: object) -> NoReturn:
-        self.seconds = 0
-        message = f"the project's templates take more than {MAX_SECONDS:g} seconds"
-        raise ExpressionError(Code.TOO_BIG, message, "make loops and values smaller, or split the project")
+def _steps() -> Iterator[None]:
+    for _ in range(MAX_STEPS):
+        yield
+    message = f"the loops of the project's files have more than {MAX_STEPS:,} steps"
+    raise ExpressionError(Code.TOO_BIG, message, "make loops smaller, or split the project")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +50,7 @@ class Scope:
 
     `given` are variables from the command line, which win over `variables`; `hidden` are the names of those that hold values
     of the environment. A `target` of None is not known yet: what asks for it has no value. `each` is the item, as a tuple of
-    one. `known_variables` gathers the names that files declare and expressions ask for; `programs` are compiled expressions.
+    one. `known_variables` gathers the names that files declare and expressions ask for; `steps` are left for loops.
     """
 
     environment: Mapping[str, str]
@@ -94,8 +60,7 @@ class Scope:
     target: Mapping[str, Value] | None = None
     each: tuple[Value, ...] = ()
     known_variables: set[str] = field(default_factory=set)
-    alarm: Alarm = field(default_factory=Alarm)
-    programs: dict[str, Any] = field(default_factory=dict)
+    steps: Iterator[None] = field(default_factory=_steps)
 
     def with_variables(self, variables: Mapping[str, Value]) -> Scope:
         """The same with further variables, which win over those that are there."""

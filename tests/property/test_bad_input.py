@@ -8,8 +8,6 @@ from tests.nightly import nightly
 from tests.property.bad_input import CANARY, FILES, HOSTILE, LINKS, big_file, outcome, run
 
 
-# The alarm comes again where it came within hypothesis' callback of a garbage collection, in which Python drops it.
-@pytest.mark.filterwarnings("ignore:Exception ignored in. .*gc_callback:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("projects", [100, *nightly(2_000)])
 def test_many_projects(projects):
     found = run(projects)

@@ -21,7 +21,6 @@ def test_error_text(case, tmp_path, monkeypatch):
     if (tmp_path / "policy.yml").exists():
         (tmp_path / "policy.yml").rename(tmp_path / "policies" / "policy.yml")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("etc_policy.policy.scope.MAX_SECONDS", 1.0)
 
     issues = check_project(read_project(".", {"ETC_TEST_TOKEN": "hunter2"}), SUITES)
 

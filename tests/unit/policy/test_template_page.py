@@ -28,6 +28,6 @@ def test_all_that_is_left_out_is_named():
 
 
 def test_the_bounds_are_those_that_hold():
-    numbers = [scope.MAX_SECONDS, render.MAX_TEXT, render.MAX_ITEMS, loading.MAX_ITEMS]
+    numbers = [scope.MAX_STEPS, render.MAX_TEXT, render.MAX_ITEMS, loading.MAX_ITEMS]
     for number in (*numbers, yaml_marks.MAX_VALUES, yaml_marks.MAX_DEPTH):
         assert f"{int(number):,}" in PAGE, number
