@@ -14,7 +14,7 @@ from etc_policy.policy.manifest import Frozen, Policy, RowsWhenDone, VerifyLevel
 from etc_policy.table.history import WRITES, Commit, GroupWrite, TableHistory, event_time_key, with_times_of
 from etc_policy.table.instants import SHOWN_WITHIN_MS, add_ms, instant_to_ms, parse_instant, shown_until
 from etc_policy.table.partitions import PartitionFreshness, PartitionsFreshness, by_partition
-from etc_policy.table.state import TableState
+from etc_policy.table.state import WHOLE_SLICE_VERSIONS, TableState
 
 #: Operations that move rows about and bring none.
 _SERVICES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT"})
@@ -125,7 +125,7 @@ class DoneRecord(SharedRecord):
     (`SHOWN_WITHIN_MS`).
     All that was requested before `open_since` had completed then, and `oldest` was the first request that was not archived.
     `read_at_ms` is when the reading began that was the last to change the record. `event_time` is the key of the event time by
-    which it was read.
+    which it was read, `closes` says when a partition closed by the policy.
     """
 
     instant: _Instant = ""
@@ -133,6 +133,7 @@ class DoneRecord(SharedRecord):
     oldest: str = ""
     read_at_ms: int = 0
     event_time: str = ""
+    closes: str = ""
     seen: dict[str, str] | None = None
     partitions: dict[str, PartitionRecord] = Field(default_factory=dict)
 
@@ -221,7 +222,7 @@ def after_reading(
         if after is not None:
             partitions[name] = after
     values = {"instant": state.last_completed or "", "open_since": _open_since(state), "seen": look.seen}
-    values |= {"oldest": _oldest(state, history) or "", "event_time": look.event_time}
+    values |= {"oldest": _oldest(state, history) or "", "event_time": look.event_time, "closes": look.closes}
     changed = record.model_copy(update={**values, "partitions": partitions})
     return changed if changed == record else changed.model_copy(update={"read_at_ms": now_ms})
 
@@ -254,6 +255,11 @@ def _open_since(state: TableState) -> str:
     return min(pending, default=add_ms(state.last_completed, 1) if state.last_completed else "")
 
 
+def _closes(policy: Policy) -> str:
+    """When a partition closes by the policy; empty where that is learned, as the table itself then says it."""
+    return "" if policy.learned_latency is not None else f"{policy.data_latency_ms} {policy.partition_idle_ms}"
+
+
 class _Look:
     """One reading of the table against the record of those before."""
 
@@ -268,7 +274,7 @@ class _Look:
     ) -> None:
         self._record, self._state, self._history, self._now_ms = record, state, history, now_ms
         self._rows, self._names = rows, (state.base_path, policy.name)
-        self.event_time = event_time_key(policy.event_time, state)
+        self.event_time, self.closes = event_time_key(policy.event_time, state), _closes(policy)
         self._is_whole, self._lost = reaches_back(record, state, history), _lost(record, state, history)
 
     def after(self, name: str, kept: PartitionRecord | None, one: PartitionFreshness | None) -> PartitionRecord | None:
@@ -335,7 +341,8 @@ class _Look:
         if one.lacking:
             is_changed = ends_otherwise or self._rows != kept.last.rows or self._reads_otherwise
             return _Reopening("policy" if is_changed else "late_data")
-        return _Reopening("policy") if ends_otherwise and one.status != "done" else None
+        is_open_again = one.status == "open" and self._record.closes not in ("", self.closes)
+        return _Reopening("policy") if is_open_again or (ends_otherwise and one.status != "done") else None
 
     @property
     def _reads_otherwise(self) -> bool:
@@ -373,11 +380,10 @@ class _Look:
         since, seen = self._record.instant, self._record.seen
         if commit.requested < min(self._record.oldest, self._record.open_since):
             return False  # it was archived then
-        if seen is None:
+        if commit.completed > since or seen is None:
             return commit.completed > since
-        if not commit.archived:  # `seen` has all that were active then, whatever they say of their end
-            return commit.requested not in seen
-        return commit.completed > since or (commit.completed > shown_until(since) and commit.requested not in seen)
+        is_timed = self._state.table_version not in WHOLE_SLICE_VERSIONS  # else nobody knows when it completed
+        return commit.requested not in seen and (not is_timed or commit.completed > shown_until(since))
 
     @cached_property
     def _lost_after(self) -> str | None:

@@ -260,6 +260,7 @@ OF_PARTITIONS: dict[str, Broken] = {
         "_is_new", lambda look, commit: commit.completed > look._record.instant
     ),
     "what is archived may have completed last": what_is_archived_completed_first,
+    "another latency may open it again": replaced(done, "_closes", lambda _: ""),
     "what was overwritten counts": with_look("_replaced", frozenset()),
     "what was rolled back counts": replaced(done, "_lost", lambda *_: frozenset()),
     "a run that has seen less is overtaken": replaced(done, "is_overtaken", lambda *_: False),

@@ -42,6 +42,7 @@ class Rule(NamedTuple):
     freshness: str | None = None
     since: int | None = None
     column: int = 0
+    latency: int = LATENCY
 
     def ends(self, hour: int) -> int:
         return START + (hour + 1) * HOUR + (self.grace or 0)
@@ -58,7 +59,7 @@ def policy_of(rule: Rule) -> Policy:
         name="hours",
         table="/hours",
         event_time=EventTime(column=f"ts{rule.column}"),
-        data_latency_ms=LATENCY,
+        data_latency_ms=rule.latency,
         partition_time=PartitionTime(pattern="h=%Y-%m-%d %H", grace_ms=rule.grace),
         done=Done.model_validate({"success_file": "_SUCCESS", **done}),
         freshness=Freshness.model_validate({"proof": rule.freshness}),
@@ -436,7 +437,7 @@ class World:
 
     def edit(self) -> None:
         """The policy is changed, or the table's event-time column."""
-        choose, kind = self.source.choice, self.source.randrange(7)
+        choose, kind = self.source.choice, self.source.randrange(8)
         if kind == 0:
             self.rule = self.rule._replace(rows=choose((None, "all", "until_end", "until_end")))
         elif kind == 1:
@@ -449,6 +450,8 @@ class World:
             self.rule = self.rule._replace(since=choose((None, 0, 1, 2)))
         elif kind == 5:
             self.rule = self.rule._replace(column=self.rule.column + 1)
+        elif kind == 6:
+            self.rule = self.rule._replace(latency=choose((LATENCY, LATENCY, 10 * LATENCY)))
         else:
             self.altered = text(self.tick())
 
@@ -466,7 +469,7 @@ class World:
         if not self.ops:
             return
         waiting = [one for key in self.table.bases for one in self.table.waiting(key)]
-        until = min((self.now - LATENCY, *(min(one.events) - 1 for one in waiting)))
+        until = min((self.now - self.rule.latency, *(min(one.events) - 1 for one in waiting)))
         completed = max((text(one.completed) for one in self.ops), default="")
         completed = max((completed, *(one.completed or "" for one in self.restores)))
         opened = min((text(one.requested) for one in self.open), default=completed)
@@ -501,7 +504,9 @@ class World:
         instants = [Instant(text(o.requested), o.action, "completed", text(o.completed)) for o in active]
         instants += [Instant(text(o.requested), "deltacommit", "inflight") for o in self.open]
         last = cast(Op | None, cast(tuple[Any, ...], self.subject)[0])
-        promise = last and CompactionRecord(text(last.requested), text(last.completed), clock - LATENCY, "hours", "")
+        promise = last and CompactionRecord(
+            text(last.requested), text(last.completed), clock - self.rule.latency, "hours", ""
+        )
         state = TableState(
             base_path="/hours",
             table_version=9,
@@ -528,7 +533,7 @@ class World:
         done = {
             one: proven[one]
             for one in rows
-            if one not in lacking and ends[one] + LATENCY <= clock and proven[one] >= rule.wanted(hour_of(one))
+            if one not in lacking and ends[one] + rule.latency <= clock and proven[one] >= rule.wanted(hour_of(one))
         }
         return Reading(
             *(
@@ -656,6 +661,9 @@ class World:
             assert partition in reading.rows, f"{partition} was dropped, and nobody is told"
             assert partition not in reading.lacking, f"RO lacks rows of {partition}, and nobody is told"
             assert not self.late(partition, reading), f"{partition}: late data that are not said"
+            is_longer = reading.rule.latency > said.rule.latency
+            closes = reading.rule.ends(hour_of(partition)) + reading.rule.latency
+            assert not is_longer or closes <= reading.clock, f"{partition} is open again, and nobody is told"
             for at, _, rows in self.taken:
                 if said.looked < at <= reading.at:
                     gone = rows & said.counted - reading.rows[partition]

@@ -304,6 +304,15 @@ class TestEdits:
         assert run(both.replace(", proof: data", "")) == (1, 0)
         assert (tmp_path / "run").exists()
 
+    def test_a_longer_latency(self, run, orders, tmp_path, monkeypatch):
+        """By it the hour is open: there may be more to come."""
+        done = "{success_file: _SUCCESS}"
+        assert run(done) == (1, 0)
+        monkeypatch.setitem(globals(), "HOURLY", HOURLY.replace("10m", "3h"))
+        assert [run(done), run(done)] == [(0, 1), (0, 0)]
+        assert not (orders.base / TEN / "_SUCCESS").exists()
+        assert run(done, "14:30:00") == (1, 0)
+
     def test_an_earlier_since(self, run, orders):
         since = '{success_file: _SUCCESS, proof: data, since: "h=2026-01-01-11"}'
         assert run(since) == (0, 0)
