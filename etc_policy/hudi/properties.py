@@ -11,7 +11,7 @@ from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import parse_instant_file, timeline_folder
 from etc_policy.hudi.stable_reading import table_errors
-from etc_policy.plan.bundles import OF_HUDI_0
+from etc_policy.plan.bundles import OF_HUDI_0, OF_HUDI_1_0
 from etc_policy.storage.port import TableReader
 
 #: Hudi deletes and rewrites the file to change it, beside a backup: read it again this often, so many seconds apart.
@@ -307,7 +307,7 @@ def _makers(properties: Mapping[str, str], version: int) -> str:
     """Which releases make tables with such properties, as far as these tell it; empty for later ones, or where they do not."""
     if version < _FIRST_OF_HUDI_1 and MERGE_STRATEGY not in properties:
         return f" {OF_HUDI_0}"
-    return " of Hudi 1.0" if _ORDERING_OF_HUDI_1_0 in properties else ""
+    return f" {OF_HUDI_1_0}" if _ORDERING_OF_HUDI_1_0 in properties else ""
 
 
 def _ways(properties: Mapping[str, str], version: int) -> Iterator[str]:

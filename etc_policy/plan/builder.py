@@ -19,6 +19,7 @@ from etc_policy.plan.plan_warnings import (
     exposed_warning,
     impossible_warning,
     left_out_warnings,
+    other_readers_warning,
     pace_warning,
     retention_warning,
     space_warning,
@@ -259,6 +260,7 @@ def _compact(context: PlanningContext, chosen: tuple[FileSlice, ...], place: Pla
             "next_due_ms": no_run_before(context, left),
             "warnings": (
                 *base.warnings,
+                *other_readers_warning(context.state),
                 *space_warning(context.state, instant),
                 *exposed_warning(tuple(filter(context.is_exposed, chosen))),
                 *left_out_warnings(base, context.state),

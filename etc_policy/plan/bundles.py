@@ -11,8 +11,8 @@ from importlib.resources import files
 DEFAULT_RELEASE = "1.2.0"
 #: What `python -m tests.integration.payload_matrix` found: for each way to merge rows what each release makes of them.
 RESULTS = "bundle_results.json"
-#: What `merging` says of tables that writers before 1.0 have made.
-OF_HUDI_0 = "of Hudi 0.x"
+#: What `merging` says of tables that writers before 1.0 have made, and those of 1.0.
+OF_HUDI_0, OF_HUDI_1_0 = "of Hudi 0.x", "of Hudi 1.0"
 RIGHT = "right"
 #: How a verdict begins where rows are wrong for all readers; the keys of the played rows follow.
 WRONG = "wrong: "

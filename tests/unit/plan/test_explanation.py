@@ -141,6 +141,23 @@ def test_many_tables_have_a_line_each():
     ]
 
 
+@pytest.mark.parametrize(
+    ("changed", "is_warned"),
+    [
+        ({}, True),
+        ({"merging": "table version 8, EVENT_TIME_ORDERING, no ordering field"}, False),
+        ({"release": "1.0.2"}, False),
+        ({"metadata_partitions": []}, False),
+        ({"published": "09:00:00"}, False),
+        ({"slices": {"p/f1": newer(1)}}, False),
+    ],
+)
+def test_the_first_compaction_that_keeps_hudi_rs_away_is_warned_of(changed, is_warned):
+    of_1_0 = {"merging": "table version 8 of Hudi 1.0, EVENT_TIME_ORDERING, one ordering field", "release": "1.2.0"}
+    state = {**of_1_0, "version": 8, "metadata_partitions": ["files"], "slices": {"p/f1": due(1)}, **changed}
+    assert any("hudi-rs 0.5" in one for one in plan_of(**state).tables[0].warnings) == is_warned
+
+
 def test_a_time_before_the_first_commit_is_warned_of_unless_a_table_is_replayed():
     early, slices = epoch_ms("06:00:00"), {"p/new": newer(1)}
     replayed = state_of("/t", {"slices": slices, "published": "03:00:00"})
