@@ -354,6 +354,7 @@ class TestBeforeTheFirstCompaction:
         assert (code, table["action"], [one["file_id"] for one in table["operations"]]) == (0, "compact", ["f2"])
         assert "event times that commits recorded are not believed" in err
         assert f"p/{path.name} holds an event at 2026-01-01 10:30:00 UTC" in err
+        assert "unless `event_time_column` has `trust_commit_metadata: false`" in err
 
     def test_what_was_seen_once_is_not_forgotten_behind_newer_files(self, folder, etc):
         self.come(folder, "11:25", "f2", BEFORE)
