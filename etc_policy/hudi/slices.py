@@ -343,6 +343,7 @@ def _latest_slice(group: GroupKey, files: FileGroup, *, by_name: bool) -> FileSl
         base_file_bytes=base.size_bytes if base else 0,
         log_files=tuple(_in_order(own)),
         base_file_recorded_bytes=base.recorded_bytes if base else None,
+        base_completed=base.completed if base else "",
     )
 
 

@@ -214,6 +214,7 @@ class _Judge:
         self._proven = state.last_compaction.instant if state.last_compaction else ""
         self._taken_back = [one for one in state.instants if one.action in ("rollback", "restore") and one.completed]
         self._last = "" if state.table_version not in WHOLE_SLICE_VERSIONS else state.last_completed or ""
+        self._active = {one.requested for one in state.instants}
         # what a compaction made was written before its instant, and what a writer made until its commit completed
         self._written = {
             one.requested: one.completed
@@ -305,11 +306,15 @@ class _Judge:
     def _last_write_ms(self, slices: Iterable[FileSlice]) -> int:
         """The last completion of what is in the slices; a base file of which no commit is known counts by its instant.
 
-        Before table version 8 a log file bears an older instant than what was added to it.
+        So does one of a compaction; where that is archived nobody can tell it from one of a writer. Before table version 8 a log
+        file bears an older instant than what was added to it.
         """
-        completed = [self._written.get(one.base_instant, one.base_instant) for one in slices]
+        completed = [self._written.get(one.base_instant) or self._archived(one) or one.base_instant for one in slices]
         completed += (max(log_file.completed, self._last) for one in slices for log_file in one.log_files)
         return instant_to_ms(max(completed), self._zone, latest=True)
+
+    def _archived(self, one: FileSlice) -> str:
+        return "" if one.base_instant in self._active else one.base_completed
 
 
 def _was_there(proof: Proof, requested: str, completed: str | None) -> bool:

@@ -106,7 +106,8 @@ _EVENT_TIME, _IMPOSSIBLE = attrgetter("min_event_time_ms"), attrgetter("impossib
 class FileSlice:
     """The latest slice of a file group: a base file (None for log-only slices) and its log files in completion order.
 
-    `base_file_recorded_bytes` is as a log file's `recorded_bytes`.
+    `base_file_recorded_bytes` is as a log file's `recorded_bytes`, `base_completed` is when its commit completed;
+    empty where none is known.
     """
 
     partition: str
@@ -116,6 +117,7 @@ class FileSlice:
     base_file_bytes: int
     log_files: tuple[LogFile, ...]
     base_file_recorded_bytes: int | None = None
+    base_completed: str = field(default="", compare=False)
 
     @property
     def group(self) -> GroupKey:

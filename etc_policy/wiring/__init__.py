@@ -203,7 +203,9 @@ class Readings(SparkSessions):
         why = why_not_believed(state_of(found), policy, _tables_cache(), self.progress)
         if why is None:
             return found
-        advice = "once etc has compacted the table they are, unless `event_time_column` has `trust_commit_metadata: false`"
+        advice = (
+            "once etc has compacted the table they are, unless `event_time_column` has `trust_commit_metadata: false`"
+        )
         self.progress(f"{policy.name}: event times that commits recorded are not believed: {why}; {advice}")
         return read(policy.event_time.model_copy(update={"trust_commit_metadata": False}))
 

@@ -289,6 +289,13 @@ def test_a_log_file_that_no_stat_tells_of_is_unknown_and_may_hold_deletes(table)
     assert slices(table)["f2"][1] == [(at("10:00:00"), at("10:00:01"), None, True)]
 
 
+def test_when_a_base_file_was_completed_is_known_where_its_commit_is_archived(table):
+    table.data(at("08:00:00"), base("f1"))
+    table.archive(archived(at("08:00:00"), at("09:30:00"), base("f1")))
+    table.commit(at("09:40:00"), at("09:40:05"), base("f2"))
+    assert [one.base_completed for one in read(table).slices] == [at("09:30:00"), at("09:40:05")]
+
+
 def test_a_log_file_whose_archived_commit_is_not_to_be_found_may_hold_deletes(table):
     table.data(at("09:00:00"), log("f1", 1))
     table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50))

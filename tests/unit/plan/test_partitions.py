@@ -109,6 +109,16 @@ class TestStatus:
         assert statuses(partitions_freshness(idle, table, epoch_ms("12:00:00")))[TEN] == "open"
         assert statuses(partitions_freshness(idle, table, epoch_ms("12:01:00")))[TEN] == "done"
 
+    def test_so_does_one_that_is_archived(self):
+        """It is as soon as it has completed, where it took so long that all that is left began later."""
+        idle = POLICY.model_copy(update={"partition_time": None, "partition_idle_ms": 1_800_000})
+        slices = tuple(replace(one, base_completed=instant("11:31:00")) for one in state().slices)
+        table = replace(state(), slices=slices)
+        assert statuses(partitions_freshness(idle, table, epoch_ms("12:00:00")))[TEN] == "done"  # of a compaction
+        table = replace(table, instants=())
+        assert statuses(partitions_freshness(idle, table, epoch_ms("12:00:00")))[TEN] == "open"
+        assert statuses(partitions_freshness(idle, table, epoch_ms("12:01:00")))[TEN] == "done"
+
     def test_in_the_hour_that_comes_twice_a_write_may_be_of_the_second(self):
         idle = POLICY.model_copy(update={"partition_time": None, "partition_idle_ms": 1_800_000})
         (one, *_), written = state().slices, "20251102013000000"  # in New York at 05:30 or at 06:30 UTC
