@@ -243,7 +243,8 @@ def _note_takers(base: Path, tokens: list[str]) -> None:
     """Runs that were killed stay noted, the newest of them: nobody knows which of them left a lock."""
     with folder_of(base, _TAKERS, make=True) as (folder, name):
         if tokens:
-            replace_in(folder, name, "".join(f"{one}\n" for one in tokens[-_MOST_TAKERS:]).encode())
+            noted = "".join(f"{one}\n" for one in tokens[-_MOST_TAKERS:])
+            replace_in(folder, name, noted.encode(), durable=True)
         else:
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=folder)

@@ -56,7 +56,7 @@ def spark_sql_command(folder: Path, sql: str) -> str:
     """A shell command by which PySpark's own `spark-sql` asks the catalog; its settings are written to `folder`."""
     import pyspark
 
-    confs = {key: value for key, value in session_confs({}).items() if key in _SESSION_CONFS}
+    confs = {key: value for key, value in session_confs({}, folder.absolute()).items() if key in _SESSION_CONFS}
     file = folder.absolute() / "spark.conf"
     lines = (f"{key} {value}\n" for key, value in {**confs, **local_catalog_confs(folder)}.items())
     write_below(file.parent.parent, f"{folder.name}/{file.name}", "".join(lines).encode())

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +39,8 @@ DEFAULT_BUNDLE = bundle_of(DEFAULT_RELEASE)
 _LOG_LINES_SHOWN = 12
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 #: Settings of where the driver runs, which mean nothing on another machine.
-_OF_THIS_MACHINE = ("spark.driver.bindAddress", "spark.driver.host", JAVA_OPTIONS)
+_WAREHOUSE = "spark.sql.warehouse.dir"
+_OF_THIS_MACHINE = ("spark.driver.bindAddress", "spark.driver.host", JAVA_OPTIONS, _WAREHOUSE)
 #: Java's quick compiler alone: its other one keeps a core busy for longer than a small table takes.
 _QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 #: The collector of garbage that takes least of the processor; Java does not start with two of them.
@@ -228,9 +232,9 @@ def _load_metadata_payload(session: Any) -> None:
         jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload", True, loader)
 
 
-def session_confs(given: Mapping[str, str]) -> dict[str, str]:
-    """All of Spark's settings as `start_spark` makes them of those that are given."""
-    return _confs(given, use_java(), None)
+def session_confs(given: Mapping[str, str], scratch: Path | None = None) -> dict[str, str]:
+    """All of Spark's settings as `start_spark` makes them of those that are given; `scratch` is for what Spark writes unasked."""
+    return _confs(given, use_java(), None, scratch=scratch)
 
 
 def submit_confs(
@@ -245,10 +249,14 @@ def submit_confs(
 
 
 def _confs(
-    given: Mapping[str, str], trust_store: str | None, bundle: str | None = None, packages: Sequence[str] = ()
+    given: Mapping[str, str],
+    trust_store: str | None,
+    bundle: str | None = None,
+    packages: Sequence[str] = (),
+    scratch: Path | None = None,
 ) -> dict[str, str]:
     """Spark's settings: what is given wins; a cluster gets no loopback address, and a given bundle stays alone."""
-    confs = {**_DEFAULTS, **_driver_options(trust_store)}
+    confs = {**_DEFAULTS, **_driver_options(trust_store, scratch or _own_scratch())}
     master = given.get("spark.master", confs["spark.master"])
     if is_local(master) or is_loopback(master):
         confs |= _LOCAL
@@ -314,9 +322,26 @@ def _jars(bundle: str, packages: Sequence[str]) -> dict[str, str]:
     return {**jar, "spark.jars.packages": ",".join(coordinates), "spark.jars.excludes": excluded}
 
 
-def _driver_options(trust_store: str | None) -> dict[str, str]:
-    scratch = tempfile.gettempdir()
-    java = ["-Djdk.attach.allowAttachSelf=true", f"-Dderby.system.home={scratch}"]
+@cache
+def _own_scratch() -> Path:
+    """A folder of this process alone, which goes with it: others may make what has a known name in a folder that all share."""
+    folder, process = tempfile.mkdtemp(prefix="etc-spark-"), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == process:  # not a copy of it
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return Path(folder)
+
+
+def _quoted(option: str) -> str:
+    """An option of Java as Spark reads it among others."""
+    return f'"{option}"' if " " in option else option
+
+
+def _driver_options(trust_store: str | None, scratch: Path) -> dict[str, str]:
+    java = ["-Djdk.attach.allowAttachSelf=true", _quoted(f"-Dderby.system.home={scratch}")]
     with suppress(TableError):  # a machine that does not name its zone: Java may find one
         # else Java may take another than the planner (facts: local-is-java-zone)
         java.append(f"-Duser.timezone={local_zone()}")
@@ -324,4 +349,4 @@ def _driver_options(trust_store: str | None) -> dict[str, str]:
         java.append(_COLLECTOR)
     if trust_store:
         java += [f"-Djavax.net.ssl.trustStore={trust_store}", "-Djavax.net.ssl.trustStorePassword=changeit"]
-    return {JAVA_OPTIONS: " ".join(java), "spark.sql.warehouse.dir": f"{scratch}/etc-warehouse"}
+    return {JAVA_OPTIONS: " ".join(java), _WAREHOUSE: str(scratch / "warehouse")}

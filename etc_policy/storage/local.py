@@ -135,7 +135,7 @@ class LocalStorage:
     def replace(self, path: str, content: bytes) -> None:
         """Write a draft beside it, and give it the name."""
         with folder_of(self._base, path, make=True) as (folder, name):
-            replace_in(folder, name, content)
+            replace_in(folder, name, content, durable=True)
 
     def hard_link(self, source: str, target: str) -> None:
         """A second name for the same bytes."""

@@ -65,9 +65,11 @@ def drafted(
             os.unlink(draft, dir_fd=folder)
 
 
-def replace_in(folder: int, name: str, content: bytes, like: os.stat_result | None = None) -> None:
-    """Write a file of an open folder in one step; what has its name, a link too, is replaced."""
-    with drafted(folder, name, content, like) as draft:
+def replace_in(
+    folder: int, name: str, content: bytes, like: os.stat_result | None = None, *, durable: bool = False
+) -> None:
+    """Write a file of an open folder in one step (`drafted`); what has its name, a link too, is replaced."""
+    with drafted(folder, name, content, like, durable=durable) as draft:
         os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 

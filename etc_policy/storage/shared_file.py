@@ -54,7 +54,7 @@ def _change_local(location: str, path: str, change: Change, *, alone: bool) -> N
             raise OSError(errno.ENOLCK, "its file system gives no lock", location)
         content = change(read_shared(location, path))
         if content is not None:
-            replace_in(folder, name, content)
+            replace_in(folder, name, content, durable=True)
 
 
 def _is_locked(folder: int) -> bool:

@@ -1,6 +1,9 @@
 """The settings that Spark is started with; Spark itself is not started here."""
 
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -14,6 +17,7 @@ from etc_policy.spark.session import (
     _without_secrets,
     session_confs,
     start_spark,
+    submit_confs,
 )
 
 LOOPBACK = {"spark.driver.bindAddress", "spark.driver.host"}
@@ -189,6 +193,30 @@ def test_java_is_never_given_two_collectors_of_garbage(monkeypatch, name, option
         session_confs({"spark.driver.extraJavaOptions": "-XX:+UseG1GC"})["spark.driver.extraJavaOptions"]
         == "-XX:+UseG1GC"
     )
+
+
+def test_what_spark_writes_unasked_lies_in_a_folder_of_this_process_alone(tmp_path):
+    """It was `derby.log` and `etc-warehouse` in the folder that all users share: another one could make a link of that name."""
+    program = (
+        "import os\nfrom etc_policy.spark.session import session_confs\nconfs = session_confs({})\n"
+        "folder = os.path.dirname(confs['spark.sql.warehouse.dir'])\nif not os.fork():\n    raise SystemExit\nos.wait()\n"
+        "print(folder, oct(os.stat(folder).st_mode & 0o777), confs['spark.driver.extraJavaOptions'], sep='\\n')"
+    )
+    folders = set()
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        folder, mode, options = done.stdout.splitlines()
+        assert (mode, f"-Dderby.system.home={folder} " in f"{options} ") == ("0o700", True)
+        folders.add(folder)
+    assert len(folders) == 2
+    assert list(tmp_path.iterdir()) == []
+    assert "spark.sql.warehouse.dir" not in submit_confs({"spark.master": "yarn"}, None, (), "cluster")
 
 
 def test_a_setting_with_a_value_of_the_environment_is_a_secret_whatever_it_is_called():

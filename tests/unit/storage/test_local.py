@@ -8,8 +8,10 @@ from zlib import crc32
 
 import pytest
 
+from etc_policy.run import file_lock
 from etc_policy.storage import local
 from etc_policy.storage.local import LocalStorage
+from etc_policy.storage.shared_file import change_shared
 
 
 @pytest.fixture
@@ -107,6 +109,7 @@ COPY_UNDER_A_LIMIT = """
 import os, resource, signal, sys
 from pathlib import Path
 from etc_policy.storage.local import LocalStorage
+from etc_policy.storage.shared_file import change_shared
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 try:
@@ -133,3 +136,35 @@ def test_what_a_killed_copy_left_is_overwritten(table):
     storage.copy("p/f", "p/.g")
     assert storage.read("p/.g") == b"x"
     assert sorted(os.listdir(table / "p")) == [".g", "f"]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda table: change_shared(str(table), ".hoodie/.etc/done.json", lambda _: b"{}"),
+        lambda table: change_shared(str(table), "notified.json", lambda _: b"{}"),
+        lambda table: LocalStorage(table).replace("f", b"content"),
+        lambda table: file_lock._note_takers(table, ["0" * 32]),
+    ],
+    ids=["done", "notified", "replace", "takers"],
+)
+def test_what_replaces_a_record_is_on_disk_before_it_has_its_name(table, monkeypatch, write):
+    """Else a loss of power leaves an empty file: each event would be sent again, or a dead run's lock be nobody's."""
+    on_disk, renamed, sync, rename = set(), [], os.fsync, os.replace
+
+    def note_sync(number):
+        sync(number)
+        found = os.fstat(number)
+        on_disk.add((found.st_ino, found.st_size))
+
+    def note_rename(source, target, **folders):
+        found = os.stat(source, dir_fd=folders["src_dir_fd"])
+        renamed.append((found.st_ino, found.st_size))
+        rename(source, target, **folders)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "replace", note_rename)
+    write(table)
+    assert renamed
+    assert renamed[-1][1]
+    assert set(renamed) <= on_disk
