@@ -16,6 +16,7 @@ from etc_policy.policy.manifest import Policy
 from etc_policy.report.check_titles import result_title
 from etc_policy.report.sync import NOT_DONE, complete_until
 from etc_policy.run.results import TableResult
+from etc_policy.storage.port import Requests
 from etc_policy.table.formats import iso_time
 from etc_policy.verify.ports import ExpectationResult
 
@@ -73,6 +74,8 @@ class RunObserver:
         """It has ended; of a table without a result and a failure nothing was done, and it may not have begun."""
 
 
+#: A server may send a byte now and then, for ever.
+_REQUESTS, _SECONDS = Requests(), 30.0
 Observe = Callable[[Warn], AbstractContextManager[RunObserver | None]]
 _OBSERVERS: ContextVar[tuple[RunObserver, ...]] = ContextVar("observers", default=())
 
@@ -90,6 +93,19 @@ def observed(warn: Callable[[Issue], None]) -> Iterator[None]:
         token = _OBSERVERS.set(tuple(one for one in made if one is not None))
         stack.callback(_OBSERVERS.reset, token)
         yield
+
+
+def in_time(send: Callable[[], object]) -> None:
+    """Do what an observer sends; the run does not wait for it longer than a while.
+
+    Raises:
+        TimeoutError: it took longer.
+
+    """
+    try:
+        _REQUESTS.in_time(send, _SECONDS)
+    except TimeoutError:
+        raise TimeoutError(f"no whole answer within {_SECONDS:g} s") from None
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from etc_policy import __version__
-from etc_policy.api.observers import ObservedTable, RunObserver, Warn
+from etc_policy.api.observers import ObservedTable, RunObserver, Warn, in_time
 from etc_policy.errors import first_line
 
 PRODUCER = f"urn:etc-policy:{__version__}"
@@ -94,7 +94,7 @@ class _Lineage(RunObserver):
         if self._is_off:
             return
         try:
-            send()
+            in_time(send)
         except ImportError:
             self._is_off = True
             self._warn("OpenLineage's client is missing, and a transport is configured: no event is sent", _MISSING)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -17,6 +18,9 @@ _EXPORTERS = "OTEL_TRACES_EXPORTER"
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _MISSING = 'run `pip install "etc-policy[otel]"`, or set OTEL_SDK_DISABLED=true'
 
+#: Threads of earlier runs whose exporters have not come to an end.
+_LEFT = set[threading.Thread]()
+
 
 def is_configured(variables: Mapping[str, str]) -> bool:
     """Whether OpenTelemetry's own variables name an exporter of spans or its endpoint, and do not disable it."""
@@ -29,15 +33,22 @@ def is_configured(variables: Mapping[str, str]) -> bool:
 @contextmanager
 def observe(warn: Warn) -> Iterator[RunObserver | None]:
     """Makes the spans of one run, and exports what is left of them at its end."""
+    if is_configured(os.environ) and any(one.is_alive() for one in _LEFT):
+        warn("spans are not made: the exporter of an earlier run still waits for its server")
+        yield None
+        return
+    before = set(threading.enumerate())
     provider = _provider_or_none(warn) if is_configured(os.environ) else None
     if provider is None:
         yield None
         return
+    exporters = set(threading.enumerate()) - before
     with _first_fault() as faults, _below_scheduler():
         try:
             yield _Spans(provider.get_tracer("etc_policy", __version__))
         finally:
-            provider.shutdown()
+            provider.shutdown()  # in its own time, whether the server has answered or not
+            _LEFT.update(exporters)
             for message in faults[:1]:
                 warn(f"spans were not exported: {message}")
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import sys
 import threading
 from contextlib import contextmanager
@@ -14,10 +15,12 @@ import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
+from etc_policy.api import observers
 from etc_policy.table.state import Instant
 from tests.command_blocks import REPOSITORY, Shell, command_blocks_of
 from tests.environments import installed_extra
 from tests.integration.prometheus_server import free_port
+from tests.unit.api.test_partition_events import drip
 from tests.unit.cli.conftest import etc  # noqa: F401 - a fixture
 from tests.unit.cli.test_apply import NOON, outside  # noqa: F401 - a fixture
 from tests.unit.plan.plan_cases import instant
@@ -206,6 +209,18 @@ def test_a_broken_server_is_one_warning(apply, status):
         code, _, err = apply(OPENLINEAGE_URL=url)
     assert (code, err.count("ETC357")) == (0, 1)
     assert "Traceback" not in err
+
+
+@pytest.mark.extended
+def test_a_server_that_drips_is_one_warning(apply, monkeypatch):
+    """The client's own timeout is for each byte: the run, and the lease of its table, stood for ever."""
+    monkeypatch.setattr(observers, "_SECONDS", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as drips:
+        threading.Thread(target=drip, args=(drips,), daemon=True).start()
+        url = f"http://127.0.0.1:{drips.getsockname()[1]}"
+        code, _, err = apply(OPENLINEAGE_URL=url)
+    assert (code, err.count("ETC357")) == (0, 1)
+    assert "no whole answer within 1 s" in err
 
 
 @pytest.mark.extended

@@ -1,5 +1,6 @@
 """Spans of `etc apply` as OpenTelemetry's SDK exports them, decoded from OTLP by a real HTTP server."""
 
+import socket
 import sys
 import threading
 from contextlib import contextmanager
@@ -7,9 +8,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from etc_policy.integrations import opentelemetry
 from tests.command_blocks import Shell, command_blocks_of
 from tests.environments import installed_extra
 from tests.integration.prometheus_server import free_port
+from tests.unit.api.test_partition_events import drip
 from tests.unit.cli.conftest import etc  # noqa: F401 - a fixture
 from tests.unit.cli.test_apply import NOON, outside  # noqa: F401 - a fixture
 from tests.unit.plan.states import C
@@ -132,6 +135,21 @@ def test_a_broken_server_is_one_warning(apply, status):
         given = url if status else f"http://127.0.0.1:{free_port()}"
         code, _, err = apply(OTEL_EXPORTER_OTLP_ENDPOINT=given, OTEL_EXPORTER_OTLP_TIMEOUT="2")
     assert (code, err.count("ETC357"), "Traceback" in err) == (0, 1, False)
+
+
+@pytest.mark.extended
+def test_rounds_leave_one_thread_of_an_exporter_that_hangs(apply, monkeypatch):
+    """Its SDK gives its thread up after a while, one in each round of `etc run`."""
+    monkeypatch.setattr(opentelemetry, "_LEFT", set())
+    with socket.create_server(("127.0.0.1", 0)) as drips:
+        threading.Thread(target=drip, args=(drips,), daemon=True).start()
+        url = f"http://127.0.0.1:{drips.getsockname()[1]}"
+        began = {*threading.enumerate()}
+        said = [apply(OTEL_EXPORTER_OTLP_ENDPOINT=url) for _ in range(3)]
+        left = [one for one in {*threading.enumerate()} - began if one.name.startswith("Otel")]
+    assert [code for code, _, _ in said] == [0, 0, 0]
+    assert ["an earlier run" in err for _, _, err in said] == [False, True, True]
+    assert len(left) == 1
 
 
 @pytest.mark.extended
