@@ -186,9 +186,9 @@ def as_child(folder: Path, command: str, place: Path) -> int:
     seconds = 1_709_553_600 if folder.name == "site" else EPOCH
     time.time, time.time_ns, time.monotonic = lambda: float(seconds), lambda: seconds * 1_000_000_000, lambda: 0.0
     os.getpid = lambda: 4_242
-    for module in list(sys.modules.values()):
-        if module.__name__.startswith("etc_policy.run.") and hasattr(module, "note_time"):
-            module.note_time = lambda *_: 0.0  # type: ignore[attr-defined]
+    for module, name in itertools.product(list(sys.modules.values()), ("note_time", "monotonic")):
+        if module.__name__.startswith("etc_policy.") and hasattr(module, name):
+            setattr(module, name, lambda *_: 0.0)
     sys.modules["pyspark"] = None  # type: ignore[assignment]
     first = next((one.name for one in sorted(folder.glob("lake/*"))), "")
     code = etc(shlex.split(command.replace("NAME", f"{first}_ro")))

@@ -17,16 +17,14 @@ from etc_policy.errors.codes import Code
 from etc_policy.policy.files import read_template
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.freshness import unreadable
-from etc_policy.report.history import planned_tables, policy_history
+from etc_policy.report.history import policy_history
 from etc_policy.report.run_files import RunFile, RunFiles
-from etc_policy.report.site import render_site
-from etc_policy.report.site_builder import site_view
-from etc_policy.report.site_views import SiteTable
+from etc_policy.report.site import SiteTable, render_site, site_view
 from etc_policy.table.history import promises_in, with_times_of
 from etc_policy.verify.late_data import late_data
 from etc_policy.wiring import Environment
 
-#: The list of the site's files, so that the next one can take away what it no longer has.
+#: The list of the site's files, so that the next one can take away what it no longer has: pages of runs too, of earlier versions.
 _LIST = "site.json"
 _OWN_PAGE = re.compile(r"(tables|runs/[A-Za-z0-9_-]+)/[A-Za-z0-9_-]+\.html")
 
@@ -49,7 +47,7 @@ def site_files(
     max_runs: int,
     warn: Callable[[Issue], None],
 ) -> dict[str, str]:
-    """The files of the site of project `name` over the policies, with pages for at most `max_runs` runs of each."""
+    """The files of the site of project `name` over the policies, which list at most `max_runs` runs of each."""
 
     def render(facts: tuple[SiteTable, ...]) -> dict[str, str]:
         return render_site(site_view(name, facts, now_ms, kept.issues, max_runs), read_template)
@@ -92,7 +90,6 @@ def _read_facts(environment: Environment, policy: Policy, now_ms: int, runs: tup
         policy=policy,
         freshness=freshness,
         history=policy_history(policy, history, runs),
-        plans=planned_tables(policy, state.base_path, runs),
         state=state,
         past=known,
         late=late_data(promises_in(policy, known)),

@@ -56,7 +56,7 @@ def command() -> None:
     type=click.IntRange(min=1),
     default=100,
     show_default=True,
-    help="So many of the newest runs of a policy have a page.",
+    help="So many of the newest runs of a policy are listed.",
 )
 @trust_options
 @shared_options(
@@ -65,7 +65,8 @@ def command() -> None:
 def generate(flags: Flags, out: Path | None, runs: int) -> None:
     """Write the site.
 
-    It shows each policy's freshness now, how complete RO was over time, what each run wrote and what its checks found.
+    It shows each policy's freshness now, how complete RO was over time, what each run wrote and what the newest checks
+    found, on one page a policy.
     All of it but the checks comes from the tables' own commits, active and archived, so the site can be written anew on
     any machine; checks come from target/runs/. A table that cannot be read has a page that says why. Starts no Spark.
     """

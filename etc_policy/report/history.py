@@ -8,7 +8,6 @@ from zoneinfo import ZoneInfo
 from pydantic import Field
 
 from etc_policy.errors import EtcError
-from etc_policy.plan.model import TablePlan
 from etc_policy.policy.locations import location_identity
 from etc_policy.policy.manifest import Frozen, Level, Policy, changed_values
 from etc_policy.report.results import Report, TableVerification
@@ -160,13 +159,7 @@ def policy_history(
     )
 
 
-def planned_tables(policy: Policy, base_path: str, runs: Sequence[RunFile]) -> dict[str, TablePlan]:
-    """The plans of a policy's compactions of one table that run files keep, by instant."""
-    plans = (table for run in runs if run.plan for table in run.plan.tables)
-    return {table.instant: table for table in plans if table.instant and _is_of(policy, base_path, table)}
-
-
-def _is_of(policy: Policy, base_path: str, report: TableResult | TableVerification | TablePlan) -> bool:
+def _is_of(policy: Policy, base_path: str, report: TableResult | TableVerification) -> bool:
     """Whether it is about this very table: under another target the same policy has another one."""
     known = {location_identity(base_path), location_identity(policy.table)}
     return report.policy == policy.name and location_identity(report.base_path) in known

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.completeness import CompletenessPoint, replay_completeness
@@ -31,8 +31,6 @@ class ChartPoint:
     open_log_files: int
     assumed: bool = False
     mark: str = ""
-    instant: str = ""
-    late_groups: int = 0
     late_by_ms: int = 0
 
     @property
@@ -48,7 +46,7 @@ class Past:
     moments: tuple[ChartPoint, ...] = ()
     shift_ms: int = 0
     cut_short: bool = False
-    policy: Policy | None = field(default=None)
+    policy: Policy | None = None
 
     @property
     def assumed(self) -> bool:
@@ -78,15 +76,36 @@ def table_past(policy: Policy, history: TableHistory, observed_ms: int) -> Past:
     points = replay_completeness(promises_in(policy, history), policy.longest_latency_ms)
     if not points:
         return Past(policy=policy)
-    last_ms = points[-1].at_ms
+    last_ms, own = points[-1].at_ms, {run.instant for run in history.runs}
     shift_ms = 0 if observed_ms >= points[0].at_ms else observed_ms - last_ms
-    own = {run.instant for run in history.runs}
-    kept = tuple(_changes(points))
-    cut_short = len(kept) > MAX_POINTS // 2
-    kept = kept[-(MAX_POINTS // 2) :]
-    end_ms = max(observed_ms - shift_ms, last_ms)
-    moments = tuple(_moments(kept, own, policy.data_latency_ms, shift_ms, end_ms))
-    return Past(moments, shift_ms, cut_short or not history.complete, policy)
+    changes = list(_changes(points))
+    kept = changes[-(MAX_POINTS // 2) :]
+    ends_ms = [*(point.at_ms - 1 for point in kept[1:]), max(observed_ms - shift_ms, last_ms)]
+    moments = list[ChartPoint]()
+    for point, end_ms in zip(kept, ends_ms, strict=True):  # two for each, so that lines run straight in between
+        by = "run" if point.instant in own else "foreign"
+        mark = by if point.compaction else "late" if point.late_groups else ""
+        moments.append(_moment(point, point.at_ms, policy.data_latency_ms, shift_ms, mark))
+        if end_ms > point.at_ms:
+            moments.append(_moment(point, end_ms, policy.data_latency_ms, shift_ms))
+    return Past(tuple(moments), shift_ms, len(kept) < len(changes) or not history.complete, policy)
+
+
+def _moment(point: CompletenessPoint, at_ms: int, latency_ms: int, shift_ms: int, mark: str = "") -> ChartPoint:
+    now_ms = at_ms + shift_ms
+    until_ms = complete_until_ms(point.watermark_ms, now_ms, latency_ms) if point.known else None
+    late_ms = point.late_by_ms if mark else 0
+    return ChartPoint(at_ms, now_ms, until_ms, point.threshold_ms, point.open_log_files, point.assumed, mark, late_ms)
+
+
+def _changes(points: Sequence[CompletenessPoint]) -> Iterator[CompletenessPoint]:
+    """The points at which a line bends or has a mark, and the last."""
+    before = None
+    for point in points:
+        shape = (point.watermark_ms, point.known, point.threshold_ms)
+        if shape != before or point.compaction or point.late_groups or point is points[-1]:
+            yield point
+        before = shape
 
 
 def completeness_chart(past: Past) -> dict[str, object]:
@@ -123,49 +142,6 @@ def spark_line(past: Past) -> Sparkline | None:
 
     points = " ".join(f"{(at - start) / span * SPARK_WIDTH:.1f},{height(lag):.1f}" for at, lag in known)
     return Sparkline(points, None if target_ms is None else f"{height(target_ms):.1f}")
-
-
-def _changes(points: Sequence[CompletenessPoint]) -> Iterator[CompletenessPoint]:
-    """The points at which a line bends or has a mark, and the last."""
-    before = None
-    for point in points:
-        shape = (point.watermark_ms, point.known, point.threshold_ms)
-        if shape != before or point.compaction or point.late_groups or point is points[-1]:
-            yield point
-        before = shape
-
-
-def _moments(
-    points: Sequence[CompletenessPoint], own: set[str], latency_ms: int, shift_ms: int, end_ms: int
-) -> Iterator[ChartPoint]:
-    """Two for each point: when it came, and just before the next, so that lines run straight in between."""
-    for index, point in enumerate(points):
-        next_ms = points[index + 1].at_ms - 1 if index + 1 < len(points) else end_ms
-        yield _moment(point, point.at_ms, latency_ms, shift_ms, _mark(point, own))
-        if next_ms > point.at_ms:
-            yield _moment(point, next_ms, latency_ms, shift_ms, "")
-
-
-def _moment(point: CompletenessPoint, at_ms: int, latency_ms: int, shift_ms: int, mark: str) -> ChartPoint:
-    now_ms = at_ms + shift_ms
-    return ChartPoint(
-        at_ms=at_ms,
-        now_ms=now_ms,
-        complete_until_ms=complete_until_ms(point.watermark_ms, now_ms, latency_ms) if point.known else None,
-        threshold_ms=point.threshold_ms,
-        open_log_files=point.open_log_files,
-        assumed=point.assumed,
-        mark=mark,
-        instant=point.instant,
-        late_groups=point.late_groups if mark else 0,
-        late_by_ms=point.late_by_ms if mark else 0,
-    )
-
-
-def _mark(point: CompletenessPoint, own: set[str]) -> str:
-    if point.compaction:
-        return "run" if point.instant in own else "foreign"
-    return "late" if point.late_groups else ""
 
 
 def _seconds(milliseconds: int | None) -> float | None:

@@ -9,8 +9,7 @@ import pytest
 from etc_policy.api import site as site_module
 from etc_policy.cli.main import main
 from etc_policy.policy.files import read_template
-from etc_policy.report.site import render_site
-from etc_policy.report.site_builder import site_view
+from etc_policy.report.site import render_site, site_view
 from tests.site.made_up import MARKUP, NOW, add_odd_runs, make_project
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-sync"]

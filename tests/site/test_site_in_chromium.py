@@ -71,13 +71,11 @@ HOLDS = """() => Object.entries({
 FITS = "width => document.documentElement.scrollWidth <= width"
 
 
-@pytest.mark.parametrize(("which", "step"), [("marked_up_site", 60), *nightly(("marked_up_site", 1), ("site", 1))])
-def test_every_page_opens_alone_and_leads_on(which, step, request, page):
-    """Of the pages of runs each, or one of sixty."""
+@pytest.mark.parametrize("which", ["marked_up_site", *nightly("site")])
+def test_every_page_opens_alone_and_leads_on(which, request, page):
     folder = request.getfixturevalue(which)
-    runs = [path for path in pages_of(folder) if "runs" in path.relative_to(folder).parts]
     targets = set()
-    for path in (*(path for path in pages_of(folder) if path not in runs), *runs[::step]):
+    for path in pages_of(folder):
         page.set_viewport_size({"width": 1280, "height": 900})
         page.goto(path.as_uri())
         assert page.evaluate(HOLDS) == [], path.name
@@ -89,14 +87,14 @@ def test_every_page_opens_alone_and_leads_on(which, step, request, page):
     assert {url for url in page.requests if not url.startswith((folder.as_uri(), "data:,"))} == set()
     missing = [url for url in targets if not (folder / unquote(urlsplit(url).path)).is_file()]
     assert missing == []
-    assert len(pages_of(folder)) > 15
+    assert len(pages_of(folder)) == 5
 
 
 @pytest.mark.extended
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_stands_out_from_its_ground(site, page, scheme):
     page.emulate_media(color_scheme=scheme)
-    for path in (site / "index.html", *sorted(site.glob("tables/*")), *sorted(site.glob("runs/*/*"))[-3:]):
+    for path in (site / "index.html", *sorted(site.glob("tables/*"))):
         page.goto(path.as_uri())
         assert page.evaluate(CONTRAST) == [], path.name
 
@@ -177,17 +175,10 @@ def test_a_failed_check_is_found_from_the_first_page(site, page):
     assert failed.locator(".name").text_content() == "RO to contain RT up to T"
     assert "3 missing, 1 different" in failed.locator(".message").text_content()
     assert failed.locator("details[open] tbody tr").count() == 3
+    assert page.url.endswith("tables/payments_ro.html#checks")
     assert page.locator("h3 .chip").first.text_content() == "Failed"
     assert "2 of 4 file groups (seed 7)" in page.locator(".verification > p").first.text_content()
     assert "Not checked, as they need rows: rows to be fresh" in page.locator(".verification").text_content()
-
-
-def test_late_data_leads_to_the_run_it_came_after(site, page):
-    page.goto((site / "tables" / "payments_ro.html").as_uri())
-    link = page.locator("section[aria-labelledby=late] tbody a").first
-    said = link.text_content()
-    link.click()
-    assert page.locator("h1 time").text_content() == said
 
 
 @pytest.mark.extended

@@ -248,6 +248,13 @@ def test_marks_go_through_variables_and_items():
     assert has_env_value(render("{{ each.a[0] | upper }}", each)[0])
     assert not has_env_value(render("{{ each }}", inner.with_each("x"))[0])
     assert has_env_value(render("{% for a in each.a %}{{ a }}{% endfor %}", each)[0])
+    assert render("{{ {var('secret'): 1} }}", inner)[1], "a key has no mark"
+
+
+def test_a_value_of_the_environment_is_no_name_of_a_variable_and_none_is_like_it():
+    project = Scope({"S": SECRET}, variables={f"{SECRET}s": 1})
+    _, (problem,) = render("{{ var(env_var('S')) }}", project)
+    assert SECRET not in f"{problem.message} {problem.hint} {project.known_variables}"
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 
 from etc_policy.plan.carry import CARRIED, carried_text
 from etc_policy.plan.commit_metadata import compaction_record
-from etc_policy.plan.model import CarriedFile, make_plan
+from etc_policy.plan.model import CarriedFile
 from etc_policy.policy.manifest import EventTime, Policy
-from etc_policy.report.history import RecordedCheck, latest_verdict, planned_tables, policy_history
+from etc_policy.report.history import RecordedCheck, latest_verdict, policy_history
 from etc_policy.report.history_text import render_history
 from etc_policy.report.results import RunResults, TableVerification, VerificationReport
 from etc_policy.report.run_files import RunFile, read_run_files, run_file_name
@@ -17,7 +17,6 @@ from etc_policy.run.results import TableResult
 from etc_policy.table.history import Commit, GroupWrite, TableHistory
 from etc_policy.verify.ports import ExpectationResult, Verification
 from tests.unit.hudi.table_folder import operation
-from tests.unit.plan.states import PLAN
 
 POLICY = Policy(name="orders_ro", table="lake/orders", event_time=EventTime(column="ts"), data_latency_ms=1)
 OPERATION = operation("f1", None)
@@ -186,12 +185,6 @@ def test_what_was_written_beside_what_the_plan_expected(estimate, carried, shown
     assert f"3 log files of 1 file slice, {shown}\n" in render_history(found, limit=1)
 
 
-def test_plans_by_instant():
-    table = PLAN.model_copy(update={"policy": "orders_ro", "base_path": HISTORY.base_path, "instant": FIRST})
-    run = applied("2026-01-01T10:05:01.000Z").model_copy(update={"plan": make_plan("t", (table,))})
-    assert planned_tables(POLICY, HISTORY.base_path, [run]) == {FIRST: table}
-
-
 def test_the_text_is_newest_first_and_counts_what_was_quiet():
     runs = [
         applied("2026-01-01T10:05:01.000Z", result("compacted", FIRST, verification=verdict())),
@@ -266,9 +259,6 @@ def test_runs_of_the_same_policy_on_another_table_are_left_out():
     elsewhere = result("compacted", FIRST, base_path="lake/of_dev/orders", verification=verdict())
     found = policy_history(POLICY, HISTORY, [applied("2026-01-01T10:05:01.000Z", elsewhere)])
     assert (found.attempts, [c.checks for c in found.compactions]) == ((), [(), (), ()])
-    table = PLAN.model_copy(update={"policy": "orders_ro", "base_path": "lake/of_dev/orders", "instant": FIRST})
-    run = applied("2026-01-01T10:05:01.000Z").model_copy(update={"plan": make_plan("t", (table,))})
-    assert planned_tables(POLICY, HISTORY.base_path, [run]) == {}
 
 
 def test_a_check_after_the_first_says_when_and_by_what():
