@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from etc_policy.api.project import Project
-from etc_policy.cli import debug, freshness, history, plan
 from etc_policy.cli.explain import meaning_of
 from etc_policy.cli.ls import list_policies
 from etc_policy.cli.options import (
@@ -21,6 +20,7 @@ from etc_policy.cli.options import (
     metadata_only_option,
     shared_options,
 )
+from etc_policy.cli.tables import text_of_debug, text_of_freshness, text_of_histories, text_of_plan
 from etc_policy.errors import EtcError, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.errors.plain_text import clean, without_passwords
@@ -96,21 +96,21 @@ class Tools:
 
         def answer(project: Project) -> str:
             report = project.freshness(_terms(select), at=at, partitions=partitions)
-            return freshness.text_of(report, long=partitions is not None)
+            return text_of_freshness(report, long=partitions is not None)
 
         return self._answer(answer)
 
     async def plan(self, select: str | None = None, at: datetime | None = None, explain: bool = False) -> str:
         """What `etc apply` would compact now, or why it cannot; nothing is saved. `explain` says why in words."""
-        return self._answer(lambda project: plan.text_of(project.plan(_terms(select), at=at), explain=explain))
+        return self._answer(lambda project: text_of_plan(project.plan(_terms(select), at=at), explain=explain))
 
     async def history(self, policy: str, limit: int = 5) -> str:
         """The newest compactions of one policy's table, by whom, what they wrote, and their checks."""
-        return self._answer(lambda project: history.text_of((project.history(policy),), max(1, limit)))
+        return self._answer(lambda project: text_of_histories((project.history(policy),), max(1, limit)))
 
     async def debug(self, select: str | None = None) -> str:
         """What is right and wrong on this machine, in the project and in each table, and what to do."""
-        return self._answer(lambda project: debug.text_of(project.debug(_terms(select))))
+        return self._answer(lambda project: text_of_debug(project.debug(_terms(select))))
 
     async def ls(self, select: str | None = None) -> str:
         """The policies, their tables and their promises."""

@@ -119,7 +119,7 @@ class TestPlan:
         assert (project / "target" / "plan.json").read_text() == out
 
     def test_of_many_tables_each_has_a_line_unless_more_is_asked_for(self, etc, orders, payments, monkeypatch):
-        monkeypatch.setattr("etc_policy.cli.plan.MANY_TABLES", 2)
+        monkeypatch.setattr("etc_policy.cli.tables.MANY_TABLES", 2)
         brief, long, explained = (at_noon(etc, "plan", *more)[1] for more in ((), ("--long",), ("--explain",)))
         assert [line.split()[0] for line in brief.splitlines()[:2]] == ["orders_ro", "payments_ro"]
         assert "instant C" not in brief

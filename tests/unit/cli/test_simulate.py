@@ -269,7 +269,7 @@ def test_several_tables_are_on_one_page_the_worst_first(lake, etc, tmp_path, mon
     blocks, fleet = out.split("\n\n3 tables", 1)
     assert [line.split()[0] for line in blocks.split("\n") if line[:1].isalpha()] == ["late_ro", "new_ro", "orders_ro"]
     assert "3 tables" + fleet == FLEET
-    monkeypatch.setattr("etc_policy.cli.simulate.MANY_TABLES", 3)
+    monkeypatch.setattr("etc_policy.cli.tables.MANY_TABLES", 3)
     assert etc("simulate", "--html", "fleet.html")[1] == FLEET
     page = (tmp_path / "fleet.html").read_text()
     cells = re.findall(r'data-label="(.+?)"[^>]*>(.*?)(?: <small>.*)?</t[dh]>', page)
