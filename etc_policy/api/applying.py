@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,14 +14,16 @@ from pathlib import Path
 from etc_policy.api.artifacts import require_writable
 from etc_policy.api.derived_plans import created_ms
 from etc_policy.api.observers import note, observed, step, table_begins, table_ends
-from etc_policy.api.one_table import side_by_side
+from etc_policy.api.one_table import by_release, side_by_side
 from etc_policy.api.planning import plan_tables, refusal_errors, require_made_before_now
 from etc_policy.api.run_records import RUNS_FOLDER, record_apply
 from etc_policy.api.table_apply import TableApply
 from etc_policy.api.verifying import require_verifiable
 from etc_policy.errors import EtcError, Issue
+from etc_policy.errors.codes import Code
+from etc_policy.plan.bundles import submit_hint
 from etc_policy.plan.commit_metadata import git_state_of
-from etc_policy.plan.model import Plan
+from etc_policy.plan.model import Plan, make_plan
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.results import RunResults
 from etc_policy.run.results import TableResult
@@ -67,7 +69,17 @@ def apply_and_record(
             for table in applier.tables:
                 table_ends(table.policy, table.result, table.errors, clock_ms())
     report = applier.report()
+    if environment.is_submitted and applier.plan is not None:
+        say_what_to_submit(report, applier.plan)
     return report.with_errors(unwritten=record_apply(target_dir, report, applier.plan, applier.git_sha))
+
+
+def say_what_to_submit(results: RunResults, plan: Plan) -> None:
+    """Give the errors of tables that the one release of a job may not take the job that may, as their hint."""
+    releases = {table.policy: table.release for table in plan.tables if table.action == "compact"}
+    for error in results.errors:
+        if error.code == Code.UNFIT_BUNDLE and error.where is not None:
+            error.hint = submit_hint(error.where.object_name, releases) or error.hint
 
 
 @dataclass
@@ -114,15 +126,38 @@ class Applier:
         self.tables = tuple(
             TableApply(self.environment, one, self.now_ms, self.git_sha, made_ms, self._elapsed_ms) for one in chosen
         )
-        ready = self._which([table for table in self.tables if table.locate()], TableApply.finish_pending)
-        self.plan = saved or self._plan(ready)
-        if saved is not None or self._agreed(confirm, self.plan):
-            self._carry_out(self.plan, ready, None if saved else confirm)
+        ready = self._finish_pending([table for table in self.tables if table.locate()])
+        self.plan = saved or self._plan_each(ready)
+        agreed = saved is not None or self._agreed(confirm, self.plan)
+        for tables in self._by_release(ready):
+            if agreed:
+                self._carry_out(self.plan, tables, None if saved else confirm)
+            for table in tables:  # by this thread alone: the catalog may need a session of its own
+                if table.result is not None or self.goes_on():
+                    table.conclude()
+        if agreed:
             self._refused = refusal_errors(self.plan, [table.policy for table in ready if table.quiet is None])
-        begun = [one for one in ready if one.result is not None or self.goes_on()]
-        for table in begun:  # by this thread alone: the catalog may need a session of its own
-            table.conclude()
         return self.plan
+
+    def _by_release(self, tables: Sequence[TableApply]) -> Iterator[list[TableApply]]:
+        """The tables of one release of Hudi after those of another: Spark has that release until the next are taken."""
+        by_name = {table.policy.name: table for table in tables}
+        for policies in by_release(self.environment, [table.policy for table in tables]):
+            yield [by_name[policy.name] for policy in policies]
+
+    def _finish_pending(self, tables: list[TableApply]) -> list[TableApply]:
+        """The tables that may be worked on, in their order."""
+        work = TableApply.finish_pending
+        names = {table.policy.name for group in self._by_release(tables) for table in self._which(group, work)}
+        return [table for table in tables if table.policy.name in names]
+
+    def _plan_each(self, tables: Sequence[TableApply]) -> Plan:
+        """The plan of all tables, each planned by the release that takes it."""
+        plans = [self._plan(group) for group in self._by_release(tables)]
+        if len(plans) < 2:
+            return plans[0] if plans else self._plan(tables)
+        planned = {one.policy: one for plan in plans for one in plan.tables}
+        return make_plan(plans[-1].created_at, tuple(planned[one.policy.name] for one in tables), plans[-1].git)
 
     def _carry_out(self, plan: Plan, tables: list[TableApply], confirm: Callable[[Plan], bool] | None) -> None:
         """Carry out the plan, and if `confirm` is given and says yes, those made anew of the tables that it no longer fits."""
@@ -181,7 +216,7 @@ class Applier:
         by_name = {table.policy.name: table for table in tables}
         planned = [one for one in plan.tables if one.policy in by_name]
         due = {one.policy for one in planned if one.action == "compact"}
-        if min(len(due), self.environment.compaction_jobs) > 1:
+        if min(len(due), self.environment.compaction_jobs) > 1 and self.goes_on():
             with suppress(EtcError):  # else each table says why it cannot be compacted
                 self.environment.spark  # noqa: B018 - from this thread, as long as nothing else is said
         number = count(1)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import chain
 
-from etc_policy.api.one_table import entries_of, one_by_one, set_place
+from etc_policy.api.one_table import by_release, entries_of, one_by_one, set_place
 from etc_policy.api.table_apply import writes_beside_errors
 from etc_policy.errors import EtcError
 from etc_policy.policy.manifest import Policy
@@ -29,9 +29,14 @@ def finish_tables(environment: Environment, policies: Iterable[Policy]) -> Finis
                     set_place(error, policy)
                     beside.append(error)
 
-    _, failed = entries_of(one_by_one(policies, finish), lambda *_: None)
+    _, failed = entries_of(one_by_one(_in_turn(environment, policies), finish), lambda *_: None)
     errors = (*failed, *beside)
     return FinishReport(finished=tuple(finished), failed=failed_tables(errors)).with_errors(errors)
+
+
+def _in_turn(environment: Environment, policies: Iterable[Policy]) -> Iterator[Policy]:
+    """The policies release by release; Spark has that of the last one taken."""
+    return chain.from_iterable(by_release(environment, policies))
 
 
 def undo_tables(environment: Environment, policies: Iterable[Policy]) -> UndoReport:
@@ -41,6 +46,6 @@ def undo_tables(environment: Environment, policies: Iterable[Policy]) -> UndoRep
         instant = environment.runner().undo(policy, resolve_table(environment, policy).table)
         return [] if instant is None else [WithdrawnPlan(policy=policy.name, instant=instant)]
 
-    withdrawn, errors = entries_of(one_by_one(policies, undo), lambda *_: [])
+    withdrawn, errors = entries_of(one_by_one(_in_turn(environment, policies), undo), lambda *_: [])
     plans = tuple(chain.from_iterable(withdrawn))
     return UndoReport(withdrawn=plans, failed=failed_tables(errors)).with_errors(errors)

@@ -100,6 +100,19 @@ def readings_of(
     return outcomes_of(policies, read, lambda _, found: found, environment.jobs, environment.progress)
 
 
+def by_release(environment: Environment, policies: Iterable[Policy]) -> Iterator[tuple[Policy, ...]]:
+    """The policies whose tables one release of Hudi takes, then those of the next, in the order of their first.
+
+    Until the next are asked for Spark has that release. A table that cannot be read is with those that any takes.
+    """
+    groups: dict[str | None, list[Policy]] = {}
+    for policy, release in readings_of(environment, policies, environment.release_of):
+        groups.setdefault(None if isinstance(release, EtcError) else release, []).append(policy)
+    for release, found in groups.items():
+        with environment.with_release(release):
+            yield tuple(found)
+
+
 def outcomes_of(
     policies: Iterable[Policy],
     read: Callable[[Policy], Reading],

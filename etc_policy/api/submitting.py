@@ -78,7 +78,9 @@ def prepare_submission(
     environment.reaches_s3 = environment.reaches_s3 or any(
         table.base_path.startswith(S3_SCHEMES) for table in plan.tables
     )
-    return environment.submission(job.as_json())
+    releases = {table.release for table in plan.tables if table.action == "compact"}
+    with environment.with_release(releases.pop() if len(releases) == 1 else None):
+        return environment.submission(job.as_json())
 
 
 def _job(

@@ -1,4 +1,4 @@
-"""`etc run`: plans and applies again and again, in one process with one Spark session."""
+"""`etc run`: plans and applies again and again, in one process with one Spark session at a time."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ def command(
 
     For systemd or Kubernetes. A round plans the tables that are due, and does what `etc apply --yes` does where something is to
     be compacted, refused or sent. The next one begins when a table is due again, and after `--every` at the latest, when the
-    project's files are read anew. Spark starts when it is first needed, and stays until it fails. SIGTERM ends the
-    process after the tables that it works on, with 0. It keeps nothing in memory that matters: kill it, start it elsewhere, run
-    `etc apply` beside it.
+    project's files are read anew. Spark starts when it is first needed, and stays until it fails, or tables need another
+    release of Hudi. SIGTERM ends the process after the tables that it works on, with 0. It keeps nothing in memory that
+    matters: kill it, start it elsewhere, run `etc apply` beside it.
 
     Tables that break their `freshness.target` first go first. With `--max-io` or `--max-time` the others wait until enough of
     the hour's budget has come in. A table that fails is tried again after twice the time, then four times, up to an hour.

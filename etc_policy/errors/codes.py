@@ -432,11 +432,12 @@ class Code(StrEnum):
         "for this table.")
     UNFIT_BUNDLE = ("ETC322", _NOTHING_LOST, "This bundle of Hudi is not known to merge rows as the table's readers do",
         "Releases of Hudi merge the rows of a key in different ways. A compaction by another release than that of the readers "
-        "changes rows for good, and no comparison of both views shows it. `etc debug` shows as `merges as` which releases are "
-        "right for the table, and docs/reference/bundles.md has all that was run: name a right one by ETC_HUDI_BUNDLE, or by "
-        "`bundle` of the target. A pending plan waits until then. If none is known to be right, compact a copy of the table, and "
-        "compare its snapshot view before and after, read as your readers read it; then declare the release in "
-        "`writer.merges_tested_with`.")
+        "changes rows for good, and no comparison of both views shows it. Where no bundle is named, `etc apply` takes each table "
+        "by a release that is right, one release after the other. `etc debug` shows as `merges as` which releases are right for "
+        "the table, and docs/reference/bundles.md has all that was run: name none, or a right one by ETC_HUDI_BUNDLE, or by "
+        "`bundle` of the target. A job of spark-submit has one release: submit one for each, with the selection of the hint. A "
+        "pending plan waits until then. If none is known to be right, compact a copy of the table, and compare its snapshot view "
+        "before and after, read as your readers read it; then declare the release in `writer.merges_tested_with`.")
     NOT_ENCRYPTED = ("ETC324", _NOTHING_LOST, "The table's base files are encrypted, and this session would write plain ones",
         "A base file that is compacted is encrypted (Parquet modular encryption), and Spark's settings here name no keys to "
         "encrypt with: a compaction would write its rows as plain text. Give the session the settings of the table's writers in "

@@ -49,6 +49,7 @@ from etc_policy.hudi.timeline import (
     require_times,
 )
 from etc_policy.hudi.values import text_of
+from etc_policy.hudi.writer_form import is_metadata_of_1_0
 from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS, living_writers, writes_in_flight
 from etc_policy.hudi.zones import read_zone
 from etc_policy.policy.locations import is_appended_to
@@ -191,6 +192,7 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
         updates_in_part=updates_in_part(properties),
         merging=merging_of(properties, changelog),
         in_changelog_mode=bool(changelog),
+        metadata_of_1_0=is_metadata_of_1_0(storage, properties),
         merge_mode=properties.get(MERGE_MODE),
         ordering_fields=ordering_fields(properties),
         logs_grow=timeline.layout < 2 and (is_appended_to(storage.location) or _have_grown(commits.metadata)),

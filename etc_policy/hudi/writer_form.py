@@ -26,11 +26,12 @@ from etc_policy.hudi.blocks import BadLogFile, read_schemas
 from etc_policy.hudi.commits import CommitMetadata, LogForm
 from etc_policy.hudi.completion_times import metadata_timeline
 from etc_policy.hudi.footers import is_encrypted, read_footer
-from etc_policy.hudi.layout import InstantFile
-from etc_policy.hudi.properties import metadata_partitions
+from etc_policy.hudi.layout import METADATA_TABLE, InstantFile, parse_data_file
+from etc_policy.hudi.properties import merging_of, metadata_partitions
 from etc_policy.hudi.timeline import Timeline, read_timeline
 from etc_policy.hudi.values import UNKNOWN_FORM, list_of, load_json, mapping_of, text_of
 from etc_policy.hudi.zones import table_zone
+from etc_policy.plan.bundles import OF_HUDI_1_0
 from etc_policy.policy.hudi_options import OPERATION_OPTION
 from etc_policy.storage.port import FileInfo, TableReader
 from etc_policy.table.instants import CLOCK_TOLERANCE_MS, instant_to_ms
@@ -68,6 +69,8 @@ _FILTER_VERSION = -1
 _STREAMED = frozenset({"UPSERT", "UPSERT_PREPPED", "INSERT", "INSERT_PREPPED", "DELETE", "DELETE_PREPPED"})
 #: So many of the newest writes are asked.
 _ASKED = 10
+#: Each commit to the metadata table has a log file there, with a field of its records that 1.0 does not know.
+_LISTING, _SINCE_1_1 = f"{METADATA_TABLE}/files", b'"valueType"'
 
 
 class IndexDefinition(NamedTuple):
@@ -256,6 +259,37 @@ def _is_as_written(end: InstantFile, listed: Mapping[str, FileInfo], zone: ZoneI
     if info is None or end.completed is None:
         return False
     return abs(info.modified_ns // 1_000_000 - instant_to_ms(end.completed, zone)) <= CLOCK_TOLERANCE_MS
+
+
+def is_metadata_of_1_0(storage: TableReader, properties: Mapping[str, str]) -> bool:
+    """Whether the last commits to the metadata table of a table of Hudi 1.0 are all of that release, as their log files show.
+
+    Raises:
+        OSError: they cannot be read.
+
+    """
+    is_cut = int(properties["hoodie.table.version"]) in CUT_VERSIONS
+    if not (is_cut and metadata_partitions(properties) and OF_HUDI_1_0 in merging_of(properties)):
+        return False
+    try:
+        listed = storage.list(_LISTING)
+    except FileNotFoundError:
+        return False
+    logs = [one for one in map(parse_data_file, listed) if one is not None and one.is_log]
+    newest = sorted(logs, key=lambda one: one.instant, reverse=True)[:_ASKED]
+    schemas = [schema for one in newest for schema in _schemas(storage, f"{_LISTING}/{one.name}", listed[one.name])]
+    return bool(schemas) and not any(_SINCE_1_1 in schema for schema in schemas)
+
+
+def _schemas(storage: TableReader, path: str, info: FileInfo) -> tuple[bytes, ...]:
+    """The schemas of a log file's blocks; none where it is gone, one of later releases where its bytes are not blocks."""
+    try:
+        with storage.open(path) as stream:
+            return tuple(read_schemas(stream, info.size_bytes))
+    except FileNotFoundError:
+        return ()
+    except BadLogFile:
+        return (_SINCE_1_1,)  # not known to be of 1.0
 
 
 def with_log_forms(

@@ -305,6 +305,7 @@ def _idle(context: PlanningContext, action: Action, why: Reason | None, place: P
         base_path=state.base_path,
         new_from=policy.found_by if last is None and state.apply_state == ApplyState() else None,
         table_version=state.table_version,
+        release=state.release,
         granularity=policy.strategy.granularity,
         stock_options=policy.stock_options,
         action=action,

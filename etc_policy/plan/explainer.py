@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from etc_policy.errors.plain_text import one_line
+from etc_policy.plan.bundles import DEFAULT_RELEASE
 from etc_policy.plan.explanation import PREFACE, Row, explain_table
 from etc_policy.plan.model import PUBLISHED, LaterRows, Plan, TablePlan
 from etc_policy.plan.pace_explanation import latency_rows, next_due_rows, pace_rows, stock_rows
@@ -53,7 +55,12 @@ def _line(table: TablePlan) -> str:
     merged = sum(len(operation.log_files_compacted) for operation in table.operations)
     read = format_bytes(sum(operation.bytes_read for operation in table.operations))
     slices = count_of(len(table.operations), "file slice")
-    return f"{count_of(merged, 'log file')} in {slices}, {read}; then RO until {until}"
+    return f"{count_of(merged, 'log file')} in {slices}, {read}{_by_release(table)}; then RO until {until}"
+
+
+def _by_release(table: TablePlan) -> str:
+    """Which release of Hudi takes the table, where it is not the usual one."""
+    return f", by Hudi {table.release}" if table.release not in (None, DEFAULT_RELEASE) else ""
 
 
 def _block(table: TablePlan, *, explain: bool, width: int) -> str:
@@ -96,7 +103,7 @@ def _compaction(table: TablePlan) -> Iterator[Row]:
     log_bytes = sum(operation.log_bytes_compacted for operation in table.operations)
     files = count_of(merged + left, "log file")
     slices = count_of(len(table.operations), "file slice")
-    yield ("compact", f"{merged:,} of {files} ({format_bytes(log_bytes)}) in {slices}")
+    yield ("compact", f"{merged:,} of {files} ({format_bytes(log_bytes)}) in {slices}{_by_release(table)}")
     cut = "  between commits: merges what completed before" if table.table_version in CUT_VERSIONS else ""
     carried = [one for operation in table.operations for one in operation.carried]
     if carried:
@@ -176,7 +183,16 @@ def _summary(plan: Plan) -> str:
     actions = [table.action for table in plan.tables]
     due, idle, refused = (actions.count(action) for action in ("compact", "nothing_due", "refused"))
     parts = [f"{due} to compact", f"{idle} with nothing due", f"{refused} refused"]
-    return f"Plan {plan.plan_id}: {', '.join(parts)}."
+    return f"Plan {plan.plan_id}: {', '.join(parts)}.{_releases(plan)}"
+
+
+def _releases(plan: Plan) -> str:
+    """How many tables each release of Hudi compacts, one after the other, where it is more than one."""
+    counts = Counter(one.release for one in plan.tables if one.action == "compact" and one.release is not None)
+    if len(counts) < 2:
+        return ""
+    takes = (f"Hudi {release} takes {count_of(count, 'table')}" for release, count in counts.items())
+    return f" {', then '.join(takes)}."
 
 
 def summarize_changes(plan: Plan) -> str:

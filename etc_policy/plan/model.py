@@ -197,7 +197,8 @@ class TablePlan(Frozen):
     By a `pace` T is before all that slices hold which can wait for a later run, chosen slices are merged up to `now_ms` less
     `data_latency_ms` all the same, and until `next_due_ms` no run is needed. With `stock_options` slices are chosen as Hudi's
     planner does by these options, whatever their event times. `new_from` is the namespace that found a table of which etc has
-    compacted nothing and keeps nothing yet. `latency_evidence` is what a `data_latency` rests on that was learned.
+    compacted nothing and keeps nothing yet. `release` is the one of Hudi that takes the table, None where the name of its
+    bundle does not say it. `latency_evidence` is what a `data_latency` rests on that was learned.
     """
 
     policy: str
@@ -207,6 +208,7 @@ class TablePlan(Frozen):
     base_path: str
     new_from: str | None = None
     table_version: int
+    release: str | None = None
     granularity: Granularity
     stock_options: dict[str, str] = Field(default_factory=dict)
     action: Action

@@ -6,13 +6,14 @@ import atexit
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from etc_policy.errors import EngineError, RetryableError, TableError
 from etc_policy.errors.codes import Code
@@ -37,6 +38,8 @@ from etc_policy.storage.safe_files import folder_of, open_regular
 DEFAULT_BUNDLE = bundle_of(DEFAULT_RELEASE)
 
 _LOG_LINES_SHOWN = 12
+#: So long Java has to end by itself.
+_END_SECONDS = 30
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 #: Settings of where the driver runs, which mean nothing on another machine.
 _WAREHOUSE = "spark.sql.warehouse.dir"
@@ -125,6 +128,46 @@ def start_spark(
     return session
 
 
+class _OwnJava:
+    """The Java that this process has started, and the jars with which it began: it has no others as long as it lives."""
+
+    gateway: ClassVar[Any] = None
+    jars: ClassVar[tuple[str | None, ...]] = ()
+
+
+def may_start_java() -> bool:
+    """Whether this process may have a Java with other jars: not where spark-submit or somebody's PySpark has started one."""
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    is_own = context is None or context._gateway in (None, _OwnJava.gateway)
+    return is_own and STARTED_BY_SUBMIT not in os.environ
+
+
+def _jars_in(confs: Mapping[str, str]) -> tuple[str | None, ...]:
+    return confs.get("spark.jars"), confs.get("spark.jars.packages")
+
+
+def _end_unfit_java(confs: Mapping[str, str]) -> bool:
+    """Whether this process's own Java was ended, which has died, or has other jars and no session any more."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is None or gateway is not _OwnJava.gateway:
+        return False
+    is_idle = SparkContext._active_spark_context is None
+    if gateway.proc.poll() is None and not (is_idle and _OwnJava.jars != _jars_in(confs)):
+        return False
+    with suppress(Exception):  # it may have died
+        gateway.shutdown()
+    gateway.proc.stdin.close()
+    try:
+        gateway.proc.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None
+    return True
+
+
 def _start(
     confs: Mapping[str, str],
     log: Path | None,
@@ -133,13 +176,16 @@ def _start(
 ) -> Any:
     from pyspark import SparkContext
 
+    has_ended = _end_unfit_java(confs)
     is_first = SparkContext._gateway is None
     # Before Spark starts: a log that cannot be opened holds the words of an earlier run.
-    output = _open_log(log, fresh=is_first) if log else os.dup(2)
+    output = _open_log(log, fresh=is_first and not has_ended) if log else os.dup(2)
     try:
         with on_class_path(confs) if is_first else nullcontext(confs) as launched:
             with fetching_alone(launched, progress):
                 _launch_past_lacking(launched, output, log, progress)
+            if is_first:
+                _OwnJava.gateway, _OwnJava.jars = SparkContext._gateway, _jars_in(confs)
             with _jvm_output_to(output), answered_within(confs["spark.master"], cluster_seconds):
                 return _session(launched)
     except RetryableError:

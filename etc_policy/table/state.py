@@ -248,8 +248,9 @@ class TableState:
     event time, so that no event time bounds what a log file changes. `write_growth` is what the last compactions by etc on
     the active timeline wrote, None without one. `merge_mode` is Hudi's, None where the table names none, `ordering_fields`
     the columns by which the rows of a key are ordered; `merging` says in words how the rows of a key are merged, and
-    `release` which release of Hudi's bundle is to compact the table; both are empty where nobody has looked. `logs_grow` says
-    that writers may append to log files after these were planned (before table version 8). `column_since` is
+    `release` which release of Hudi's bundle is to compact the table; both are empty where nobody has looked.
+    `metadata_of_1_0` says that the last commits to the metadata table are of Hudi 1.0 alone (facts: later-metadata-schema),
+    `logs_grow` that writers may append to log files after these were planned (before table version 8). `column_since` is
     when the event-time column got its name, if that was another column's before; empty where it was not. `first_instant` is
     the first one of the table, archived or not, and empty where archives are not read. `in_changelog_mode` says that rows in log
     files carry their operation, by which they may delete (facts: changelog-mode). `apply_state` is what earlier runs keep
@@ -291,6 +292,7 @@ class TableState:
     merge_mode: str | None = None
     ordering_fields: tuple[str, ...] = ()
     release: str | None = None
+    metadata_of_1_0: bool = False
     lacks_meta_columns: bool = False
     logs_grow: bool = False
     base_file_format: str = PARQUET

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from etc_policy.errors import EtcError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.stable_reading import no_garbage_collection as no_garbage_collection
+from etc_policy.plan.bundles import OF_HUDI_1_0, fitting_release
 from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
 from etc_policy.policy.locations import S3_SCHEMES, is_catalog_name
 from etc_policy.policy.manifest import EventTime, GitState, Policy
@@ -137,6 +138,28 @@ class Readings(SparkSessions):
         state = self._with_times_and_notes(policy, whole.state, read_logs=read_logs)
         return whole._replace(state=state, history=self._with_read_times(policy, state, whole.history))
 
+    def release_of(self, policy: Policy) -> str | None:
+        """The release that takes a policy's table, as it was last read, else by its properties.
+
+        What else decides is read where Hudi 1.0 has made the table. None where there is no choice: a bundle is named, or this
+        process cannot start a Java of its own.
+        """
+        if not self.may_choose_release:
+            return None
+        if policy.name not in self._releases:
+            self._releases[policy.name] = self._find_release(policy)
+        return self._releases[policy.name]
+
+    def _find_release(self, policy: Policy) -> str | None:
+        from etc_policy.hudi.properties import merging_of, metadata_partitions, read_properties
+        from etc_policy.storage.open_storage import open_reader
+
+        properties = read_properties(open_reader(self.locate(policy)))
+        merging = merging_of(properties)
+        if OF_HUDI_1_0 in merging and metadata_partitions(properties):
+            return self.read_state(policy, read_logs=False).release
+        return fitting_release(merging, policy.writer.merges_tested_with)
+
     def find_tables(self, location: str, levels: Sequence[str] = ()) -> Iterator[str | EtcError]:
         """The paths of the tables below a folder or in a bucket, and an error for each folder that cannot be read.
 
@@ -220,7 +243,7 @@ class Readings(SparkSessions):
             state = read(state, policy, _tables_cache(), self.progress)
         kept = self.apply_states.read(state.base_path)  # of both times of a log file the earlier one counts
         state = with_true_times(state, of_event_time(kept.misrecorded, policy.event_time, state))
-        return replace(state, apply_state=kept, release=self.release_for(state))
+        return replace(state, apply_state=kept, release=self.release_for(policy, state))
 
     def _with_read_times(self, policy: Policy, state: TableState, history: TableHistory) -> TableHistory:
         """The history with what this user has read of log files, also of those that are compacted now."""

@@ -7,20 +7,21 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from etc_policy.errors import EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
-from etc_policy.plan.bundles import best_release, bundle_of
+from etc_policy.plan.bundles import DEFAULT_RELEASE, best_release, bundle_of, release_for
 from etc_policy.policy.locations import Allowed, is_local, location_identity
 from etc_policy.policy.project_schema import Folders
 from etc_policy.policy.secrets import with_hidden, with_values
 from etc_policy.policy.targets import Target
 
 if TYPE_CHECKING:
+    from etc_policy.policy.manifest import Policy
     from etc_policy.spark.submission import Submission
     from etc_policy.table.state import TableState
 
@@ -31,7 +32,7 @@ _BRIEF_BYTES = 64 * 2**20
 
 @dataclass
 class SparkSessions:
-    """One Spark session at most, started when first asked for.
+    """One Spark session at most, started when first asked for, with one release of Hudi.
 
     Its settings are those of `target`, over which `spark_options` win. Up to `jobs` tables are read at once, without Spark,
     and up to `compaction_jobs` are compacted at once, in this one session. `reaches_s3` says that a table lies there: then
@@ -60,6 +61,9 @@ class SparkSessions:
     _data_bytes: dict[str, int] = field(init=False, default_factory=dict, repr=False, compare=False)
     _mergings: dict[str, str] = field(init=False, default_factory=dict, repr=False, compare=False)
     _links_out: dict[str, str | None] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _releases: dict[str, str | None] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _release: str | None = field(init=False, default=None, repr=False, compare=False)
+    _loaded: str | None = field(init=False, default=None, repr=False, compare=False)
     _starting: threading.RLock = field(init=False, default_factory=threading.RLock, repr=False, compare=False)
 
     @property
@@ -67,6 +71,8 @@ class SparkSessions:
         """The Spark session; starting it takes seconds, so it is announced. Threads share it, each with jobs of its own."""
         self._require_trust("Spark is needed")
         with self._starting:
+            if self.session is not None and self._is_of_another_release():
+                self.close()
             if self.session is None:
                 self.session = self._start_spark("starting Spark", self._spark_confs(catalog=False))
         from etc_policy.spark.pools import in_pool
@@ -131,8 +137,39 @@ class SparkSessions:
 
     @property
     def has_spark(self) -> bool:
-        """Whether a Spark session runs."""
-        return self.session is not None
+        """Whether a Spark session runs, with the release of Hudi that is wanted."""
+        return self.session is not None and not self._is_of_another_release()
+
+    @contextmanager
+    def with_release(self, release: str | None) -> Iterator[None]:
+        """Spark has this release of Hudi meanwhile, once it is asked for; no thread uses one of another then.
+
+        A bundle that is named stays, and so does a Java that was not started here.
+        """
+        before = self._release
+        if self.may_choose_release:
+            self._release = release
+        try:
+            yield
+        finally:
+            self._release = before
+
+    @property
+    def is_submitted(self) -> bool:
+        """Whether spark-submit has started this process."""
+        from etc_policy.spark.java_runtime import STARTED_BY_SUBMIT
+
+        return STARTED_BY_SUBMIT in os.environ
+
+    @property
+    def may_choose_release(self) -> bool:
+        """Whether Spark can have another release than it has: no bundle is named, and no other has started its Java."""
+        from etc_policy.spark.session import may_start_java
+
+        return self._named_bundle is None and may_start_java()
+
+    def _is_of_another_release(self) -> bool:
+        return self._release is not None and self._release != self._loaded
 
     def prepare_for_threads(self) -> None:
         """Threads may start Spark from now on: what an interrupt does to Java can be set by the main thread alone."""
@@ -156,13 +193,16 @@ class SparkSessions:
         """
         self._require_trust("a catalog is needed")
         confs = self._spark_confs(catalog=True)
-        if self.session is not None and self._catalog_of_session() != confs[_CATALOG]:
+        if self.session is not None and (
+            self._is_of_another_release() or self._catalog_of_session() != confs[_CATALOG]
+        ):
             self.close()
         if self.session is None:
             self.session = self._start_spark("starting Spark with the catalog", confs)
         return self.spark
 
     def _start_spark(self, step: str, confs: Mapping[str, str]) -> Any:  # noqa: ANN401 - as above
+        from etc_policy.spark.bundles import release_in
         from etc_policy.spark.interrupts import end_java_on_interrupt
         from etc_policy.spark.session import start_spark
 
@@ -170,7 +210,9 @@ class SparkSessions:
         if self._unanswered is not None and time.monotonic() < self._unanswered[0]:
             known = self._unanswered[1]  # the other tables of a run do not wait as long again
             raise RetryableError(known.code, known.message, hint=known.hint, cause=known.cause)
-        self.progress(f"{step}{f' (its log: {self.spark_log})' if self.spark_log else ''}")
+        other = f" with Hudi {self._release}" if self._release not in (None, DEFAULT_RELEASE) else ""
+        self.progress(f"{step}{other}{f' (its log: {self.spark_log})' if self.spark_log else ''}")
+        self._loaded = release_in(self._bundle)
         try:
             packages = self._packages(confs)
             session = start_spark(
@@ -194,12 +236,13 @@ class SparkSessions:
         self._data_bytes[state.base_path] = state.data_bytes
         self._mergings[state.base_path] = state.merging
 
-    def release_for(self, state: TableState) -> str | None:
+    def release_for(self, policy: Policy, state: TableState) -> str | None:
         """The release of Hudi's bundle that is to compact a table; None where the name of the bundle does not say it."""
         from etc_policy.spark.bundles import release_in
 
         named = self._named_bundle
-        return release_in(named) if named else best_release((state.merging,))
+        self._releases[policy.name] = release_in(named) if named else release_for(policy, state)
+        return self._releases[policy.name]
 
     @property
     def _named_bundle(self) -> str | None:
@@ -209,8 +252,8 @@ class SparkSessions:
 
     @property
     def _bundle(self) -> str:
-        """The bundle of the session: where nothing names one, that which is right for the most of the tables that were read."""
-        return self._named_bundle or bundle_of(best_release(self._mergings.values()))
+        """The bundle of the session: named, or of the wanted release, or right for the most of the tables that were read."""
+        return self._named_bundle or bundle_of(self._release or best_release(self._mergings.values()))
 
     @property
     def _has_little_to_do(self) -> bool:

@@ -1,11 +1,13 @@
 """What is left of a command whose Java process has died, say because the machine ran out of memory, or whose lock is held."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from etc_policy.api.one_table import by_release
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.gx import verifier as gx_verifier
 from etc_policy.gx.verifier import GxVerifier
@@ -16,8 +18,8 @@ from etc_policy.spark import session as spark_session
 from etc_policy.spark.hudi_client import hudi_client
 from etc_policy.verify.ports import DataCheck
 from etc_policy.wiring import Environment
-from tests.unit.hudi.table_folder import TableFolder
-from tests.unit.plan.states import POLICY
+from tests.unit.hudi.table_folder import OF_HUDI_0, TableFolder
+from tests.unit.plan.states import POLICY, STATE
 
 
 class Dead:
@@ -147,11 +149,11 @@ class TestBundle:
         told = []
         monkeypatch.setattr(spark_session, "start_spark", lambda confs, log, bundle, *_, **__: told.append(bundle))
         environment = Environment(tmp_path, lambda _: None, **settings)
-        states = [SimpleNamespace(base_path=one, data_bytes=1, merging=one) for one in mergings]
+        states = [replace(STATE, base_path=one, merging=one) for one in mergings]
         for state in states:
             environment.note_state(state)
         environment.spark  # noqa: B018
-        return told[0], [environment.release_for(state) for state in states]
+        return told[0], [environment.release_for(POLICY, state) for state in states]
 
     def test_the_default_serves_all_that_it_is_right_for(self, tmp_path, monkeypatch):
         assert self.started(tmp_path, monkeypatch) == (f"{self.COORDINATES}:1.2.0", [])
@@ -164,6 +166,59 @@ class TestBundle:
         monkeypatch.setenv("ETC_HUDI_BUNDLE", "/jars/hudi-spark3.5-bundle_2.12-1.0.2.jar")
         bundle, releases = self.started(tmp_path, monkeypatch, self.OLD)
         assert (bundle, releases) == ("/jars/hudi-spark3.5-bundle_2.12-1.0.2.jar", ["1.0.2"])
+
+    @pytest.fixture
+    def lake(self, tmp_path, monkeypatch):
+        """Tables of two releases, the policies for them, and which bundles Spark was started with."""
+        monkeypatch.setattr(bundles, "results", lambda: {self.V6: {"0.15.0": "right"}, self.V9: {"1.2.0": "right"}})
+        started = []
+        monkeypatch.setattr(spark_session, "start_spark", lambda *given, **_: started.append(given[2]) or Dead(None))
+        policies = []
+        for name, version in (("a", 6), ("b", 9), ("c", 6)):
+            TableFolder(tmp_path / name, version=version, properties=OF_HUDI_0 if version == 6 else {})
+            policies.append(POLICY.model_copy(update={"name": name, "table": str(tmp_path / name)}))
+        return policies, started
+
+    V6 = "table version 6 of Hudi 0.x, DefaultHoodieRecordPayload, one ordering field"
+    V9 = "table version 9, EVENT_TIME_ORDERING, one ordering field"
+
+    def test_tables_come_by_the_release_that_takes_them(self, lake, tmp_path):
+        policies, started = lake
+        environment = Environment(tmp_path, lambda _: None)
+        for group, names in zip(by_release(environment, policies), ("ac", "b"), strict=True):
+            assert "".join(one.name for one in group) == names
+            assert not environment.has_spark
+            assert environment.spark is environment.spark
+            assert environment.has_spark
+        assert started == [f"{self.COORDINATES}:0.15.0", f"{self.COORDINATES}:1.2.0"]
+
+    def test_spark_goes_on_where_it_has_that_release(self, lake, tmp_path):
+        policies, started = lake
+        environment = Environment(tmp_path, lambda _: None)
+        environment.spark  # noqa: B018 - say for the catalog
+        for _ in by_release(environment, policies[1:2]):
+            environment.spark  # noqa: B018
+        assert started == [f"{self.COORDINATES}:1.2.0"]
+
+    @pytest.mark.parametrize(
+        ("variable", "value"), [("ETC_HUDI_BUNDLE", "org.apache:x:1"), ("PYSPARK_GATEWAY_PORT", "1")]
+    )
+    def test_all_tables_are_taken_by_a_bundle_that_is_named_or_was_submitted(
+        self, lake, tmp_path, monkeypatch, variable, value
+    ):
+        policies, started = lake
+        monkeypatch.setenv(variable, value)
+        environment = Environment(tmp_path, lambda _: None)
+        for group in by_release(environment, policies):
+            assert list(group) == policies
+            environment.spark  # noqa: B018
+        assert len(started) == 1
+
+    def test_a_table_that_cannot_be_read_hides_no_other(self, lake, tmp_path):
+        policies, _ = lake
+        gone = POLICY.model_copy(update={"name": "gone", "table": str(tmp_path / "gone")})
+        groups = by_release(Environment(tmp_path, lambda _: None), [*policies, gone])
+        assert [[one.name for one in group] for group in groups] == [["a", "c"], ["b"], ["gone"]]
 
     @pytest.mark.parametrize(
         ("jar", "release"), [("/jars/hudi-spark3.5-bundle_2.12-1.1.1.jar,/x.jar", "1.1.1"), ("/jars/own.jar", None)]

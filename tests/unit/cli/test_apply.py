@@ -5,7 +5,7 @@ import itertools
 import json
 import shutil
 import time
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from types import SimpleNamespace
@@ -69,6 +69,7 @@ class Outside:
         self.project_dir, self.tables, self.lost = project_dir, tables, set()
         self.apply_states, self.checks, self.leased = MemoryApplyStates(), [], []
         self.steps, self.pools, self.spark = [], set(), None
+        self.releases, self.engine, self.is_submitted = {}, None, False
 
     def progress(self, step):
         self.steps.append(step)
@@ -84,6 +85,16 @@ class Outside:
         if policy.name in self.lost:
             raise TableError("ETC211", "no such table")
         return policy.table
+
+    def release_of(self, policy):
+        return self.releases.get(policy.name)
+
+    @contextmanager
+    def with_release(self, release):
+        """The engine is of that release meanwhile."""
+        before, self.engine = self.engine, release
+        yield
+        self.engine = before
 
     def table(self, policy):
         return self.tables[policy.name]

@@ -16,7 +16,7 @@ from etc_policy.cli.main import main
 from tests.unit.cli.test_just_in_time import NOON
 from tests.unit.cli.test_just_in_time import declare as declare
 from tests.unit.cli.test_just_in_time import orders as orders
-from tests.unit.hudi.table_folder import TableFolder, at, base
+from tests.unit.hudi.table_folder import OF_HUDI_0, TableFolder, at, base, log
 
 PROJECT = """name: warehouse
 profiles:
@@ -94,6 +94,27 @@ def test_a_job_from_python_is_that_of_the_command(etc, saved, tmp_path):
         before = (files / "etc_job.json").read_text()
         assert job.save(Path("target") / "submit") == command
         assert (files / "etc_job.json").read_text() == before
+
+
+@pytest.mark.parametrize(("also", "release"), [((), "0.15.0"), (("v9",), "1.2.0")])
+def test_a_job_has_the_release_of_its_tables_or_the_usual_one(tmp_path, monkeypatch, also, release):
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    policies = ""
+    for name in ("v6", "old", *also):
+        old = {"version": 6, "properties": OF_HUDI_0} if name != "v9" else {}
+        TableFolder(tmp_path / name, **old).commit(at("08:00:00"), at("08:00:05"), base("f1"), log("f1", 5))
+        policies += (
+            f"  - {{name: {name}, table: {tmp_path / name}, event_time_column: ts, data_latency: 1h,\n"
+            "     strategy: {granularity: file_slice}, verify: {level: metadata}}\n"
+        )
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "all.yml").write_text(f"version: 1\npolicies:\n{policies}")
+    with Project(tmp_path) as project:
+        plan = project.plan()
+    assert {one.action for one in plan.tables} == {"compact"}
+    with Project(tmp_path) as project:
+        job = project.submit(plan)
+    assert job.confs["spark.jars.packages"].endswith(f"hudi-spark3.5-bundle_2.12:{release}")
 
 
 def test_a_timeout_of_nothing_is_an_error_at_its_place(etc, saved, tmp_path):

@@ -84,6 +84,13 @@ CLEAN_SCHEMA = {
 }
 
 
+#: What the properties of a table of Hudi 0.x say of merging.
+OF_HUDI_0: Mapping[str, str | None] = {
+    "hoodie.record.merge.mode": None,
+    "hoodie.compaction.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+}
+
+
 def at(clock: str) -> str:
     """The instant of `hh:mm:ss[.mmm]` on 2026-01-01."""
     whole, _, fraction = clock.partition(".")

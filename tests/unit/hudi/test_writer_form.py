@@ -17,13 +17,16 @@ from etc_policy.hudi.writer_form import (
     has_consistent_buckets,
     index_definitions,
     indexed_columns,
+    is_metadata_of_1_0,
     option_of_metadata_commits,
     options_of_base_file,
     options_of_indexes,
 )
 from etc_policy.storage.local import LocalStorage
 from etc_policy.table.instants import instant_to_ms
-from tests.unit.hudi.table_folder import TableFolder, at, log
+from tests.unit.hudi.log_file import HFILE, SCHEMA, block
+from tests.unit.hudi.reading import read
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 
 
 def definitions_of(folder, definitions, path=".hoodie/.index_defs/index.json"):
@@ -192,3 +195,69 @@ class TestCommitsToTheMetadataTable:
 
     def test_before_table_version_8_nobody_streams(self, written):
         assert self.shown(written("", version=6)) == []
+
+
+#: What is told of a table that Hudi 1.0 has made.
+MADE_BY_1_0 = {
+    "hoodie.table.metadata.partitions": "files",
+    "hoodie.table.ordering.fields": None,
+    "hoodie.table.precombine.field": "ts",
+}
+
+
+class TestMetadataTableOfHudi1:
+    """Each commit to it leaves a log file there, with the schema of its records (facts: later-metadata-schema)."""
+
+    OLD, LATER = (
+        block(HFILE, b"", {SCHEMA: '{"name": "isTightBound"}'}),
+        block(HFILE, b"", {SCHEMA: '{"name": "valueType"}'}),
+    )
+
+    def is_of_1_0(self, tmp_path, *commits, version=8, **properties):
+        """Whether a table with these commits to its metadata table is, oldest first."""
+        table = TableFolder(tmp_path / "t", version=version, properties={**MADE_BY_1_0, **properties})
+        folder = table.meta / "metadata" / "files"
+        folder.mkdir(parents=True)
+        for number, content in enumerate(commits):
+            (folder / f".files-0000-0_{at(f'10:{number:02}:00')}.log.1_0-1-2").write_bytes(content)
+        (folder / "files-0000-0_0-5-4_00000000000000000.hfile").write_bytes(b"base")
+        table.metadata_table((at("10:00:00"), at("10:00:01")))
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+        storage = LocalStorage(table.base)
+        found = is_metadata_of_1_0(storage, read_properties(storage))
+        assert read(table).metadata_of_1_0 is found
+        return found
+
+    def test_its_last_commits_say_it(self, tmp_path):
+        assert self.is_of_1_0(tmp_path, self.OLD, self.OLD)
+
+    @pytest.mark.parametrize("later", [0, 1])
+    def test_one_of_a_later_release_is_enough(self, tmp_path, later):
+        commits = [self.OLD, self.OLD]
+        commits[later] = self.LATER
+        assert not self.is_of_1_0(tmp_path, *commits)
+
+    def test_of_the_last_ten(self, tmp_path):
+        assert self.is_of_1_0(tmp_path, self.LATER, *[self.OLD] * 10)
+
+    @pytest.mark.parametrize(
+        "commits", [(), (b"",), (b"no log file at all, and long enough for one",), (OLD, OLD[:20])]
+    )
+    def test_it_is_not_where_none_says_it_or_one_is_damaged(self, tmp_path, commits):
+        assert not self.is_of_1_0(tmp_path, *commits)
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [("hoodie.table.metadata.partitions", None), ("hoodie.table.precombine.field", None)],
+    )
+    def test_nor_is_that_of_a_table_of_other_releases_nor_one_that_is_not_used(self, tmp_path, key, value):
+        assert not self.is_of_1_0(tmp_path, self.OLD, **{key: value})
+
+    def test_nor_on_table_version_6_where_nobody_has_tried_it(self, tmp_path):
+        strategy = {"hoodie.record.merge.strategy.id": "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"}
+        assert not self.is_of_1_0(tmp_path, self.OLD, version=6, **strategy)
+
+    def test_nor_where_there_is_none(self, tmp_path):
+        table = TableFolder(tmp_path / "t", version=8, properties=MADE_BY_1_0)
+        storage = LocalStorage(table.base)
+        assert not is_metadata_of_1_0(storage, read_properties(storage))

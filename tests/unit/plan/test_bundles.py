@@ -1,10 +1,14 @@
 """Which release of Hudi's bundle may compact a table, by the results that were played."""
 
+from dataclasses import replace
+
 import pytest
 
 from etc_policy.plan import bundles
-from etc_policy.plan.bundles import best_release, results, right_releases, why_unfit
+from etc_policy.plan.bundles import best_release, release_for, results, right_releases, why_unfit
+from etc_policy.policy.schema import Strategy
 from tests.integration.payload_matrix import PAGE, page_of
+from tests.unit.plan.states import POLICY, STATE, slice_of, with_slice
 
 PLAYED = {
     "old": {"0.15.0": "right", "1.0.2": "right", "1.2.0": "wrong: toast"},
@@ -39,6 +43,57 @@ def test_the_default_comes_first_then_the_newest():
 )
 def test_where_nobody_names_a_bundle_the_tables_choose_it(mergings, release):
     assert best_release(mergings) == release
+
+
+def having_tested(*releases):
+    return POLICY.model_copy(update={"writer": POLICY.writer.model_copy(update={"merges_tested_with": releases})})
+
+
+@pytest.mark.parametrize(
+    ("merging", "releases", "taken_by"),
+    [
+        ("new", (), "1.2.0"),
+        ("old", (), "1.0.2"),
+        ("table version 6 of Hudi 0.x, old", (), "0.15.0"),
+        ("new", ("1.1.1",), "1.2.0"),
+        ("of none", (), "1.2.0"),
+        ("of none", ("1.2.0",), "1.2.0"),  # known to be wrong, and refused
+        ("of none", ("1.0.2", "1.1.1"), "1.1.1"),
+        ("unheard of", ("1.0.2", "1.2.0"), "1.2.0"),
+        ("unheard of", ("0.15.0", "1.0.2-amzn-1"), "0.15.0"),  # the other one cannot be fetched
+    ],
+)
+def test_which_release_takes_a_table(merging, releases, taken_by):
+    assert release_for(having_tested(*releases), replace(STATE, merging=merging)) == taken_by
+
+
+class TestMetadataOfHudi1:
+    """A metadata table of Hudi 1.0 alone is left to 1.0, where that is as right."""
+
+    LEFT = replace(STATE, merging="table version 8 of Hudi 1.0", metadata_of_1_0=True)
+
+    @pytest.fixture(autouse=True)
+    def _both_are_right(self, monkeypatch):
+        monkeypatch.setattr(bundles, "results", lambda: {self.LEFT.merging: {"1.0.2": "right", "1.2.0": "right"}})
+
+    def test_it_is_taken_by_1_0(self):
+        assert release_for(POLICY, self.LEFT) == "1.0.2"
+
+    def test_one_that_later_releases_have_written_to_is_not(self):
+        assert release_for(POLICY, replace(self.LEFT, metadata_of_1_0=False)) == "1.2.0"
+
+    def test_nor_is_one_whose_rows_1_0_merges_otherwise(self, monkeypatch):
+        played = {self.LEFT.merging: {"1.0.2": "right but for readers of 1.0.1", "1.2.0": "right"}}
+        monkeypatch.setattr(bundles, "results", lambda: played)
+        assert release_for(POLICY, self.LEFT) == "1.2.0"
+
+    def test_nor_one_with_deletes_over_which_1_0_may_fail(self):
+        deleting = tuple(one._replace(has_deletes=True) for one in slice_of(self.LEFT, "f1").log_files)
+        assert release_for(POLICY, with_slice(self.LEFT, "f1", log_files=deleting)) == "1.2.0"
+
+    def test_nor_where_log_files_are_to_be_split(self):
+        exact = POLICY.model_copy(update={"strategy": Strategy(granularity="record")})
+        assert release_for(exact, self.LEFT) == "1.2.0"
 
 
 @pytest.mark.parametrize("release", ["0.15.0", "1.0.2"])

@@ -252,7 +252,7 @@ def test_a_write_in_flight_changes_nothing():
 FOR_PEOPLE = {
     *("reason", "reason_code", "policy_changes", "notes", "warnings", "hints", "moves", "instant_start", "left_out"),
     *("watermark_before_ms", "watermark_after_ms", "watermark_assumed", "watermark_known", "held_back_by"),
-    *("unknown_log_files", "new_from", "latency_evidence", "later_rows"),
+    *("unknown_log_files", "new_from", "latency_evidence", "later_rows", "release"),
 }
 #: What is held to the policy and the table elsewhere: `match_policies`, `require_same_table`, `find_stale`, `find_clock_refusal`.
 ELSEWHERE = {"policy", "policy_fingerprint", "base_path", "seen.properties_fingerprint", "seen.timezone"}
