@@ -20,7 +20,7 @@ from jinja2.utils import missing
 
 from etc_policy.errors.codes import Code
 from etc_policy.policy.scope import ExpressionError, Scope, Value
-from etc_policy.policy.secrets import HIDDEN, canonical_reference, env_marked, is_secret
+from etc_policy.policy.secrets import HIDDEN, canonical_reference, env_marked, is_secret, with_raw_references
 from etc_policy.policy.suggestions import did_you_mean
 
 MAX_TEXT = MAX_ITEMS = 10_000
@@ -44,8 +44,10 @@ _NOT_GIVEN = object()
 _LOOP, _LEFT = "items of a loop", "steps of loops"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 #: A text whose expressions have no braces in them and no signs that take blanks away.
-_PIECE = re.compile(r"(?P<text>[^{}]++)|\{\{(?![-+])(?P<source>[^{}]++)(?<![-+])\}\}")
+_PIECE = re.compile(r"(?P<text>(?:[^{}]|\{(?![{%#])|\}(?!\}))++)|\{\{(?![-+])(?P<source>[^{}]++)(?<![-+])\}\}")
 _PLAIN = re.compile(rf"(?:{_PIECE.pattern.replace('?P<text>', '?:').replace('?P<source>', '?:')})++")
+#: What may be one expression alone, with braces in it.
+_ALONE = re.compile(r"\{\{[-+]?(?P<source>.*?)-?\}\}(?P<text>)", re.DOTALL)
 
 
 class _Missing(StrictUndefined):
@@ -83,7 +85,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
     def __init__(self) -> None:
         super().__init__(undefined=_Missing, finalize=_text, optimized=False, keep_trailing_newline=True)
-        self.globals = {"range": lambda *numbers: _few(range(*numbers)), "dict": dict}
+        self.globals = {}
         self.filters = {name: function for name, function in self.filters.items() if name not in LEFT_OUT_FILTERS}
         small = {name: _small(self.filters[name]) for name in ("join", "replace")}
         self.filters |= {**small, _LOOP: _steps}
@@ -137,14 +139,16 @@ def render(text: str, scope: Scope, *, is_option: bool = False) -> tuple[Value, 
 def _parts(text: str, *, is_option: bool) -> Iterator[tuple[Callable[[str, _Names], Value], str, int]]:
     """The text cut at its expressions: how each part is worked out, what it is, and its offset."""
     if _PLAIN.fullmatch(text):  # as Jinja's lexer would cut it
-        for found in _PIECE.finditer(text):
-            reference = canonical_reference((found["source"] or "").strip()) if is_option else None
-            literal = found["text"] or reference
-            yield (_literal, literal, 0) if literal else (_value, found["source"], found.start())
-    elif text.startswith("{{") and text.endswith("}}") and _is_expression(text[2:-2]):
-        yield _value, text[2:-2], 0
+        pieces = list(_PIECE.finditer(text))
+    elif (alone := _ALONE.fullmatch(text)) and _is_expression(alone["source"]):
+        pieces = [alone]
     else:
-        yield _filled, text, 0
+        yield _filled, with_raw_references(text) if is_option and "{%" not in text else text, 0
+        return
+    for found in pieces:
+        literal, source = found["text"], found["source"] or ""
+        literal = literal or (canonical_reference(source.strip()) if is_option else None)
+        yield (_literal, literal, 0) if literal else (_value, source, found.start())
 
 
 class _Names:
@@ -154,15 +158,22 @@ class _Names:
         self._scope = scope
         self.are_hidden = "each" in scope.hidden and "each" in source
 
-    def __repr__(self) -> str:  # of the functions too, of which another would differ from run to run
-        raise ExpressionError(Code.TEMPLATE_FORBIDDEN, "`var` and `env_var` are functions", "call it: var('name')")
+    def __repr__(self) -> str:  # is in that of its functions too, which would differ from run to run
+        raise ExpressionError(Code.TEMPLATE_FORBIDDEN, "a function is no value", "call it, as in var('name')")
 
     def by_name(self) -> dict[str, Value]:
-        """All of them, and Jinja's own."""
+        """All of them."""
         unknown = ExpressionError(Code.UNKNOWN_VARIABLE, "the target is not known", is_quiet=True)
         target = _Missing(name="target", exc=unknown) if self._scope.target is None else self._scope.target
         each = {"each": self._scope.each[0]} if self._scope.each else {}
-        return {"var": self._var, "env_var": self._env_var, "target": target, _LEFT: self._scope.steps, **each}
+        functions = {"var": self._var, "env_var": self._env_var, "range": self._range, "dict": self._dict}
+        return {**functions, "target": target, _LEFT: self._scope.steps, **each}
+
+    def _range(self, *numbers: int) -> list[int]:
+        return _few(range(*numbers))
+
+    def _dict(self, *args: Value, **named: Value) -> dict[str, Value]:
+        return dict(*args, **named)
 
     def _var(self, name: Value, default: Value = _NOT_GIVEN) -> Value:
         scope = self._scope
@@ -212,7 +223,7 @@ def _compiled(source: str) -> TemplateExpression:
 def _is_expression(source: str) -> bool:
     try:
         return _compiled(source) is not None
-    except TemplateSyntaxError:
+    except Exception:  # what is wrong is said where the text is worked out
         return False
 
 
@@ -261,8 +272,7 @@ def _problem_of(error: Exception, *, is_hidden: bool) -> ExpressionError:
         hint = did_you_mean(found[2], SANDBOX.filters if found[1] == "filter" else SANDBOX.tests)
         return ExpressionError(Code.TEMPLATE_FORBIDDEN, f"there is no {found[1]} `{found[2][:60]}` here", hint)
     if isinstance(error, TemplateSyntaxError):
-        is_open = error.message == _OPEN
-        message = "the expression is not closed" if is_open else f"the expression cannot be read: {error.message}"
+        message = _IN_OTHER_WORDS.get(error.message or "", f"the expression cannot be read: {error.message}")
         return ExpressionError(Code.TEMPLATE_SYNTAX, message, _EXPRESSION_HINT)
     if isinstance(error, SecurityError):
         return ExpressionError(Code.TEMPLATE_FORBIDDEN, "this is not allowed here", NAMES_HINT)
@@ -275,7 +285,10 @@ def _problem_of(error: Exception, *, is_hidden: bool) -> ExpressionError:
 
 #: What Jinja says.
 _NO_FILTER = re.compile(r"No (filter|test) named '(.*)'\.")
-_OPEN = "unexpected end of template, expected 'end of print statement'."
+_IN_OTHER_WORDS = {
+    "unexpected end of template, expected 'end of print statement'.": "the expression is not closed",
+    "chunk after expression": "the expression cannot be read: something follows it",
+}
 
 
 def _plain(value: Value, depth: int = 0) -> Value:

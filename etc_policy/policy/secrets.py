@@ -93,6 +93,11 @@ def canonical_reference(expression: str) -> str | None:
     return None if found is None else _canonical(found)
 
 
+def with_raw_references(text: str) -> str:
+    """The text as a template for Jinja in which references are text."""
+    return _WRITTEN.sub(lambda found: f"{{% raw %}}{_canonical(found)}{{% endraw %}}", text)
+
+
 def _canonical(found: re.Match[str]) -> str:
     default = "" if found["default"] is None else f", '{found['default']}'"
     return f"{{{{ env_var('{found['name']}'{default}) }}}}"
