@@ -56,11 +56,14 @@ class Archive:
         self._folder = f".hoodie/{timeline}/{properties.get('hoodie.timeline.history.path', 'history')}"
 
     @read_once
+    def _instants(self) -> Mapping[str, ArchivedEnd]:
+        rows = self._rows(("instantTime", "completionTime", "action"))
+        return {row["instantTime"]: ArchivedEnd(row["completionTime"] or "", str(row["action"])) for row in rows}
+
+    @read_once
     def ends(self) -> Mapping[str, ArchivedEnd]:
         """The end by requested instant of everything archived."""
-        rows = self._rows(("instantTime", "completionTime", "action"))
-        done = (row for row in rows if row["completionTime"])
-        return {row["instantTime"]: ArchivedEnd(row["completionTime"], str(row["action"])) for row in done}
+        return {instant: end for instant, end in self._instants.items() if end.completed}
 
     @read_once
     def completions(self) -> Mapping[str, str]:
@@ -71,6 +74,12 @@ class Archive:
     def first_instant(self) -> str | None:
         """The first instant that was archived, by the names of the files; None where there is none."""
         return min((name.partition("_")[0] for name in self._files()), default=None)
+
+    def lacking(self, instants: Collection[str]) -> frozenset[str]:
+        """Those of the instants that it has not got, though it reaches back to before them: nothing was committed at them."""
+        known = self._instants if instants else {}
+        first = min(known, default="")
+        return frozenset(one for one in instants if first and first < one and one not in known)
 
     def commit_metadata(self, instants: frozenset[str]) -> dict[str, CommitMetadata]:
         """Commit metadata of those of the given instants that are archived."""

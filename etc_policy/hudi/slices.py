@@ -200,18 +200,22 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
             return None
         return instant
 
-    def unrecorded(self, latest: Iterable[FileSlice], known: Collection[str], facts: LogFacts) -> Iterator[str]:
-        """Paths of the files of these slices that the commit at their instant did not record, where that is one of the `known`.
+    def unrecorded(
+        self, latest: Iterable[FileSlice], known: Collection[str], never: Collection[str], facts: LogFacts
+    ) -> Iterator[str]:
+        """Paths of the files of these slices that no commit recorded: that at their instant is one of the `known`, or it is one
+        of those at which nothing was ever committed.
 
-        Of log files it is sure where that commit wrote others to their file group. A base file alone in its group hides nothing.
+        Where there is a commit, it is sure of a log file if that wrote others to its file group. A base file alone in its group
+        hides nothing.
         """
         for one in latest:
-            is_left = one.base_file_recorded_bytes is None and one.base_instant in known
+            is_left = one.base_file_recorded_bytes is None and (one.base_instant in known or one.base_instant in never)
             if one.base_file and is_left and (one.log_files or len(self[one.group].bases) > 1):
                 yield path_below(one.partition, one.base_file)
             for log_file in one.log_files if not self._by_name else ():
                 write = facts.get(log_file.requested, {}).get(one.group) if log_file.recorded_bytes is None else None
-                if write is not None and write.log_files:
+                if log_file.requested in never or (write is not None and write.log_files):
                     yield path_below(one.partition, log_file.name)
 
     def slices(self) -> tuple[FileSlice, ...]:
@@ -449,8 +453,9 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> Lates
     slices = tuple(_bounded_by_plans(one, thresholds) for one in groups.slices())
     missing = (*groups.missing(recorded), *marks_lost(beside, then, timeline.replaced))
     known = commits.metadata.keys() | archived.keys()
+    before = {file.name.instant for file in rest} - timeline.files.keys() if timeline.layout > 1 else set()
     is_listed = bool(metadata_partitions(commits.properties))
-    unrecorded = tuple(groups.unrecorded(slices, known, facts)) if is_listed else ()
+    unrecorded = tuple(groups.unrecorded(slices, known, archive.lacking(before), facts)) if is_listed else ()
     changelog = changelog_of({**archived, **commits.metadata}, slices)
     return LatestSlices(slices, missing, orphans, unseen, *groups.twins(), unrecorded, changelog)
 
@@ -526,5 +531,4 @@ def _never_completed(instant: str, timeline: Timeline, archive: Archive) -> bool
         return False
     if completions_of(timeline, archive)(instant) is None:
         return True
-    archived = archive.completions if timeline.layout > 1 else {}
-    return instant not in archived and min(archived, default=instant) < instant
+    return timeline.layout > 1 and bool(archive.lacking({instant}))

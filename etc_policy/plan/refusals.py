@@ -245,11 +245,13 @@ def files_missing(policy: Policy, state: TableState) -> Refusal | None:
 
 
 def files_unclear(policy: Policy, state: TableState) -> Refusal | None:
-    """What a task leaves that was tried again: one of two base files, or files that some readers see and others do not."""
+    """What a task that was tried again leaves, or a rollback: one of two base files, or files that some readers see and others
+    do not.
+    """
     if state.unrecorded_files:
         reason = (
-            f"the commit at the instant of {state.unrecorded_files[0]} did not record it, so that the metadata table may leave "
-            "it out: readers that use that table, and those that list the folders, then see other rows"
+            f"no commit recorded {state.unrecorded_files[0]}, so that the metadata table may leave it out: readers that use that "
+            "table, and those that list the folders, then see other rows"
         )
         return Refusal("files_unclear", reason, "move it out of the table: no commit counts its rows")
     if not state.unclear_files:

@@ -221,9 +221,9 @@ RULES: tuple[Rule, ...] = (
         "files_unclear",
         _of_table(refusals.files_unclear),
         damage=Damage.FILES,
-        means="A task that was tried again has left a file: two base files have one file group and instant, and no commit says "
-        "which of them counts, or a commit did not record a file that bears its instant, in a table with a metadata table. "
-        "Move the one away that was not committed.",
+        means="A task that was tried again, or a rollback, has left a file: two base files have one file group and instant, and "
+        "no commit says which of them counts, or no commit recorded a file, in a table with a metadata table. Move the one away "
+        "that was not committed.",
     ),
     Rule(
         "files_damaged",

@@ -608,6 +608,48 @@ def test_rows_written_to_a_deleted_partition_without_locks_are_named(spark, tmp_
     assert "1 file with rows that no reader sees" in warning
 
 
+#: Soon archived: each commit takes one before it off the active timeline.
+ARCHIVED = {
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+    "hoodie.commits.archival.batch": "1",
+    "hoodie.metadata.compact.max.delta.commits": "1",
+}
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("has_metadata", [True, False])
+def test_files_that_a_rollback_left(spark, tmp_path, has_metadata):
+    """A rollback whose markers are gone leaves files (apache/hudi 14200, 18783). Once archiving has passed their instant, readers
+    that list the folders show their rows, and those by the metadata table do not.
+
+    See facts: rolled-back-files-shown. So etc refuses a table with such a table, and takes the rows for those of readers without.
+    """
+    options = {**QUICK, **ARCHIVED, "hoodie.metadata.enable": str(has_metadata).lower()}
+    base, second, one, two = tmp_path / "t", 900, 1, 4  # of one partition, and so of one file group
+    write_history(spark, base, [HISTORY[0], Write(((one, "v1", 100),)), Write(((two, "rolled back", 150),))], options)
+    timeline = base / ".hoodie" / "timeline"
+    died = max(timeline.glob("[0-9]*_*.deltacommit"))  # its markers are gone
+    died.unlink()
+    number = 2
+    while min(timeline.glob("[0-9]*_*.deltacommit")) < died:
+        number += 1
+        write_history(spark, base, [Write(((0, f"v{number}", second + number),))], options, first=number)
+
+    views, bench = Views(spark, base), Bench(spark, base)
+    shown = {**Oracle.of(HISTORY[:1]).rt(), one: "v1", 0: f"v{number}"}
+    assert views.rt_without_mdt() == {**shown, two: "rolled back"}
+    if has_metadata:
+        assert views.rt() == shown
+        (table,) = bench.plan(second=200).tables
+        assert (table.action, table.reason_code) == ("refused", "files_unclear")
+        return
+    time.sleep(MAX_CLOCK_SKEW_MS / 1000)
+    assert bench.apply(bench.plan(second=200)).status == "compacted"
+    assert views.rt() == views.rt_without_mdt() == {**shown, two: "rolled back"}
+
+
 @pytest.mark.extended
 @pytest.mark.parametrize("has_metadata", [True, False])
 def test_a_log_file_that_its_commit_did_not_record(spark, tmp_path, has_metadata):

@@ -420,6 +420,37 @@ class TestUnrecorded:
         listed.data(at("09:00:00"), base("f1"), base("f3"))  # nothing is behind that of f3
         assert read(listed).unrecorded_files == (f"p/{base('f1').name(at('09:00:00'))}",)
 
+    @pytest.fixture
+    def rolled_back(self, listed):
+        """A table whose writer died at nine o'clock; two archived commits and one active one are about f1 too."""
+        listed.commit(at("08:00:00"), at("08:00:09"), base("f1"))
+        listed.commit(at("09:30:00"), at("09:30:09"), log("f1", 7))
+        listed.commit(at("10:00:00"), at("10:00:10"), log("f1", 8))
+        listed.archive_first(2)
+        return listed
+
+    def test_a_log_file_that_a_rollback_left(self, rolled_back):
+        """No view shows it until archiving has passed its instant: then those that list the folders do."""
+        rolled_back.data(at("09:00:00"), log("f1"))
+        left = f"p/{log('f1').name(at('09:00:00'))}"
+        assert read(rolled_back).unrecorded_files == (left,)
+        refused = why_refused(POLICY, read(rolled_back), CLOCK_MS)
+        assert (refused.code, left in refused.reason) == ("files_unclear", True)
+
+    def test_a_base_file_that_a_rollback_left(self, rolled_back):
+        rolled_back.data(at("09:00:00"), base("f1"), base("f3"))  # nothing is behind that of f3
+        assert read(rolled_back).unrecorded_files == (f"p/{base('f1').name(at('09:00:00'))}",)
+
+    def test_an_archived_instant_without_a_completion_time_may_have_completed(self, rolled_back):
+        rolled_back.data(at("09:00:00"), log("f1"))
+        rolled_back.archive(*rolled_back.archived, archived(at("09:00:00"), None))
+        assert read(rolled_back).unrecorded_files == ()
+
+    def test_so_may_one_before_all_that_is_archived(self, rolled_back):
+        rolled_back.data(at("07:00:00"), base("f2"))
+        rolled_back.commit(at("10:30:00"), at("10:30:10"), log("f2", 9))
+        assert read(rolled_back).unrecorded_files == ()
+
     def test_the_log_file_of_a_write_beside_a_resize_is_not_the_clusterings(self, listed):
         """See facts: dual-write-names; the commit that recorded it may be archived, and is not looked for."""
         listed.replace(at("10:00:02"), at("10:00:20"), base("g1"), replaced={"p": ["f1"]})
