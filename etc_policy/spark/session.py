@@ -80,6 +80,7 @@ _DEFAULTS = {
     "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
     "spark.sql.session.timeZone": "UTC",
+    "spark.speculation": "false",  # Hudi 1.2 makes no client else (facts: speculation-refused)
     REDACTION: SECRET_SETTING,
 }
 

@@ -49,6 +49,14 @@ def test_a_cluster_on_this_machine_is_reached_over_loopback():
     assert {confs[key] for key in LOOPBACK} == {"127.0.0.1"}
 
 
+def test_tasks_are_not_tried_twice_at_once():
+    """Over what a cluster's own defaults say, by which Hudi makes no client (facts: speculation-refused)."""
+    speculation = "spark.speculation"
+    assert submit_confs({"spark.master": "yarn"}, None, (), "client")[speculation] == "false"
+    assert session_confs({})[speculation] == "false"
+    assert session_confs({speculation: "true"})[speculation] == "true"
+
+
 @pytest.mark.parametrize("key", ["spark.jars", "spark.jars.packages"])
 def test_a_given_bundle_stays_alone(key):
     confs = _confs({key: "mine"}, None)
