@@ -205,6 +205,8 @@ class Workspace:
         self._last = self._looked_up = None
         self._shapes.clear()
         opened = self.__dict__.get("environment")
+        if opened is not None:
+            opened.bound_log()
         with suppress(EtcError):  # the next verb says so
             if opened is not None and (opened.target, opened.folders) != self._target_and_folders():
                 self.close()

@@ -70,6 +70,17 @@ def read_below(base: Path, name: str, max_bytes: int) -> bytes:
     return content
 
 
+def empty_below(base: Path, name: str, max_bytes: int) -> None:
+    """Empty etc's own file `name` below a folder where it is larger; whoever adds to its end goes on doing so."""
+    with folder_of(base, name, make=False) as (folder, file):
+        handle = open_regular(folder, file, os.O_WRONLY)
+        try:
+            if os.fstat(handle).st_size > max_bytes:
+                os.ftruncate(handle, 0)
+        finally:
+            os.close(handle)
+
+
 def remove_below(base: Path, name: str) -> None:
     """Remove etc's own file `name` below a folder; one that is missing is no error."""
     with suppress(FileNotFoundError), folder_of(base, name, make=False) as (folder, file):

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _CATALOG = "spark.sql.catalogImplementation"
 #: Up to so much data Java's quick compiler alone is faster in all, measured (benchmarks/README.md).
 _BRIEF_BYTES = 64 * 2**20
+#: So large Spark's log may grow before `etc run` empties it.
+MAX_LOG_BYTES = 64 << 20
 
 
 @dataclass
@@ -230,6 +232,15 @@ class SparkSessions:
         if self.ends_java_on_interrupt and threading.current_thread() is threading.main_thread():
             end_java_on_interrupt()  # PySpark has just set its own; from another thread it does not
         return session
+
+    def bound_log(self) -> None:
+        """Empty the log of Spark's Java where it has grown large: one process may go on for weeks. Java adds to its end."""
+        if self.spark_log is None:
+            return
+        from etc_policy.storage.files import empty_below
+
+        with suppress(OSError):
+            empty_below(self.spark_log.parent, self.spark_log.name, MAX_LOG_BYTES)
 
     def note_state(self, state: TableState) -> None:
         """Remember how large a table is that this command works on, and how it merges its rows."""

@@ -18,7 +18,7 @@ from etc_policy.errors import EngineError, EtcError, RetryableError, SeveralErro
 from etc_policy.policy.targets import Target
 from etc_policy.run.file_lease import FileLease
 from etc_policy.table.instants import instant_from_ms
-from etc_policy.wiring import Environment
+from etc_policy.wiring import Environment, sessions
 from tests.unit.cli.test_apply import NOON, outside  # noqa: F401 - a fixture
 from tests.unit.hudi.table_folder import TableFolder, Written, at, base
 
@@ -248,6 +248,19 @@ def test_nothing_is_looked_up_beside_a_round(etc, project, monkeypatch):
     code, _, err = etc("run", "--rounds", "1", "--every", "1s")
     assert (code, err.count("would have one `name`") > 0) == (1, True), err
     assert (set(by), set(refused)) == ({True}, {2})
+
+
+def test_the_log_of_a_java_that_lives_for_weeks_is_emptied_and_goes_on(etc, project):
+    log = project / "target" / "spark.log"
+    log.parent.mkdir(exist_ok=True)
+    java = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for size, stays in ((sessions.MAX_LOG_BYTES, True), (sessions.MAX_LOG_BYTES + 1, False)):
+        os.ftruncate(java, size)
+        etc("run", "--rounds", "2", "--every", "10ms")
+        os.write(java, b"the last line")
+        assert (log.stat().st_size > size) == stays
+    os.close(java)
+    assert log.read_bytes() == b"the last line"
 
 
 def test_metrics_are_answered_while_the_files_have_an_error(rounds, outside, monkeypatch):  # noqa: F811
