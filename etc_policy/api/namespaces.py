@@ -21,6 +21,7 @@ from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy
 from etc_policy.policy.resolve import check_project, table_root
 from etc_policy.policy.schema import Sync
 from etc_policy.policy.schema_values import GLOB
+from etc_policy.storage.open_storage import real_path
 from etc_policy.wiring import Environment
 
 _K = TypeVar("_K")
@@ -106,8 +107,8 @@ class _Lookup:
         if namespace.tables.path is None or not is_local(found.location):
             return False
         folder, _ = _split_glob(namespace.tables.path, self.root)
-        real = os.path.realpath(location_identity(folder))
-        return os.path.commonpath([real, os.path.realpath(location_identity(found.location))]) != real
+        real = real_path(folder)
+        return os.path.commonpath([real, real_path(found.location)]) != real
 
     def refuse_ambiguous(self, declared: Iterable[DeclaredPolicy]) -> None:
         """Let a policy stand for an error where two namespaces find its table, or its name or RO table is another policy's too.

@@ -38,6 +38,7 @@ from etc_policy.policy.selection import Selection, disabled_policies, require_so
 from etc_policy.policy.settings import read_own_settings
 from etc_policy.policy.targets import Target
 from etc_policy.policy.writers import TableShape
+from etc_policy.storage.open_storage import real_path
 from etc_policy.table.formats import count_of
 from etc_policy.wiring import Environment
 
@@ -368,7 +369,7 @@ class Workspace:
 
 def _real(term: str) -> str:
     """A term of `allow`, of a local folder the one that it leads to."""
-    return os.path.realpath(term) if "/" in term and is_local(term) else term
+    return real_path(term) if "/" in term and is_local(term) else term
 
 
 def _free_confs(confs: Mapping[str, str]) -> dict[str, str]:

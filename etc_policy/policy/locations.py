@@ -94,6 +94,10 @@ def split_file_uri(location: str) -> tuple[str, str] | None:
 def resolve_location(table: str, root: str) -> str:
     """The table with a relative path taken from `root`, an absolute path or a URI; other URIs and catalog names stay."""
     table, root = (_LOCALHOST.sub("file:///", text) for text in (table, root))
+    if (file := split_file_uri(table)) and not {".", ".."}.isdisjoint(file[1].split("/")):
+        return table.removesuffix(file[1]) + posixpath.normpath(
+            file[1]
+        )  # as Hadoop opens it, before links are followed
     if _URI.match(table) or is_catalog_name(table):
         return table
     if _URI.match(root) and not table.startswith("/"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 from contextvars import ContextVar
 from pathlib import Path
@@ -85,6 +86,16 @@ def is_on_object_store(location: str) -> bool:
 def is_on_hdfs(location: str) -> bool:
     """Whether a location is one of an HDFS cluster."""
     return location.startswith(_HDFS)
+
+
+def real_path(location: str) -> str:
+    """The local folder of a location as links lead to it: `..` is that of what a link before it leads to.
+
+    Raises:
+        TableError: the location is not on local disk.
+
+    """
+    return os.path.realpath(local_path(location))
 
 
 def local_path(location: str) -> Path:

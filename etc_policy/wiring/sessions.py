@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from etc_policy.errors import EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.bundles import DEFAULT_RELEASE, best_release, bundle_of, release_for
-from etc_policy.policy.locations import Allowed, is_local, location_identity
+from etc_policy.policy.locations import Allowed, is_local
 from etc_policy.policy.project_schema import Folders
 from etc_policy.policy.secrets import with_hidden, with_values
 from etc_policy.policy.targets import Target
@@ -122,16 +122,23 @@ class SparkSessions:
 
     def may_look(self, place: str) -> bool:
         """Whether the project's files may reach a place; a folder of this machine as the one that links lead to."""
-        real = os.path.realpath(location_identity(place)) if is_local(place) else place
-        return self.allowed is None or self.allowed.reaches(real)
+        if self.allowed is None:
+            return True
+        from etc_policy.storage.open_storage import real_path
+
+        return self.allowed.reaches(real_path(place) if is_local(place) else place)
 
     def _link_out_of(self, place: str) -> str | None:
         """A link in a folder of the project, which a stranger may have made, that leads to what may not be reached.
 
         Nobody else puts links there meanwhile: a folder is looked at once.
         """
-        real, project = os.path.realpath(location_identity(place)), os.path.realpath(self.project_dir)
-        if not is_local(place) or os.path.commonpath([real, project]) != project:
+        if not is_local(place):
+            return None
+        from etc_policy.storage.open_storage import real_path
+
+        real, project = real_path(place), os.path.realpath(self.project_dir)
+        if os.path.commonpath([real, project]) != project:
             return None
         if real not in self._links_out:
             self._links_out[real] = next((one for one in _links_in(real) if not self.may_look(one)), None)

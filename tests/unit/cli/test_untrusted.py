@@ -321,12 +321,30 @@ def test_a_table_with_a_link_out_of_the_project_is_refused_alone(beside, etc, li
     assert "payroll" not in "".join(map(str, etc("plan")))
 
 
+@pytest.mark.parametrize(
+    "folder", ["file://PROJECT/out/..", "file:PROJECT/out/..", "PROJECT/out/..", "out/..", "lake/../out/.."]
+)
+def test_no_link_changes_where_two_points_lead(beside, etc, folder):
+    """In the text they lead to the project, and from what the link leads to beside that."""
+    project, secret = beside
+    (secret / "deep").mkdir()
+    (project / "out").symlink_to(secret / "deep")
+    place = folder.replace("PROJECT", str(project))
+    each = "name: '{{ each.name }}', table: '{{ each.path }}', for_each: "
+    for line in (f"name: evil, table: {json.dumps(f'{place}/payroll')}", f"{each}{json.dumps(f'{place}/*')}"):
+        declare(project, line)
+        _, out, _ = etc("plan", "--output", "json")
+        found = {one["policy"]: one["action"] for one in json.loads(out or '{"tables": []}')["tables"]}
+        assert found.pop("evil", "refused") == "refused"
+        assert "payroll" not in found
+
+
 def test_a_link_to_what_is_allowed_is_followed(beside, etc):
     project, secret = beside
     (project / "lake" / "more").symlink_to(secret / "payroll")
     (project / "lake" / "orders" / "more").symlink_to(secret)
     declare(project, "name: more, table: lake/more")
-    _, out, _ = etc("plan", "--at", "2026-01-01T12:00:00Z", "--output", "json", "--allow", str(secret))
+    _, out, _ = etc("plan", "--at", "2026-01-01T12:00:00Z", "--output", "json", "--allow", secret.as_uri())
     assert {one["policy"]: one["action"] for one in json.loads(out)["tables"]} == {"o": "compact", "more": "compact"}
 
 

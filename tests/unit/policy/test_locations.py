@@ -19,6 +19,8 @@ from etc_policy.policy.schema_values import require_server
         ("../orders", "/orders"),
         ("/lake/orders", "/lake/orders"),
         ("file:/lake/orders", "file:/lake/orders"),
+        ("file:/lake/../orders", "file:/orders"),
+        ("file:///lake/./../orders/", "file:///orders"),
         ("file:///lake/orders", "file:///lake/orders"),
         ("file://localhost/lake/orders", "file:///lake/orders"),
         ("s3a://bucket/orders", "s3a://bucket/orders"),
