@@ -73,8 +73,8 @@ def read_blocks(stream: BinaryIO, size: int) -> Iterator[Block]:
         yield _parse_block(memoryview(body))
 
 
-def read_schemas(stream: BinaryIO, size: int) -> Iterator[bytes]:
-    """The schema of each block of a log file of `size` bytes that has one; their content is passed over.
+def read_headers(stream: BinaryIO, size: int) -> Iterator[Mapping[int, bytes]]:
+    """The header of each block of a log file of `size` bytes that has a schema; their content is passed over.
 
     Raises:
         BadLogFile: its bytes are not blocks.
@@ -85,9 +85,9 @@ def read_schemas(stream: BinaryIO, size: int) -> Iterator[bytes]:
         magic, length, version, _ = _START.unpack(_exactly(stream, _START.size))
         if magic != MAGIC or version != FORMAT_VERSION or length <= 0:
             raise BadLogFile("no block")
-        schema = _read_header(stream).get(SCHEMA)
-        if schema is not None:
-            yield schema
+        header = _read_header(stream)
+        if SCHEMA in header:
+            yield header
         at += _HEAD.size + length
         stream.seek(at)
 

@@ -123,10 +123,17 @@ def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: 
 
 
 def _is_plain(requested: str, completed: str, commit: CommitMetadata, trust: Trust) -> bool:
-    is_trusted = trust.has_times(requested) and trust.bounds
+    is_trusted = _has_times(requested, commit, trust) and trust.bounds
     is_plain = is_trusted and commit.plain_instant == requested and commit.operation not in _OPAQUE
     is_plain = is_plain and not hides_deletes(commit, trust) and commit.log_form != "unreadable"
     return is_plain and commit.latest_event_ms <= trust.latest_ms(completed)
+
+
+def _has_times(requested: str, commit: CommitMetadata, trust: Trust) -> bool:
+    """Whether a commit's event times are those of its rows: of rows that are updated in part it records what an INSERT clause
+    would set (facts: merge-into-in-part).
+    """
+    return trust.has_times(requested) and commit.log_form != "partial"
 
 
 def _plain_writes(requested: str, completed: str, stats: WriteStats) -> dict[GroupKey, GroupWrite]:
@@ -156,7 +163,10 @@ def _of_stats(
     requested: str, completed: str, commit: CommitMetadata, trust: Trust
 ) -> Iterator[tuple[GroupWrite, bool]]:
     """What each stat says for itself, and whether it may have written rows."""
-    is_opaque, has_times = hides_deletes(commit, trust) or commit.operation in _OPAQUE, trust.has_times(requested)
+    is_opaque, has_times = (
+        hides_deletes(commit, trust) or commit.operation in _OPAQUE,
+        _has_times(requested, commit, trust),
+    )
     stats = commit.stats
     columns = stats.groups, stats.file_names, stats.rows, stats.deletes, stats.min_event_times_ms, stats.sizes_bytes
     others = stats.previous, stats.max_event_times_ms, stats.merged_log_files, stats.merged_log_bytes

@@ -59,7 +59,7 @@ _WANTED = {
 
 #: Whether the rows of a commit's log files carry their operation. Of some nobody has looked at a file, or understood what it
 #: holds; others were gone by then, or could not be read.
-LogForm = Literal["unseen", "plain", "operations", "gone", "unreadable"]
+LogForm = Literal["unseen", "plain", "partial", "operations", "gone", "unreadable"]
 
 
 class WriteStat(NamedTuple):
@@ -326,7 +326,7 @@ def _count(raw: bytes | None) -> int:
 
 
 #: Raised when the same bytes may be decoded to something else: what was kept before is then ignored.
-FORM = 3
+FORM = 4
 
 _COLUMNS = tuple(field.name for field in fields(WriteStats))
 #: Version, columns, and the fields of a commit that follow its stats.

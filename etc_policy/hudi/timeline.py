@@ -144,7 +144,7 @@ class Timeline:
     def keep(self, requested: str, commit: CommitMetadata) -> None:
         """What is known of the completed write at an instant from now on; what its log files show is kept once it was seen."""
         self._commits[requested] = commit
-        if commit.log_form in ("plain", "operations"):
+        if commit.log_form in ("plain", "partial", "operations"):
             self.facts.put(self.latest(requested).name, commit)
 
     def _decoded(self, file: InstantFile) -> CommitMetadata:

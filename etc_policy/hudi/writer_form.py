@@ -22,7 +22,7 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.errors import EngineError, RetryableError, TableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.blocks import BadLogFile, read_schemas
+from etc_policy.hudi.blocks import IS_PARTIAL, SCHEMA, BadLogFile, read_headers
 from etc_policy.hudi.commits import CommitMetadata, LogForm
 from etc_policy.hudi.completion_times import metadata_timeline
 from etc_policy.hudi.footers import is_encrypted, read_footer
@@ -285,7 +285,7 @@ def _schemas(storage: TableReader, path: str, info: FileInfo) -> tuple[bytes, ..
     """The schemas of a log file's blocks; none where it is gone, one of later releases where its bytes are not blocks."""
     try:
         with storage.open(path) as stream:
-            return tuple(read_schemas(stream, info.size_bytes))
+            return tuple(header[SCHEMA] for header in read_headers(stream, info.size_bytes))
     except FileNotFoundError:
         return ()
     except BadLogFile:
@@ -325,11 +325,11 @@ def _first_log(commit: CommitMetadata, listed: Mapping[str, Mapping[str, int]]) 
 
 
 def _log_form(storage: TableReader, path: str, size: int, blocks: int | None) -> LogForm:
-    """What the schemas of so many of its first blocks show, or of all."""
+    """What the headers of so many of its first blocks show, or of all."""
     try:
         with storage.open(path) as stream:
-            schemas = [load_json(one) for one in islice(read_schemas(stream, size), blocks)]
-            names = [{field["name"] for field in schema["fields"]} for schema in schemas]
+            headers = list(islice(read_headers(stream, size), blocks))
+            names = [{field["name"] for field in load_json(one[SCHEMA])["fields"]} for one in headers]
     except FileNotFoundError:
         return "gone"
     except RetryableError:  # the store does not answer
@@ -338,7 +338,11 @@ def _log_form(storage: TableReader, path: str, size: int, blocks: int | None) ->
         return "unreadable"
     except (BadLogFile, *UNKNOWN_FORM):
         return "unseen"
-    return "operations" if any(OPERATION_COLUMN in one for one in names) else "plain" if names else "unseen"
+    if any(OPERATION_COLUMN in one for one in names):
+        return "operations"
+    if any(one.get(IS_PARTIAL, b"false").lower() != b"false" for one in headers):
+        return "partial"
+    return "plain" if names else "unseen"
 
 
 class Changelog(StrEnum):
@@ -352,7 +356,7 @@ class Changelog(StrEnum):
 
 def changelog_of(commits: Mapping[str, CommitMetadata], slices: Iterable[FileSlice]) -> Changelog:
     """The mode of a table with these commits and latest slices."""
-    seen = {one: commit for one, commit in commits.items() if commit.log_form in ("plain", "operations")}
+    seen = {one: commit for one, commit in commits.items() if commit.log_form in ("plain", "partial", "operations")}
     with_operations = [commit for commit in seen.values() if commit.log_form == "operations"]
     if not with_operations:
         return Changelog.NO

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from etc_policy.hudi.blocks import BadLogFile, read_schemas
+from etc_policy.hudi.blocks import BadLogFile, read_headers
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.storage.local import LocalStorage
 from tests.unit.hudi import log_file
@@ -144,14 +144,14 @@ def test_schemas_of_blocks_are_read_without_their_content():
     first, second = log_file.avro([1] * 100, "long"), log_file.deletes((log_file.LONG, 5), ts="long")
     content = first + log_file.block(log_file.COMMAND) + second
     stream = Counting(content)
-    assert len(list(read_schemas(stream, len(content)))) == 2
+    assert len(list(read_headers(stream, len(content)))) == 2
     assert stream.bytes_read < len(content) - 2_000
 
 
 @pytest.mark.parametrize("content", [b"x" * 40, log_file.avro([1], "long")[:60], b"#HUDI#" + bytes(40)])
 def test_what_is_no_block_has_no_schema(content):
     with pytest.raises(BadLogFile):
-        list(read_schemas(io.BytesIO(content), len(content)))
+        list(read_headers(io.BytesIO(content), len(content)))
 
 
 class Counting(io.BytesIO):

@@ -84,7 +84,7 @@ def test_whether_deletes_alone_have_no_event_time(tmp_path, content, is_deletes)
     [
         (avro([MS], "long"), True),
         (avro([MS, None], "long"), False),
-        (avro([MS], "long", header={log.IS_PARTIAL: "true"}), False),
+        (avro([MS], "long") + avro([MS], "long", header={log.IS_PARTIAL: "true"}), False),
         (avro([MS], "long", header={log.SCHEMA: '{"fields": []}'}), False),
     ],
 )
@@ -104,6 +104,25 @@ def test_what_is_read_wins_over_a_commit_by_which_deletes_alone_have_no_event_ti
     beside = replace(filled, slices=(*filled.slices, replace(filled.slices[0], file_id="f2")))
     plan = build_table_plan(POLICY, beside, now_ms=now, clock_ms=now, written_to=busy)
     assert plan.reason_code == (None if is_deletes else "unknown_left_out")
+
+
+def test_what_a_commit_recorded_of_rows_that_are_updated_in_part_is_not_their_time(tmp_path, cache):
+    """It is what the INSERT clause of a MERGE INTO would have set (facts: merge-into-in-part)."""
+    table = TableFolder(tmp_path / "t")
+    files = [written(file_id, min_event=MS + 1, rows=1, size=9) for file_id in ("f1", "f2")]
+    for instant, ends, header in (
+        (at("00:01:00"), at("00:01:01"), {}),
+        (SECOND, SECOND_DONE, {log.IS_PARTIAL: "true"}),
+    ):
+        content = avro([MS], "long", header=header)
+        files = [replace(one, size=len(content)) for one in files]
+        table.commit(instant, ends, *files)
+        for one in files:
+            (table.base / "p" / one.name(instant)).write_bytes(content)
+    found = {(f.requested, f.min_event_time_ms) for _, f in state_of(table).log_files}
+    assert found == {(at("00:01:00"), MS + 1), (SECOND, None)}
+    found = {(f.requested, f.min_event_time_ms) for _, f in fill_from_logs(state_of(table), POLICY, cache).log_files}
+    assert found == {(at("00:01:00"), MS + 1), (SECOND, None)}
 
 
 def test_rows_that_change_others_in_part_are_bound_by_no_time_beside_deletes(folder):
