@@ -165,7 +165,8 @@ def _end_unfit_java(confs: Mapping[str, str]) -> bool:
     except subprocess.TimeoutExpired:
         gateway.proc.kill()
         gateway.proc.wait()
-    SparkContext._gateway = SparkContext._jvm = None
+    # a context whose Java has died cannot be stopped, and stays the active one
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     return True
 
 

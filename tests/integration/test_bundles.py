@@ -197,8 +197,7 @@ def test_a_java_that_has_died_is_followed_by_another(no_spark, tmp_path):
     java = SparkContext._gateway.proc
     java.kill()
     java.wait()
-    with pytest.warns(RuntimeWarning, match="Unable to cleanly shutdown"):
-        environment.close()
+    environment.close()
     again = environment.spark
     assert again.range(3).count() == 3
     stop_spark(again)

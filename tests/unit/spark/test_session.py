@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,8 +14,11 @@ from etc_policy.spark.session import (
     DEFAULT_BUNDLE,
     _brief,
     _confs,
+    _end_unfit_java,
     _last_lines,
+    _OwnJava,
     _without_secrets,
+    may_start_java,
     session_confs,
     start_spark,
     submit_confs,
@@ -239,3 +243,54 @@ def test_a_setting_with_a_value_of_the_environment_is_a_secret_whatever_it_is_ca
     ]
     own = with_hidden({**given, "spark.redaction.regex": "mine"}, {"spark.hadoop.x.pin"})
     assert own["spark.redaction.regex"] == r"mine|^(?:spark\.hadoop\.x\.pin)$"
+
+
+class TestJavaOfOtherJars:
+    """A Java keeps the jars that it began with: for others it is ended, if it is our own and nobody uses it."""
+
+    JARS, OTHER = ("old.jar", None), ("new.jar", None)
+
+    @pytest.fixture
+    def java(self, monkeypatch):
+        """A process that ends with its input, as Java does, and has no session."""
+        from pyspark import SparkContext
+
+        with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+            gateway = SimpleNamespace(proc=process, shutdown=lambda: None)
+            for name, value in (("_gateway", gateway), ("_jvm", "jvm"), ("_active_spark_context", None)):
+                monkeypatch.setattr(SparkContext, name, value)
+            monkeypatch.setattr(_OwnJava, "gateway", gateway)
+            monkeypatch.setattr(_OwnJava, "jars", self.JARS)
+            monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+            yield process
+
+    def ended(self, java, jars):
+        """Whether it has ended, and another one can be started."""
+        from pyspark import SparkContext
+
+        was_ended = _end_unfit_java({"spark.jars": jars[0]})
+        state = (SparkContext._gateway, SparkContext._jvm, SparkContext._active_spark_context)
+        assert was_ended == (java.poll() is not None) == (state == (None, None, None))
+        return was_ended
+
+    def test_it_is_ended(self, java):
+        assert may_start_java()
+        assert self.ended(java, self.OTHER)
+
+    def test_it_stays_with_the_same_jars(self, java):
+        assert not self.ended(java, self.JARS)
+
+    def test_it_stays_while_a_session_uses_it(self, java, monkeypatch):
+        monkeypatch.setattr("pyspark.SparkContext._active_spark_context", "a context")
+        assert not self.ended(java, self.OTHER)
+
+    def test_it_stays_where_somebody_else_has_started_it(self, java, monkeypatch):
+        monkeypatch.setattr(_OwnJava, "gateway", None)
+        assert not may_start_java()
+        assert not self.ended(java, self.OTHER)
+
+    def test_one_that_has_died_is_given_up_though_its_session_could_not_be_stopped(self, java, monkeypatch):
+        monkeypatch.setattr("pyspark.SparkContext._active_spark_context", "a context")
+        java.kill()
+        java.wait()
+        assert self.ended(java, self.JARS)
