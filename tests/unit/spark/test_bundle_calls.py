@@ -19,9 +19,7 @@ _STAT, _SET = (
 )
 #: The classes of the bundle with the methods that are called on them.
 CALLS = {
-    f"{_CLIENT}.SparkRDDWriteClient": (
-        "close cluster commitCompaction compact getConfig getEngineContext getHeartbeatClient logCompact"
-    ),
+    f"{_CLIENT}.SparkRDDWriteClient": "close commitCompaction compact getConfig getEngineContext getHeartbeatClient",
     f"{_CLIENT}.BaseHoodieTableServiceClient": "getHeartbeatClient",
     f"{_CLIENT}.WriteStatus": "getErrors getGlobalError getStat hasErrors setFileId setPartitionPath setStat",
     f"{_CLIENT}.heartbeat.HoodieHeartbeatClient": "stop",
@@ -29,7 +27,8 @@ CALLS = {
     f"{_COMMON}.config.HoodieMetadataConfig": "newBuilder",
     f"{_COMMON}.config.HoodieMetadataConfig$Builder": "build enable",
     f"{_COMMON}.engine.HoodieLocalEngineContext": "",
-    f"{_COMMON}.table.HoodieTableMetaClient": "getActiveTimeline",
+    f"{_COMMON}.table.HoodieTableConfig": "getTableVersion",
+    f"{_COMMON}.table.HoodieTableMetaClient": "getActiveTimeline getTableConfig",
     f"{_COMMON}.table.TableSchemaResolver": "",
     f"{_COMMON}.util.Option": "empty get of",
     f"{_COMMON}.util.collection.Pair": "getLeft getRight of",
@@ -70,6 +69,7 @@ IN_SOME = {
     (f"{_COMMON}.table.HoodieTableMetaClient", "getInstantGenerator"): _LAYOUTS,
     (f"{_COMMON}.table.TableSchemaResolver", "getTableAvroSchema"): RELEASES[:-1],
     (f"{_COMMON}.table.TableSchemaResolver", "getTableSchema"): RELEASES[-1:],
+    ("org.apache.hudi.config.HoodieWriteConfig", "isMetadataStreamingWritesEnabled"): _NEW,
     (f"{_TABLE}.HoodieSparkTable", "getTableMetadata"): RELEASES[-1:],
     (f"{_TABLE}.HoodieSparkTable", "getMetadataTable"): RELEASES[:-1],
     (f"{_TIMELINE}.InstantGenerator", "createNewInstant"): _LAYOUTS,
