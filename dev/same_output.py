@@ -52,7 +52,7 @@ TABLES = """
     history NAME; ls --select result:error; ls --select freshness:error --output json; plan; retry --yes; docs generate;
     forget NAME --yes; freshness --output json"""
 ANYWHERE = """
-    --version; --help; explain; explain ETC208; explain ETC101; metrics rules; metrics dashboard; cache show; completion bash;
+    --help; explain; explain ETC208; explain ETC101; metrics rules; metrics dashboard; cache show; completion bash;
     completion zsh; completion fish; schema --out schemas; schema plan; init new --with github; plan --selct x; nothing"""
 
 
