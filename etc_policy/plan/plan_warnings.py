@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from itertools import filterfalse
 from zoneinfo import ZoneInfo
 
-from etc_policy.plan.bundles import OF_HUDI_1_0
 from etc_policy.plan.model import Operation, TablePlan
 from etc_policy.plan.pace import Pace
 from etc_policy.plan.planning_context import PlanningContext
@@ -16,7 +15,7 @@ from etc_policy.table.formats import count_of, format_bytes, format_duration, fo
 from etc_policy.table.impossible_times import too_early_unit, unit_advice
 from etc_policy.table.instants import instant_from_ms, instant_to_ms
 from etc_policy.table.partitions import after_their_end
-from etc_policy.table.state import CUT_VERSIONS, WRITE_ACTIONS, FileSlice, TableState, path_below
+from etc_policy.table.state import WRITE_ACTIONS, FileSlice, TableState, path_below
 from etc_policy.table.unknown_times import why_unknown_times
 
 
@@ -160,8 +159,7 @@ def space_warning(state: TableState, instant: str) -> tuple[str, ...]:
 
 def other_readers_warning(state: TableState) -> tuple[str, ...]:
     """The first run of Hudi 1.2 on a metadata table of 1.0 (facts: mixed-metadata-table)."""
-    of_1_0 = OF_HUDI_1_0 in state.merging and state.table_version in CUT_VERSIONS and bool(state.metadata_partitions)
-    if state.last_compaction is not None or not of_1_0 or not (state.release or "").startswith("1.2."):
+    if not state.metadata_of_1_0 or not (state.release or "").startswith("1.2."):
         return ()
     return (
         f"hudi-rs 0.5 cannot open the table once Hudi {state.release} has written to its metadata table, which Hudi 1.0 made: "
