@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from importlib.metadata import entry_points
-from typing import Protocol
 
 from etc_policy.errors import EtcError, ExitCode, Issue
 from etc_policy.errors.codes import Code
@@ -22,13 +20,9 @@ from etc_policy.verify.ports import ExpectationResult
 
 #: Each entry point is a function of a `Warn` that gives an observer of one run, or None where it is not configured.
 GROUP = "etc_policy.observers"
-
-
-class Warn(Protocol):
-    """Takes what keeps an observer from its work."""
-
-    def __call__(self, message: str, hint: str = "the run goes on without it") -> None:
-        """Say it, as one warning."""
+#: Takes what keeps an observer from its work and a hint, and says it as one warning.
+Warn = Callable[[str, str], None]
+GOES_ON = "the run goes on without it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +77,9 @@ _OBSERVERS: ContextVar[tuple[RunObserver, ...]] = ContextVar("observers", defaul
 @contextmanager
 def observed(warn: Callable[[Issue], None]) -> Iterator[None]:
     """Around a run: whoever is configured to observe it is told what happens; `warn` is called where that cannot be."""
+    from importlib.metadata import entry_points
 
-    def say(message: str, hint: str = "the run goes on without it") -> None:
+    def say(message: str, hint: str) -> None:
         warn(Issue(Code.NOT_OBSERVED, message, hint=hint, level="warning"))
 
     with ExitStack() as stack:

@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from etc_policy.report.simulation import SimulationReport
     from etc_policy.run.results import TableResult
     from etc_policy.verify.ports import Verification
-    from etc_policy.wiring import Submission
 
 
 @checks_arguments
@@ -230,37 +229,6 @@ class Project(Workspace):
             return results.or_raise(verdicts=True)
         raise_all((), results.unwritten, results)
         return results
-
-    def submit(
-        self,
-        plan: Plan | File | None = None,
-        select: Terms = (),
-        exclude: Terms = (),
-        *,
-        at: Moment = None,
-        every: Interval | None = None,
-        confirm: Callable[[Plan], bool] = lambda _: True,
-    ) -> Submission | None:
-        """`plan` (or the one in that file, or a new one) as a job of spark-submit, if `confirm` says yes to it.
-
-        Its `run()` does what `apply` does, in the target's cluster; its `save(folder)` writes its files and returns the command.
-
-        Raises:
-            UsageError: `plan` is not as it was made, or the job could not find a table or run at all.
-            StalePlanError: a policy was changed or disabled since `plan` was made, or is gone.
-
-        """
-        from etc_policy.api.planning import choose_policies
-        from etc_policy.api.submitting import prepare_submission
-
-        given = self.plan(select, exclude, at=at, every=every) if plan is None else plan
-        reading = self._read()
-        selected, disabled = self._select(reading, select, exclude), self._disabled(reading, select, exclude)
-        chosen, policies = choose_policies(given, reading.manifest.policies, selected, disabled)
-        if chosen is None or not confirm(chosen):
-            return None
-        at_ms, policies = None if at is None else moment_ms(at), self._learned(policies, moment_ms(at))
-        return prepare_submission(self.environment, chosen, policies, at_ms, self.target_dir)
 
     def verify(
         self,

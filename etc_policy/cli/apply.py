@@ -9,8 +9,7 @@ from pathlib import Path
 
 import click
 
-from etc_policy.api.project import Project
-from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks, require_no_forms
+from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.messages import show_note
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import (
@@ -43,7 +42,6 @@ from etc_policy.table.formats import MANY_TABLES, fold
         "etc apply --yes --every 5m",
         "etc apply target/plan.json",
         "etc apply --yes --conf spark.master=yarn --conf spark.executor.memory=4g",
-        "etc apply target/plan.json --target prod --submit",
     ),
 )
 @click.argument("plan_file", required=False, type=FILE)
@@ -52,37 +50,19 @@ from etc_policy.table.formats import MANY_TABLES, fold
 @conf_option
 @jobs_option
 @click.option("--yes", is_flag=True, help="Do not ask before the plan is carried out.")
-@click.option("--submit", "submits", is_flag=True, help="Let spark-submit run it as a job, as the target says.")
-@click.option(
-    "--dry-run",
-    is_flag=True,
-    help="With --submit: save the job's files and print the command (as a list with `--output json`).",
-)
 @long_option
 @common_options
-def command(
-    flags: Flags, plan_file: Path | None, every: timedelta | None, yes: bool, submits: bool, dry_run: bool, long: bool
-) -> int:
+def command(flags: Flags, plan_file: Path | None, every: timedelta | None, yes: bool, long: bool) -> int:
     """Carry out a plan, then verify.
 
     With PLAN_FILE exactly that plan is carried out, unless a table changed since; without it, etc plans, shows the
     plan and asks; if a writer overtakes the plan before it is published, a new one is made, shown and asked for. Where nobody
     can be asked, and with `--output json`, it wants `--yes` or a PLAN_FILE. What an earlier run left half done is finished
     first. It may be killed at any moment and run again.
-
-    With --submit spark-submit runs the plan as a job of the target's cluster, which needs no file of the project; what the
-    job prints comes to stderr, and its exit code is this command's.
     """
     require_one_form(flags, long=long)
     if plan_file is not None and every is not None:
         raise click.UsageError("`--every` decides what is planned: give it to `etc plan`, not beside a PLAN_FILE")
-    if dry_run and not submits:
-        raise click.UsageError("`--dry-run` is for `--submit`; without it `etc plan` shows what would be done")
-    if dry_run:
-        require_no_forms("with `--dry-run` nothing is done")
-    if submits:
-        with open_project(flags) as project:
-            return _submit(project, flags, plan_file, every, yes=yes, dry_run=dry_run, long=long)
     return apply_selected(flags, plan_file, every, yes=yes, long=long)
 
 
@@ -101,29 +81,6 @@ def apply_selected(flags: Flags, plan_file: Path | None, every: timedelta | None
     show(flags, results, lambda: render_results(results, text_width(), long=long))
     report_checks(checks_of_results(results, places(policies)))
     return finish(error, results.exit_code)
-
-
-def _submit(
-    project: Project,
-    flags: Flags,
-    plan_file: Path | None,
-    every: timedelta | None,
-    *,
-    yes: bool,
-    dry_run: bool,
-    long: bool,
-) -> int:
-    from etc_policy.cli.submit import hand_over
-
-    policies = project.policies(*flags.terms)
-    if project.environment.target.deploy_mode == "cluster":
-        require_no_forms("what a driver in the cluster did is in its log there")
-    asked = plan_file is None and not dry_run
-    if asked and not yes:
-        _require_an_answer(flags.output)
-    confirm = partial(_confirmed, yes=yes, output=flags.output, long=long) if asked else lambda _: True
-    submission = project.submit(plan_file, *flags.terms, at=flags.at, every=every, confirm=confirm)
-    return hand_over(submission, flags, policies, dry_run=dry_run)
 
 
 def _require_an_answer(output: str) -> None:

@@ -91,19 +91,6 @@ def report_checks(checks: Iterable[Check]) -> None:
         context.meta.setdefault(_KEY, []).extend(checks)
 
 
-def require_no_forms(why: str) -> None:
-    """Return if no form was asked for, in a command that has nothing to put in.
-
-    Raises:
-        UsageError: one was.
-
-    """
-    asked = click.get_current_context().meta.get(_FORMS, {})
-    names = ", ".join(f"`--{name.replace('_', '-')}`" for name, value in asked.items() if value)
-    if names:
-        raise click.UsageError(f"there is nothing to report by {names}: {why}")
-
-
 def places(policies: Iterable[Policy]) -> Places:
     """Where each policy is in its file, by its name."""
     return {policy.name: policy.place for policy in policies}

@@ -107,24 +107,19 @@ def load_command(name: str) -> click.Command:
     """The command of this name, imported now.
 
     Raises:
-        UsageError: the installed package registers none.
+        UsageError: the installed package does not register it.
 
     """
-    place = COMMANDS[name][0]
-    if place is None:
-        return _integrated(name)
-    module, attribute = place.split(":")
+    module, attribute = (COMMANDS[name][0] or _registered(name)).split(":")
     command: click.Command = getattr(_imported(module), attribute)
     return command
 
 
-def _integrated(name: str) -> click.Command:
+def _registered(name: str) -> str:
     from importlib.metadata import entry_points
 
     for point in entry_points(group=INTEGRATED, name=name):
-        _imported(point.module)
-        command: click.Command = point.load()
-        return command
+        return point.value
     hint = "install the package etc-policy again: what it registers is of another version, or is missing"
     raise UsageError(Code.USAGE, f"this installation has no command `{name}`", hint=hint)
 

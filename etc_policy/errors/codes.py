@@ -488,9 +488,6 @@ class Code(StrEnum):
     SEVERAL = ("ETC355", _GRAVEST, "Several tables failed, for reasons of different kinds",
         "Programs that use `Project` meet it: `errors` of the exception has each table's error with its own code, and\n"
         "`report` what was done for the others. The command line prints each by itself.")
-    NOT_SUBMITTED = ("ETC356", _NOTHING_LOST, "spark-submit could not run the job",
-        "spark-submit is missing, or it ended before the job could report; its own messages are above. Nothing was changed, "
-        "or the next `etc apply` finishes it.")
     NOT_OBSERVED = ("ETC357", _WARNING, "What a run did was not sent to OpenLineage or OpenTelemetry",
         "Their own variables or files say where to send it; the package for it is missing, the configuration is not right, or "
         "nobody answers. The run and its verification are as they would be without.")

@@ -223,20 +223,6 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def write_properties(pairs: Mapping[str, str]) -> str:
-    """The text of a file, sorted by key."""
-    return "".join(f"{escaped(key)}={escaped(pairs[key])}\n" for key in sorted(pairs))
-
-
-def escaped(text: str) -> str:
-    """A key or a value as a file has it."""
-    for plain, written in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"), ("\f", "\\f")):
-        text = text.replace(plain, written)
-    for character in " :=#!":
-        text = text.replace(character, f"\\{character}")
-    return text
-
-
 def parse_properties(text: str) -> dict[str, str]:
     """The pairs of a file; of one key the last counts."""
     pairs: dict[str, str] = {}

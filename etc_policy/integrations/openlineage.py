@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from etc_policy import __version__
-from etc_policy.api.observers import ObservedTable, RunObserver, Warn, in_time
+from etc_policy.api.observers import GOES_ON, ObservedTable, RunObserver, Warn, in_time
 from etc_policy.errors import first_line
 
 PRODUCER = f"urn:etc-policy:{__version__}"
@@ -100,7 +100,7 @@ class _Lineage(RunObserver):
             self._warn("OpenLineage's client is missing, and a transport is configured: no event is sent", _MISSING)
         except Exception as error:
             self._is_off = True
-            self._warn(f"no further event is sent to OpenLineage: {first_line(error) or type(error).__name__}")
+            self._warn(f"no further event is sent to OpenLineage: {first_line(error) or type(error).__name__}", GOES_ON)
 
     def _emit(self, kind: str, table: ObservedTable) -> None:
         from openlineage.client import event_v2

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from etc_policy import __version__
-from etc_policy.api.observers import RunObserver, Warn
+from etc_policy.api.observers import GOES_ON, RunObserver, Warn
 from etc_policy.errors import first_line
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -34,7 +34,7 @@ def is_configured(variables: Mapping[str, str]) -> bool:
 def observe(warn: Warn) -> Iterator[RunObserver | None]:
     """Makes the spans of one run, and exports what is left of them at its end."""
     if is_configured(os.environ) and any(one.is_alive() for one in _LEFT):
-        warn("spans are not made: the exporter of an earlier run still waits for its server")
+        warn("spans are not made: the exporter of an earlier run still waits for its server", GOES_ON)
         yield None
         return
     before = set(threading.enumerate())
@@ -50,7 +50,7 @@ def observe(warn: Warn) -> Iterator[RunObserver | None]:
             provider.shutdown()  # in its own time, whether the server has answered or not
             _LEFT.update(exporters)
             for message in faults[:1]:
-                warn(f"spans were not exported: {message}")
+                warn(f"spans were not exported: {message}", GOES_ON)
 
 
 class _Spans(RunObserver):
@@ -118,7 +118,7 @@ def _provider_or_none(warn: Warn) -> Any:
     except ImportError:
         warn("OpenTelemetry's SDK or its OTLP exporter is missing, and an exporter is configured", _MISSING)
     except Exception as error:
-        warn(f"spans cannot be exported: {first_line(error) or type(error).__name__}")
+        warn(f"spans cannot be exported: {first_line(error) or type(error).__name__}", GOES_ON)
     return None
 
 

@@ -43,11 +43,6 @@ class SparkSettings(Declared):
         "has lost all of them.",
         examples=["2m"],
     )
-    deploy_mode: Literal["client", "cluster"] = Field(
-        "client",
-        description="Where the driver of `etc apply --submit` runs: on this machine, or in the cluster.",
-        examples=["cluster"],
-    )
 
 
 class CatalogSettings(Declared):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from etc_policy.errors import UsageError
 from etc_policy.errors.codes import Code
@@ -41,7 +40,6 @@ class Target:
     compaction_jobs: int = 1
     cluster_timeout_ms: int = DEFAULT_CLUSTER_TIMEOUT_MS
     hidden_confs: frozenset[str] = frozenset()
-    deploy_mode: Literal["client", "cluster"] = "client"
 
 
 def choose_target(project: ProjectFile, name: str | None) -> tuple[str, str] | None:
@@ -90,7 +88,6 @@ def target_of(chosen: tuple[str, str], project: ProjectFile, is_catalog_hidden: 
         compaction_jobs=declared.jobs if "jobs" in declared.model_fields_set else 1,
         cluster_timeout_ms=declared.spark.timeout,
         hidden_confs=frozenset(hidden | ({METASTORE_URIS} if is_catalog_hidden else set())),
-        deploy_mode=declared.spark.deploy_mode,
     )
 
 

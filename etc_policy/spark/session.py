@@ -41,9 +41,7 @@ _LOG_LINES_SHOWN = 12
 #: So long Java has to end by itself.
 _END_SECONDS = 30
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-#: Settings of where the driver runs, which mean nothing on another machine.
 _WAREHOUSE = "spark.sql.warehouse.dir"
-_OF_THIS_MACHINE = ("spark.driver.bindAddress", "spark.driver.host", JAVA_OPTIONS, _WAREHOUSE)
 #: Java's quick compiler alone: its other one keeps a core busy for longer than a small table takes.
 _QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 #: The collector of garbage that takes least of the processor; Java does not start with two of them.
@@ -64,15 +62,11 @@ _AT_START = (
 #: On one machine nothing listens on the network.
 _LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
-#: What the defaults of a cluster may say better.
-SOFT_DEFAULTS = {
+_DEFAULTS = {
     "spark.app.name": "etc",
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-}
-_DEFAULTS = {
-    **SOFT_DEFAULTS,
     "spark.master": "local[2]",
     "spark.sql.shuffle.partitions": "4",
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
@@ -256,12 +250,22 @@ def _without_secrets(confs: Mapping[str, str]) -> dict[str, str]:
     return plain
 
 
-def _within_submit(confs: Mapping[str, str]) -> dict[str, str]:
-    """The settings that spark-submit, which started this process, does not have; its own win, and its jars are loaded."""
+@cache
+def submitted_confs() -> Mapping[str, str]:
+    """The settings of the spark-submit that has started this process, its jars on YARN as elsewhere; none without one."""
+    if STARTED_BY_SUBMIT not in os.environ:
+        return {}
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()
     submitted = dict(SparkConf().getAll())
+    jars = {"spark.jars": jars} if (jars := submitted.get("spark.yarn.dist.jars")) else {}
+    return {**jars, **submitted}
+
+
+def _within_submit(confs: Mapping[str, str]) -> dict[str, str]:
+    """The settings that spark-submit, which started this process, does not have; its own win, and its jars are loaded."""
+    submitted = submitted_confs()
     kept = {key: value for key, value in confs.items() if key not in submitted and not key.startswith("spark.jars")}
     return {**kept, "spark.master": submitted.get("spark.master", confs["spark.master"])}
 
@@ -283,17 +287,6 @@ def _load_metadata_payload(session: Any) -> None:
 def session_confs(given: Mapping[str, str], scratch: Path | None = None) -> dict[str, str]:
     """All of Spark's settings as `start_spark` makes them of those that are given; `scratch` is for what Spark writes unasked."""
     return _confs(given, use_java(), None, scratch=scratch)
-
-
-def submit_confs(
-    given: Mapping[str, str], bundle: str | None, packages: Sequence[str], deploy_mode: str
-) -> dict[str, str]:
-    """Spark's settings for a driver that spark-submit starts, here or in the cluster; `SOFT_DEFAULTS` are not among them."""
-    whole = _confs(given, use_java(), bundle, packages)
-    confs = {key: value for key, value in whole.items() if key in given or key not in SOFT_DEFAULTS}
-    if deploy_mode == "client":
-        return {"spark.pyspark.driver.python": sys.executable, **confs}
-    return {key: value for key, value in confs.items() if key not in _OF_THIS_MACHINE or key in given}
 
 
 def _confs(

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from etc_policy.report.sync import PropertyStore
     from etc_policy.run.forgetting import Forgetter
     from etc_policy.run.runner import Runner
-    from etc_policy.spark.submission import Submission as Submission
-    from etc_policy.spark.submission import SubmissionResult as SubmissionResult
     from etc_policy.storage.object_cache import ObjectCache
     from etc_policy.table.apply_state import ApplyState, ApplyStateStore
     from etc_policy.table.cuts import BaseFiles
@@ -373,7 +371,7 @@ class Environment(Readings):
         from etc_policy.spark.compactor import HudiCompactor
         from etc_policy.storage.object_cache import MemoryCache
 
-        master = {"spark.master": "local", **self._target_confs(), **self.spark_options}["spark.master"]
+        master = self._given_confs().get("spark.master", "local")
         local = master == "local" or master.startswith("local[")  # `local-cluster` has processes of its own
         return Runner(
             reader=FileTableReader(MemoryCache(), self.note_state),

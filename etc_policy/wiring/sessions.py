@@ -22,7 +22,6 @@ from etc_policy.policy.targets import Target
 
 if TYPE_CHECKING:
     from etc_policy.policy.manifest import Policy
-    from etc_policy.spark.submission import Submission
     from etc_policy.table.state import TableState
 
 _CATALOG = "spark.sql.catalogImplementation"
@@ -266,7 +265,7 @@ class SparkSessions:
     def _named_bundle(self) -> str | None:
         from etc_policy.spark.bundles import named_bundle
 
-        return named_bundle(os.environ, self.target.bundle, {**self.target.spark_confs, **self.spark_options})
+        return named_bundle(os.environ, self.target.bundle, self._given_confs())
 
     @property
     def _bundle(self) -> str:
@@ -277,17 +276,6 @@ class SparkSessions:
     def _has_little_to_do(self) -> bool:
         sizes = list(self._data_bytes.values())
         return bool(sizes) and sum(sizes) <= _BRIEF_BYTES
-
-    def submission(self, job: str) -> Submission:
-        """A job for spark-submit with this target's settings, but those of the catalog: the job chooses it itself."""
-        from etc_policy.spark.session import submit_confs
-        from etc_policy.spark.submission import Submission
-
-        confs, mode = self._spark_confs(catalog=False), self.target.deploy_mode
-        if _CATALOG not in self.spark_options:
-            del confs[_CATALOG]
-        whole = submit_confs(confs, self._bundle, self._packages(confs), mode)
-        return Submission(job, whole, mode, self.target.hidden_confs)
 
     def _catalog_of_session(self) -> str | None:
         with suppress(Exception):  # its Java has died
@@ -302,7 +290,7 @@ class SparkSessions:
                 session.stop()
 
     def _spark_confs(self, *, catalog: bool) -> dict[str, str]:
-        confs = self._with_s3({**self._shared(), **self._target_confs(), **self.spark_options})
+        confs = self._with_s3({**self._shared(), **self._given_confs()})
         confs = with_hidden(confs, self.target.hidden_confs)
         if _CATALOG in self.spark_options:
             return confs
@@ -312,8 +300,11 @@ class SparkSessions:
 
         return {**CLIENT_CONFS, **({} if _CATALOG in confs else local_catalog_confs(self.local_catalog)), **confs}
 
-    def _target_confs(self) -> dict[str, str]:
-        return with_values(self.target.spark_confs, os.environ)
+    def _given_confs(self) -> dict[str, str]:
+        """Those of the target, of the command, and of the spark-submit that has started it, which win in this order."""
+        from etc_policy.spark.session import submitted_confs
+
+        return {**with_values(self.target.spark_confs, os.environ), **self.spark_options, **submitted_confs()}
 
     def _shared(self) -> Mapping[str, str]:
         from etc_policy.spark.pools import FAIR

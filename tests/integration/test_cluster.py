@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -167,66 +165,42 @@ def arguments_while_running(process: subprocess.Popen) -> set[bytes]:
 
 
 @pytest.mark.extended
-def test_a_saved_plan_is_submitted_as_a_job_that_needs_no_file_of_the_project(
-    blocks, no_spark, project, tmp_path, monkeypatch
-):
-    look, submit = blocks
+def test_etc_is_the_program_of_a_spark_submit(blocks, no_spark, project, tmp_path, monkeypatch):
+    plan, submit = blocks
     monkeypatch.setenv("ETC_TEST_SECRET", SECRET)
     policy = project / "policies" / "t.yml"
     policy.write_text(policy.read_text().replace("level: data", "level: metadata"))
     with standalone_cluster(tmp_path / "cluster") as cluster:
         use(project, cluster)
         targets = project / "etc_project.yml"
-        hidden = "            spark.hadoop.test.{}: \"{{{{ env_var('ETC_TEST_SECRET') }}}}\"\n"
-        targets.write_text(targets.read_text() + hidden.format("secret.key") + hidden.format("place"))
-        shown = Shell(project).run(look)
-        assert shown.returncode == 0, shown.stderr
-        command = shlex.split(shown.stdout.splitlines()[-1])
-        assert command[1:5] == ["--master", cluster.master, "--deploy-mode", "client"]
-        assert "spark.hadoop.test.place, spark.hadoop.test.secret.key" in " ".join(shown.stderr.split())
-        written = {path.name: path for path in (project / "target" / "submit").iterdir()}
-        assert set(written) == {"etc_job.json", "etc_job.py", "spark.properties"}
-        assert not [name for name, path in written.items() if SECRET in path.read_text()]
-        assert {path.stat().st_mode & 0o777 for path in written.values()} == {0o600}
-        assert not compactions(project)
+        hidden = "            spark.hadoop.test.secret.key: \"{{ env_var('ETC_TEST_SECRET') }}\"\n"
+        # the target's own master is not the one that is submitted to
+        targets.write_text(targets.read_text().replace(cluster.master, "local[1]") + hidden)
+        shell = Shell(project)
+        shell.succeeds(plan)
+        submit = submit.replace("spark://master.example.com:7077", cluster.master)
 
         properties = project / "t" / ".hoodie" / "hoodie.properties"
         kept = properties.read_text()
         properties.write_text(kept + "hoodie.some.new.key=1\n")
-        again = [Path(sys.executable).parent / "etc", *shlex.split(submit)[1:], "--output", "json"]
-        process = subprocess.Popen(again, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=project)
+        again = submit.replace("--target prod", "--target prod --output json")
+        environment, pipe = shell.environment, subprocess.PIPE
+        process = subprocess.Popen(again, shell=True, stdout=pipe, stderr=pipe, text=True, cwd=project, env=environment)
         seen = arguments_while_running(process)
         out, err = process.communicate()
         assert process.returncode == 4, err
         assert [table["status"] for table in json.loads(out)["tables"]] == ["stale"]
         assert "error[ETC402]" in err
-        assert any(b"--properties-file" in one and b"etc-submit-" in one for one in seen)
+        assert any(b"etc.py" in one and cluster.master.encode() in one for one in seen)
         assert not any(SECRET.encode() in one for one in seen)
-        assert not list(Path(tempfile.gettempdir()).glob("etc-submit-*"))
         properties.write_text(kept)
 
-        shutil.move(project / "policies", project / "elsewhere")
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=project)
-        assert done.returncode == 0, done.stderr
-        assert "result        compacted" in done.stdout
-        assert "verified      PASS" in done.stdout
+        said = shell.succeeds(submit)
+        assert "result        compacted" in said
+        assert "verified      PASS" in said
         check_executors(project)
         check_views(project)
         assert len(list((project / "target" / "runs").glob("*.json"))) == 2
-
-
-@pytest.mark.extended
-def test_what_cannot_run_is_not_submitted(no_spark, project, monkeypatch):
-    gone = Cluster(project / "none")
-    use(project, gone)
-    refused = etc(project, "apply", "--yes", "--submit")
-    assert refused.returncode == 4, refused.stderr
-    assert "error[ETC460]" in refused.stderr
-
-    monkeypatch.setenv("SPARK_HOME", str(project))
-    lost = etc(project, "apply", "--yes", "--submit")
-    assert (lost.returncode, "error[ETC356]" in lost.stderr) == (3, True), lost.stderr
-    assert not compactions(project)
 
 
 @pytest.mark.extended

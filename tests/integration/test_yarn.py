@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from string import Template
 
 import pytest
 
+from tests.command_blocks import Shell, command_blocks_of
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Views
 from tests.integration.test_cluster import POLICY, THRESHOLD_MS, tasks_by_executor
 from tests.integration.test_hdfs import executing
@@ -30,7 +32,6 @@ profiles:
       prod:
         spark:
           master: yarn
-          deploy_mode: $mode
           timeout: $timeout
           confs:
             spark.yarn.queue: $queue
@@ -64,20 +65,19 @@ class Warehouse:
         self.location = cluster.hdfs.upload(written_table, cluster.hdfs.new_folder())
         self.use()
 
-    def use(self, *, mode: str = "client", queue: str = "default", timeout: str = "3m") -> None:
+    def use(self, *, in_cluster: bool = False, queue: str = "default", timeout: str = "3m") -> None:
         latency = int(time.time()) - THRESHOLD_MS // 1000
         for folder in ("policies", "events"):
             (self.folder / folder).mkdir(exist_ok=True)
         policy = POLICY.replace("table: t\n", f"table: {self.location}\n").replace("LATENCY", str(latency))
         (self.folder / "policies" / "t.yml").write_text(policy)
         text = TARGETS.substitute(
-            mode=mode,
             queue=queue,
             timeout=timeout,
             jars=SPARK_HOME / "jars",
             python=sys.executable,
             events=self.folder / "events",
-            loopback=_LOOPBACK if mode == "client" else "",
+            loopback="" if in_cluster else _LOOPBACK,
         )
         (self.folder / "etc_project.yml").write_text(text)
 
@@ -134,10 +134,16 @@ def test_executors_of_yarn_compact_and_verify(warehouse):
     assert warehouse.executors() and "driver" not in warehouse.executors()
 
 
-def test_a_driver_in_the_cluster(warehouse):
-    warehouse.use(mode="cluster")
+def test_a_driver_in_the_cluster(warehouse, request):
+    (block,) = command_blocks_of(request.node.name)
+    warehouse.use(in_cluster=True)
     assert warehouse.run("plan", "--out", "plan.json") == 0, warehouse.stderr
-    assert warehouse.run("apply", "plan.json", "--submit") == 0, warehouse.stderr
+    shutil.copy(Path(sys.executable).with_name("etc"), warehouse.folder / "etc.py")
+    small = (f"spark.yarn.jars=local:{SPARK_HOME}/jars/*", "spark.driver.memory=1g", "spark.executor.memory=700m")
+    confs = " ".join(f"--conf '{one}'" for one in small)
+    submit = block.replace("/srv/etc/bin/python", sys.executable).replace("--master yarn", f"--master yarn {confs}")
+    Shell(warehouse.folder, **warehouse.cluster.environment).succeeds(submit)
+    assert warehouse.executors() and "driver" not in warehouse.executors()
     warehouse.check_views()
     assert warehouse.run("verify") == 0, warehouse.stderr
 

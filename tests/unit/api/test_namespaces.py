@@ -6,7 +6,6 @@ import shutil
 import pytest
 
 from etc_policy.api.project import Project
-from etc_policy.api.submitting import SubmittedJob
 from etc_policy.cli.main import main
 from etc_policy.errors import RetryableError, SeveralErrors
 from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
@@ -197,15 +196,6 @@ def test_what_cannot_be_looked_up_is_reported_by_each_verb_and_the_others_go_on(
     make_table(folder / "gone" / "back")
     assert names(project) == ["gone_back", "sales_orders", "sales_refunds"]
     assert project.plan(at=NOON, check=True).has_changes
-
-
-def test_a_saved_plan_names_policies_and_a_job_carries_them(folder):
-    project = Project(folder)
-    plan = project.plan(at=NOON, out=folder / "plan.json")
-    job = SubmittedJob.model_validate_json(project.submit(folder / "plan.json").job)
-    assert job.plan == plan
-    assert [one.name for one in job.policies] == ["sales_orders", "sales_refunds"]
-    assert {one.found_by for one in job.policies} == {"lake/sales/*"}
 
 
 def test_state_compares_what_the_files_say(folder):

@@ -312,23 +312,6 @@ def test_forget(tmp_path, monkeypatch, etc_json):
     assert not found[0][1]
 
 
-@pytest.mark.parametrize("saved", [False, True])
-def test_submit_saves_the_files_of_the_command(folder, etc_json, saved):
-    if saved:
-        Project(folder).plan("orders_ro", at=NOON, out="saved.json")
-    plan = "saved.json" if saved else None
-    given = [*([plan] if plan else []), *AT, "-s", "orders_ro", "--submit", "--dry-run"]
-    left_in(folder)
-    printed, by_command = etc_json("apply", *given), left_in(folder)
-    submission = Project(folder, target_dir="target").submit(plan, "orders_ro", at=NOON)
-    assert (submission.save(Path("target") / "submit"), [*submission.left_out]) == (
-        printed["command"],
-        printed["left_out"],
-    )
-    assert left_in(folder) == by_command
-    assert {"submit/etc_job.json", "submit/etc_job.py", "submit/spark.properties"} <= by_command.keys()
-
-
 def test_import_tables(folder, etc_json):
     shutil.copytree(folder / "lake" / "orders", folder / "lake" / "clicks")
     found = []
@@ -428,7 +411,6 @@ COMPARED = {
     "finish": test_finish,
     "forget": test_forget,
     "kept_beside": test_forget,
-    "submit": test_submit_saves_the_files_of_the_command,
     "histories": test_histories,
     "manifest": test_the_manifest_is_what_compile_writes,
     "left_out": test_left_out,

@@ -171,7 +171,7 @@ def test_a_secret_is_asked_for_when_spark_starts_and_not_before(etc, targets, mo
         _ = opened[0].spark
     assert (error.value.code, "`S3_SECRET`" in error.value.message) == ("ETC311", True)
     monkeypatch.setenv("S3_SECRET", "hunter2")
-    assert "hunter2" in opened[0].submission("job").confs.values()
+    assert "hunter2" in opened[0]._given_confs().values()
 
 
 @pytest.mark.parametrize(
@@ -191,6 +191,20 @@ def test_work_on_a_cluster_may_outlive_this_machine(etc, targets, monkeypatch, g
     etc("plan", *given)
     opened[0].runner().lease("/t")
     assert leases == [local]
+
+
+def test_the_settings_of_a_spark_submit_win(etc, targets, monkeypatch):
+    """It has started Java with them: work on its cluster outlives this machine, and its bundle is the one that compacts."""
+    opened, leases = [], []
+    monkeypatch.setattr(workspace, "Environment", lambda *a, **o: opened.append(Environment(*a, **o)) or opened[-1])
+    monkeypatch.setattr("etc_policy.run.file_lease.FileLease", lambda _, local, **__: leases.append(local))
+    jar = "file:///root/.ivy2/jars/org.apache.hudi_hudi-spark3.5-bundle_2.12-1.1.1.jar"
+    submitted = {"spark.master": "spark://master:7077", "spark.jars": jar}
+    monkeypatch.setattr("etc_policy.spark.session.submitted_confs", lambda: submitted)
+    etc("plan", "--conf", "spark.master=local[2]")
+    opened[0].runner().lease("/t")
+    assert leases == [False]
+    assert opened[0]._named_bundle == jar
 
 
 def test_the_target_decides_how_spark_starts(etc, targets, monkeypatch):

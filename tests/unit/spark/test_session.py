@@ -21,7 +21,6 @@ from etc_policy.spark.session import (
     may_start_java,
     session_confs,
     start_spark,
-    submit_confs,
 )
 
 LOOPBACK = {"spark.driver.bindAddress", "spark.driver.host"}
@@ -56,7 +55,6 @@ def test_a_cluster_on_this_machine_is_reached_over_loopback():
 def test_tasks_are_not_tried_twice_at_once():
     """Over what a cluster's own defaults say, by which Hudi makes no client (facts: speculation-refused)."""
     speculation = "spark.speculation"
-    assert submit_confs({"spark.master": "yarn"}, None, (), "client")[speculation] == "false"
     assert session_confs({})[speculation] == "false"
     assert session_confs({speculation: "true"})[speculation] == "true"
 
@@ -228,7 +226,6 @@ def test_what_spark_writes_unasked_lies_in_a_folder_of_this_process_alone(tmp_pa
         folders.add(folder)
     assert len(folders) == 2
     assert list(tmp_path.iterdir()) == []
-    assert "spark.sql.warehouse.dir" not in submit_confs({"spark.master": "yarn"}, None, (), "cluster")
 
 
 def test_a_setting_with_a_value_of_the_environment_is_a_secret_whatever_it_is_called():

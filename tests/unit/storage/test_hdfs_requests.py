@@ -176,7 +176,7 @@ runpy.run_module(module, run_name="__main__")
 
 @pytest.mark.parametrize(
     ("module", "arguments", "code"),
-    [("main", ["--version"], 0), ("main", ["plan", "--nope"], 64), ("submitted", [], 64)],
+    [("main", ["--version"], 0), ("main", ["plan", "--nope"], 64)],
 )
 def test_a_command_that_leaves_a_request_behind_ends_with_its_own_code(tmp_path, module, arguments, code):
     """When Python ends, it ends such a thread within hdfs-native's code, which aborts the process (exit code 134)."""
