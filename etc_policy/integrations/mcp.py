@@ -79,8 +79,7 @@ def server_of(flags: Flags) -> Any:
 class Tools:
     """The tools: a method each, whose docstring is what an assistant reads of it.
 
-    They are coroutines so that the SDK calls them in the main thread, one after the other: expressions in a project's files have
-    their limit of time there alone.
+    They are coroutines so that the SDK calls them one after the other.
     """
 
     def __init__(self, flags: Flags) -> None:

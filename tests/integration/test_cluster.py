@@ -183,14 +183,14 @@ def test_etc_is_the_program_of_a_spark_submit(blocks, no_spark, project, tmp_pat
         properties = project / "t" / ".hoodie" / "hoodie.properties"
         kept = properties.read_text()
         properties.write_text(kept + "hoodie.some.new.key=1\n")
-        again = submit.replace("--target prod", "--target prod --output json")
-        environment, pipe = shell.environment, subprocess.PIPE
-        process = subprocess.Popen(again, shell=True, stdout=pipe, stderr=pipe, text=True, cwd=project, env=environment)
-        seen = arguments_while_running(process)
-        out, err = process.communicate()
-        assert process.returncode == 4, err
-        assert [table["status"] for table in json.loads(out)["tables"]] == ["stale"]
-        assert "error[ETC402]" in err
+        with (project / "said").open("w") as said:
+            environment = shell.environment
+            process = subprocess.Popen(submit, shell=True, stdout=said, stderr=said, cwd=project, env=environment)
+            seen = arguments_while_running(process)
+        printed = (project / "said").read_text()
+        assert process.returncode == 4, printed
+        (table,) = json.loads((project / "target" / "run_results.json").read_text())["tables"]
+        assert (table["status"], "error[ETC402]" in printed) == ("stale", True)
         assert any(b"etc.py" in one and cluster.master.encode() in one for one in seen)
         assert not any(SECRET.encode() in one for one in seen)
         properties.write_text(kept)
