@@ -103,7 +103,7 @@ def submit_hint(policy: str | None, releases: Mapping[str, str | None]) -> str |
     if release is None:
         return None
     names = ",".join(name for name, one in releases.items() if one == release)
-    how = f"with {bundle_of(release)} (ETC_HUDI_BUNDLE for `--submit`, else `--packages` of spark-submit)"
+    how = f"with `--packages {bundle_of(release)}` of spark-submit"
     return f"a job has one release of Hudi: submit another for these tables, `etc apply --select {names}`, {how}"
 
 
