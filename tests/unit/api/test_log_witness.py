@@ -162,7 +162,6 @@ def test_a_file_that_is_compacted_is_forgotten(folder, etc):
 NOT_READ = {
     "a kind of block that is not read": (log_file.block(log_file.HFILE, b"x"), "HFile blocks"),
     "bytes that are no log file": (b"#HUDI#" + b"x" * 40, "damaged: no block"),
-    "a partial update": (log_file.avro([AFTER], "long", {log_file.IS_PARTIAL: "true"}), "partial update"),
     "deletes that its commit does not count": (
         log_file.avro([AFTER], "long") + log_file.deletes((log_file.LONG, AFTER), ts="long"),
         "counts no deletes",
@@ -192,6 +191,12 @@ def test_rows_without_an_event_time_are_counted(folder, etc):
     verdict = verdict_of(etc("apply", "--yes")[1])
     assert (verdict["status"], verdict["level"]) == ("warn", "logs")
     assert check(verdict)["observed"]["log_files_with_rows_without_event_time"] == 1
+
+
+def test_partial_updates_are_due_as_commits_record_another_time_for_them(folder, etc):
+    content = log_file.avro([AFTER], "long", {log_file.IS_PARTIAL: "true"})
+    commit_log(folder, at("11:25:00"), at("11:25:05"), AFTER, content, file_id="f2")
+    assert etc("plan")[1]["tables"][0]["action"] == "compact"
 
 
 def test_deletes_by_key_are_due_as_nobody_knows_their_times(folder, etc):
