@@ -229,7 +229,12 @@ class TestReleases:
         code, done, err = applied(etc)
         assert (code, [name for name, status in done if status == "compacted"]) == (3, ["b_ro"])
         said = " ".join(err.split())
-        assert said.count("`etc apply --select a_ro,c_ro`, with org.apache.hudi:hudi-spark3.5-bundle_2.12:0.15.0") == 2
+        assert (
+            said.count(
+                "`etc apply --select a_ro,c_ro`, with `--packages org.apache.hudi:hudi-spark3.5-bundle_2.12:0.15.0`"
+            )
+            == 2
+        )
         assert "hint: look at its log" in said
 
     def test_no_further_release_is_begun_once_the_run_is_to_end(self, outside, applying):
