@@ -47,6 +47,11 @@ def _ignore(_: object) -> None:
     """Nobody listens."""
 
 
+def are_untrusted(untrusted: bool | None) -> bool:
+    """Whether the project's files are taken for a stranger's; None: as ETC_UNTRUSTED says."""
+    return os.environ.get("ETC_UNTRUSTED", "") not in ("", "0") if untrusted is None else untrusted
+
+
 def default_target_dir(project_dir: Path) -> Path:
     """`target/` in the project.
 
@@ -115,8 +120,7 @@ class Workspace:
         self.target = target or os.environ.get("ETC_TARGET") or None
         self.target_dir = Path(target_dir) if target_dir is not None else default_target_dir(self.project_dir)
         self._variables = dict(variables or {})
-        is_untrusted = os.environ.get("ETC_UNTRUSTED", "") not in ("", "0") if untrusted is None else untrusted
-        self._allowed = self._allowed_by(allow) if is_untrusted else None
+        self._allowed = self._allowed_by(allow) if are_untrusted(untrusted) else None
         self._state = state or os.environ.get("ETC_STATE") or None
         self._spark_confs, self._spark_log = _free_confs(spark_confs or {}), spark_log
         self._metadata_only, self._read_once = metadata_only, read_once

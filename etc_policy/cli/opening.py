@@ -15,7 +15,10 @@ from tempfile import TemporaryDirectory
 from threading import Event, RLock, Thread
 from typing import ParamSpec, TextIO, TypeVar, cast
 
+import click
+
 from etc_policy.api.project import Project
+from etc_policy.api.workspace import are_untrusted
 from etc_policy.cli.ci_forms import report_checks
 from etc_policy.cli.messages import SETTINGS, show_note, show_step, show_warning
 from etc_policy.cli.options import Flags
@@ -125,11 +128,16 @@ def open_tables(flags: Flags, paths: tuple[str, ...]) -> Iterator[Project]:
     """A project of these tables alone, for one command: the policies are those that `etc import` writes, without its questions.
 
     Raises:
+        UsageError: files are not trusted, and these are not said to be.
         SeveralErrors: at the end, where some are no tables that a policy fits; the others go on.
 
     """
+    if are_untrusted(flags.untrusted):
+        raise click.UsageError(
+            "a PATH is a table of your own: with `--untrusted` tables are those of the project's policies"
+        )
     with TemporaryDirectory(prefix="etc-") as folder:
-        own = replace(flags, project_dir=Path(folder), target_dir=Path(folder, "target"), untrusted=False)
+        own = replace(flags, project_dir=Path(folder), target_dir=Path(folder, "target"))
         with open_project(own) as project:
             report, failed = settle(project.import_tables, paths, guesses=True)
             if failed is not None and all(table.status == "failed" for table in report.tables):

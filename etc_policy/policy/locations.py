@@ -142,6 +142,11 @@ class Allowed:
         variables = frozenset(term for term in given if _VARIABLE.fullmatch(term))
         return cls(variables, tuple(location_identity(term) for term in given if term not in variables), given)
 
+    @property
+    def has_server(self) -> bool:
+        """Whether it names a store's server."""
+        return any(term.startswith(("http://", "https://")) for term in self.terms)
+
     def reaches(self, place: str) -> bool:
         """Whether a place is one of them, or below one."""
         identity = location_identity(place)

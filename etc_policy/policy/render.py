@@ -11,7 +11,8 @@ from functools import lru_cache, wraps
 from itertools import islice
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateAssertionError, TemplateSyntaxError, Undefined, nodes, pass_context
+from jinja2 import StrictUndefined, TemplateAssertionError, TemplateSyntaxError, Undefined, filters, nodes, pass_context
+from jinja2.compiler import CodeGenerator, Frame
 from jinja2.environment import TemplateExpression
 from jinja2.exceptions import SecurityError, UndefinedError
 from jinja2.runtime import Context
@@ -26,8 +27,13 @@ from etc_policy.policy.suggestions import did_you_mean
 MAX_TEXT = MAX_ITEMS = 10_000
 MAX_NUMBER = 10**15
 MAX_DEPTH = 32
-#: What a filter or method may make of its arguments, in characters.
-_MAX_PRODUCT = 2_000_000
+#: What a filter or method may make of its arguments, in characters; what it may be given, and what may be made on the way,
+#: in characters and items, those of a list that is there twice counted twice.
+_MAX_PRODUCT, _MAX_SIZE = 2_000_000, 100_000
+#: So much that is made counts as a step of a loop.
+_SIZE_OF_STEP = 50
+#: Digits to which numbers are rounded.
+_MAX_DIGITS = 15
 
 #: Filters of Jinja that are not there: the same files must compile to the same plan, and values stay small.
 LEFT_OUT_FILTERS = frozenset(
@@ -81,14 +87,15 @@ class _Missing(StrictUndefined):
 class _Sandbox(ImmutableSandboxedEnvironment):
     """Jinja's sandbox without what makes much of little."""
 
-    intercepted_binops = frozenset({"*", "**", "%"})
+    intercepted_binops = frozenset({"+", "*", "**", "%"})
 
     def __init__(self) -> None:
         super().__init__(undefined=_Missing, finalize=_text, optimized=False, keep_trailing_newline=True)
         self.globals = {}
-        self.filters = {name: function for name, function in self.filters.items() if name not in LEFT_OUT_FILTERS}
-        small = {name: _small(self.filters[name]) for name in ("join", "replace")}
-        self.filters |= {**small, _LOOP: _steps}
+        self.code_generator_class = _Code
+        found = {name: _sized(function) for name, function in self.filters.items() if name not in LEFT_OUT_FILTERS}
+        small = {name: _small(found[name]) for name in ("join", "replace")}
+        self.filters = {**found, **small, "round": _rounded, _LOOP: _steps}
 
     def wrap_str_format(self, value: Value) -> None:
         """`format` of texts is left out, as all that makes much of little."""
@@ -100,10 +107,18 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     def call(self, context: Any, obj: Value, /, *args: Value, **named: Value) -> Value:  # noqa: ANN401
         """Call a function or method whose result has a bound."""
         owner = getattr(obj, "__self__", None)
-        return super().call(context, _small(obj, owner) if isinstance(owner, str) else obj, *args, **named)
+        return super().call(context, _small(_sized(obj), owner) if isinstance(owner, str) else obj, *args, **named)
+
+    def joined(self, context: Context, values: tuple[Value, ...]) -> str:
+        """What `~` makes of values, if that has a bound."""
+        _spend(context[_LEFT], _require_small(values))
+        return "".join(map(str, values))
 
     def call_binop(self, context: Any, operator: str, left: Value, right: Value) -> Value:  # noqa: ANN401
-        """An operation on numbers, if its result has a bound."""
+        """An operation on numbers, or a sum of texts or lists, if its result has a bound."""
+        if operator == "+" and not isinstance(left, int | float | Undefined):
+            _spend(context[_LEFT], _require_small((left, right)))
+            return super().call_binop(context, operator, left, right)
         for value in (left, right):
             if not isinstance(value, int | float | Undefined):
                 raise ExpressionError(Code.TEMPLATE_FORBIDDEN, f"`{operator}` is for numbers", "join texts with `~`")
@@ -124,6 +139,7 @@ def render(text: str, scope: Scope, *, is_option: bool = False) -> tuple[Value, 
         names = _Names(scope, source)
         try:
             values.append(_text(make(source, names)) if parts[1:] else make(source, names))
+            _spend(scope.steps, _require_small(values[-1:], _MAX_PRODUCT))
         except Exception as error:
             problems.append(_problem_of(error, is_hidden=names.are_hidden))
             problems[-1].offset = offset
@@ -251,9 +267,58 @@ def _filled(source: str, names: _Names) -> str:
 def _steps(context: Context, items: Iterable[Value]) -> Iterator[Value]:
     """The items, while steps are left; that there are none is said once."""
     for item in items:
-        if next(context[_LEFT], "none") == "none":
-            raise ExpressionError(Code.TOO_BIG, "no steps are left", is_quiet=True)
+        _spend(context[_LEFT], _SIZE_OF_STEP + _require_small((item,)))
         yield item
+
+
+def _spend(steps: Iterator[None], size: int) -> None:
+    """Take the steps that something of this size counts for.
+
+    Raises:
+        ExpressionError: none are left.
+
+    """
+    for _ in range(size // _SIZE_OF_STEP):
+        if next(steps, "none") == "none":
+            raise ExpressionError(Code.TOO_BIG, "no steps are left", is_quiet=True)
+
+
+def _require_small(values: Iterable[Value], most: int = _MAX_SIZE) -> int:
+    """How many characters and items the values have, if that has a bound.
+
+    Raises:
+        ExpressionError: it has not.
+
+    """
+    size, waiting = 0, list(values)
+    while waiting:
+        value = waiting.pop()
+        if not isinstance(value, str | list | tuple | set | dict):
+            continue
+        size += len(value)
+        if size > most:
+            raise ExpressionError(Code.TOO_BIG, "the value would grow too big")
+        if not isinstance(value, str):
+            waiting += [*value, *value.values()] if isinstance(value, dict) else value
+    return size
+
+
+def _rounded(value: Value, precision: int = 0, method: str = "common") -> Value:
+    if abs(precision) > _MAX_DIGITS:
+        raise ExpressionError(Code.TOO_BIG, f"numbers are rounded to {_MAX_DIGITS} digits at most")
+    return filters.do_round(value, precision, method)  # type: ignore[arg-type]
+
+
+class _Code(CodeGenerator):
+    """As Jinja's, but what `~` makes has a bound."""
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802 - Jinja's name
+        """Write the call that joins the values."""
+        self.write("environment.joined(context, (")
+        for one in node.nodes:
+            self.visit(one, frame)
+            self.write(", ")
+        self.write("))")
 
 
 def _statement(node: nodes.Node) -> str:
@@ -344,6 +409,17 @@ def _text(value: Value) -> str:
         raise ExpressionError(Code.TEMPLATE_SYNTAX, "the expression gives no value (none)")
     kind = "a mapping" if isinstance(value, Mapping) else "a list"
     raise ExpressionError(Code.TEMPLATE_SYNTAX, f"{kind} cannot be a part of a text", "use one of its items")
+
+
+def _sized(function: Callable[..., Value]) -> Callable[..., Value]:
+    """A function that refuses what is too big in all."""
+
+    @wraps(function)
+    def guarded(*args: Value, **named: Value) -> Value:
+        _require_small((*args, *named.values()), _MAX_PRODUCT)
+        return function(*args, **named)
+
+    return guarded
 
 
 def _small(function: Callable[..., Value], *first: Value) -> Callable[..., Value]:

@@ -40,7 +40,7 @@ def has_template(text: str) -> bool:
 def _steps() -> Iterator[None]:
     for _ in range(MAX_STEPS):
         yield
-    message = f"the loops of the project's files have more than {MAX_STEPS:,} steps"
+    message = f"the loops and values of the project's files take more than {MAX_STEPS:,} steps"
     raise ExpressionError(Code.TOO_BIG, message, "make loops smaller, or split the project")
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from etc_policy.errors import EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.bundles import DEFAULT_RELEASE, best_release, bundle_of, release_for
-from etc_policy.policy.locations import Allowed, is_local
+from etc_policy.policy.locations import S3_SCHEMES, Allowed, is_local
 from etc_policy.policy.project_schema import Folders
 from etc_policy.policy.secrets import with_hidden, with_values
 from etc_policy.policy.targets import Target
@@ -100,11 +100,24 @@ class SparkSessions:
         """
         if self.allowed is None:
             return
-        server = None if is_local(place) else self.target.storage.endpoint
+        storage = self.target.storage
+        server = None if is_local(place) else storage.endpoint
         for asked in (place, server):
             if asked and not self.may_look(asked):
                 hint = f"allow it by `--allow {shlex.quote(asked)}`, where you know it"
                 raise TableError(Code.NOT_TRUSTED, f"files that are not trusted may not reach `{asked}`", hint=hint)
+        if not is_local(place) and storage.instance_role and "instance_role" not in self.allowed.terms:
+            hint = "allow it by `--allow instance_role`, where its target is to have the machine's role"
+            raise TableError(Code.NOT_TRUSTED, "files that are not trusted may not use `instance_role`", hint=hint)
+        if place.startswith(S3_SCHEMES) and self.allowed.has_server and not self._has_endpoint():
+            hint = "name the server that is allowed as `storage.endpoint`, or in AWS_ENDPOINT_URL_S3"
+            message = f"files that are not trusted may reach `{place}` by the server that is allowed alone"
+            raise TableError(Code.NOT_TRUSTED, message, hint=hint)
+
+    def _has_endpoint(self) -> bool:
+        from etc_policy.storage.object_stores import endpoint_of
+
+        return endpoint_of(self.target.storage, os.environ) is not None
 
     def require_allowed_table(self, place: str) -> None:
         """The same for a table, whose files must be its own too.

@@ -374,3 +374,28 @@ def test_a_server_that_reads_like_an_allowed_one_is_not_asked(beside, etc, serve
         )
         code, _, _ = etc("plan")
         assert (code, server[1]) == (1, []), endpoint
+
+
+def test_no_other_server_is_asked_than_the_one_that_is_allowed(beside, etc, monkeypatch):
+    """Nor the provider of a bucket's name where an owner has a server of their own, nor the machine for its role."""
+    project, _ = beside
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "key")
+    declare(project, "name: p, table: s3://lake/t")
+    monkeypatch.setenv("ETC_ALLOW", "s3://lake http://127.0.0.1:1")
+    assert "by the server that is allowed alone" in etc("plan")[2]
+    storage = "{endpoint: 'http://127.0.0.1:1', instance_role: true, timeout: 2s}"
+    (project / "etc_project.yml").write_text(
+        f"profiles: {{p: {{target: t, targets: {{t: {{storage: {storage}}}}}}}}}\n"
+    )
+    assert "may not use `instance_role`" in etc("plan")[2]
+    monkeypatch.setenv("ETC_ALLOW", "s3://lake http://127.0.0.1:1 instance_role")
+    assert "ETC008" not in etc("plan")[2]
+
+
+@pytest.mark.parametrize("command", ["freshness", "simulate"])
+def test_a_table_that_is_named_by_its_path_is_none_of_a_stranger(beside, etc, command, monkeypatch):
+    code, _, err = etc(command, "./lake")
+    assert (code, "PATH is a table of your own" in err) == (64, True)
+    monkeypatch.setenv("ETC_UNTRUSTED", "0")
+    assert "PATH is a table of your own" not in etc(command, "./lake")[2]

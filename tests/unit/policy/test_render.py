@@ -177,6 +177,10 @@ def test_no_statement_reaches_python_or_files(text):
     assert _render(text)[1]
 
 
+TENFOLD = [f"{{% for {new} in [[{', '.join([old] * 10)}]] %}}" for old, new in ("ab", "bc", "cd", "de", "ef")]
+GROWING_LISTS = "{% for a in [[1, 1, 1, 1, 1, 1, 1, 1, 1, 1]] %}" + "".join(TENFOLD)
+HUNDREDFOLD = [f"{{% for {new} in [{' ~ '.join([old] * 100)}] %}}" for old, new in ("ab", "bc", "cd", "de")]
+GROWING_TEXTS = "{% for a in [var('long')] %}" + "".join(HUNDREDFOLD)
 GROWTH = [
     "{{ ('x' * 99999999) | length }}",
     "{{ 2 ** 99 // 2 ** 98 }}",
@@ -195,6 +199,15 @@ GROWTH = [
     "{% for a in range(9999) %}" + "y" * 1000 + "{% endfor %}",
     "{{ " + "[" * 40 + "]" * 40 + " }}",
     "{{ 1" + " + 1" * 5_000 + " }}",
+    "{{ (" + " ~ ".join(["var('long')"] * 100) + ") | length }}",
+    "{{ (" + " + ".join(["var('long')"] * 100) + ") | length }}",
+    "{{ [" + ", ".join(["var('long')"] * 1_000) + "] | join | length }}",
+    "{{ ''.join([" + ", ".join(["var('long')"] * 1_000) + "]) | length }}",
+    "{{ [" + ", ".join(["range(9999)"] * 1_000) + "] | string | length }}",
+    "{{ 1 | round(1000000000, 'ceil') }}",
+    "{{ 1 | round(-1000000000) }}",
+    GROWING_LISTS + "{{ f == f }}" + "{% endfor %}" * 6,
+    GROWING_TEXTS + "{{ e | length }}" + "{% endfor %}" * 5,
     "{{ " + "9" * 20 + " }}",
 ]
 
@@ -217,6 +230,13 @@ def test_all_loops_of_a_project_have_so_many_steps_together(monkeypatch):
     _, (quiet,) = render(loop, project)
     assert (said.code, said.is_quiet, "10 steps" in said.message, quiet.is_quiet) == ("ETC104", False, True, True)
     assert render("{{ 1 }}", project) == (1, [])
+
+
+def test_the_values_of_a_project_have_so_many_characters_together(monkeypatch):
+    monkeypatch.setattr("etc_policy.policy.scope.MAX_STEPS", 400)
+    project, text = Scope({}, variables={"long": "x" * 9_000}), "{{ var('long')[1:] ~ 1 }}"
+    assert render(text, project)[1] == []
+    assert render(text, project)[1]
 
 
 SECRETIVE = [
