@@ -30,7 +30,7 @@ def files(base):
     return {str(path) for path in paths if path.parts[0] != ".hoodie" or "split" in path.parts}
 
 
-@pytest.mark.parametrize("seed", [11, 23, 39])
+@pytest.mark.parametrize("seed", [11, pytest.param(23, marks=pytest.mark.extended), 39])
 def test_one_cut(spark, tmp_path, seed):
     history = begin_history(spark, tmp_path / "t", seed)
     history.upsert()
