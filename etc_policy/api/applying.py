@@ -230,7 +230,7 @@ class Applier:
         return [by_name[one.policy] for one in planned], partial(self._observed, work)
 
     def _observed(self, work: Callable[[TableApply], bool], table: TableApply) -> bool:
-        """What the work gives, with what observers are told about it."""
+        """What the work gives; observers are told when it begins and ends."""
         table_begins(table.policy, clock_ms())
         with step("apply", table.policy.name):
             is_left = work(table)

@@ -1,4 +1,4 @@
-"""What is told of a run of `etc apply` to those who observe it, whom entry points name; nothing of them is imported here."""
+"""Observers of a run of `etc apply`, such as tracing: entry points name them, and nothing of theirs is imported here."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ObservedTable:
 
 
 class RunObserver:
-    """What an observer is told of its run, by several threads at once; each hears what it wants. It raises nothing."""
+    """One observer of one run. Several threads call its methods at once; a method may do nothing, and raises no error."""
 
     def step(self, name: str, policy: str | None) -> AbstractContextManager[object]:
         """Around a step of the run, of a policy's table where it is about one; steps are inside each other."""
@@ -76,7 +76,7 @@ _OBSERVERS: ContextVar[tuple[RunObserver, ...]] = ContextVar("observers", defaul
 
 @contextmanager
 def observed(warn: Callable[[Issue], None]) -> Iterator[None]:
-    """Around a run: whoever is configured to observe it is told what happens; `warn` is called where that cannot be."""
+    """Around a run: the observers that are configured are called; `warn` is called where one cannot do its work."""
     from importlib.metadata import entry_points
 
     def say(message: str, hint: str) -> None:

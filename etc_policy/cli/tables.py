@@ -83,6 +83,11 @@ def report_of(
         return ended(error, code(report))
 
 
+def lines_or(lines: Iterable[str], none: str, *, failed: bool) -> str:
+    """The lines, or that there are none, which is known only where every table could be read."""
+    return "\n".join(lines) or ("" if failed else none)
+
+
 def agreed(flags: Flags, shown: Sequence[str], question: str, *, yes: bool) -> bool:
     """Whether what is shown is to be done, which is asked on a terminal; nothing is done where nothing is to do."""
     asks = len(shown) > 1 and not yes and flags.output != "json" and sys.stdin.isatty()
@@ -582,13 +587,13 @@ def undo(flags: Flags) -> ExitCode:
     Only plans of etc are touched. What a killed run had begun is rolled back by Hudi first; the table is then as it was
     before the plan. A compaction that has completed stays: it lost nothing, so there is nothing to undo.
     """
-    # that there was none is known only where every table could be read
     return report_of(
         flags,
         lambda project: project.undo(*flags.terms),
-        lambda report, failed: (
-            "\n".join(f"{one.policy}: the plan at {one.instant} is withdrawn" for one in report.withdrawn)
-            or ("" if failed else "etc has no pending plan.")
+        lambda report, failed: lines_or(
+            (f"{one.policy}: the plan at {one.instant} is withdrawn" for one in report.withdrawn),
+            "etc has no pending plan.",
+            failed=failed,
         ),
     )
 
@@ -617,9 +622,10 @@ def finish(flags: Flags) -> ExitCode:
     return report_of(
         flags,
         lambda project: project.finish(*flags.terms),
-        lambda report, failed: (
-            "\n".join(f"{one.policy}: the {one.action} at {one.instant} is complete" for one in report.finished)
-            or ("" if failed else "No compaction of another job is pending.")
+        lambda report, failed: lines_or(
+            (f"{one.policy}: the {one.action} at {one.instant} is complete" for one in report.finished),
+            "No compaction of another job is pending.",
+            failed=failed,
         ),
     )
 

@@ -62,7 +62,7 @@ def _is_plain(policy: Policy, state: TableState) -> bool:
 
 
 def fitting_release(merging: str, tested: Collection[str] = ()) -> str:
-    """The first that is right, else the newest that can be had of those that are tested; the default where there is none."""
+    """The first release that is right, else the newest of the tested ones that can be fetched, else the default."""
     if right := right_releases(merging):
         return right[0]
     known = {release for found in results().values() for release in found}

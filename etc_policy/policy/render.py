@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from functools import lru_cache, wraps
 from itertools import islice
+from math import prod
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateAssertionError, TemplateSyntaxError, Undefined, filters, nodes, pass_context
@@ -39,6 +40,8 @@ _MAX_DIGITS = 15
 LEFT_OUT_FILTERS = frozenset(
     "batch center format indent pprint random slice tojson urlize wordwrap xmlattr".split()  # noqa: SIM905 - a list to read
 )
+#: Filters that may make the product of what they are given.
+_MULTIPLIERS = ("join", "replace")
 #: Methods of texts that make much of little.
 LEFT_OUT_METHODS = frozenset(
     "center encode expandtabs format format_map ljust rjust translate zfill".split()  # noqa: SIM905 - a list to read
@@ -93,9 +96,9 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         super().__init__(undefined=_Missing, finalize=_text, optimized=False, keep_trailing_newline=True)
         self.globals = {}
         self.code_generator_class = _Code
-        found = {name: _sized(function) for name, function in self.filters.items() if name not in LEFT_OUT_FILTERS}
-        small = {name: _small(found[name]) for name in ("join", "replace")}
-        self.filters = {**found, **small, "round": _rounded, _LOOP: _steps}
+        kept = {name: function for name, function in self.filters.items() if name not in LEFT_OUT_FILTERS}
+        bounded = {name: _bounded(function, multiplies=name in _MULTIPLIERS) for name, function in kept.items()}
+        self.filters = {**bounded, "round": _rounded, _LOOP: _steps}
 
     def wrap_str_format(self, value: Value) -> None:
         """`format` of texts is left out, as all that makes much of little."""
@@ -107,7 +110,8 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     def call(self, context: Any, obj: Value, /, *args: Value, **named: Value) -> Value:  # noqa: ANN401
         """Call a function or method whose result has a bound."""
         owner = getattr(obj, "__self__", None)
-        return super().call(context, _small(_sized(obj), owner) if isinstance(owner, str) else obj, *args, **named)
+        bounded = _bounded(obj, owner, multiplies=True) if isinstance(owner, str) else obj
+        return super().call(context, bounded, *args, **named)
 
     def joined(self, context: Context, values: tuple[Value, ...]) -> str:
         """What `~` makes of values, if that has a bound."""
@@ -265,7 +269,7 @@ def _filled(source: str, names: _Names) -> str:
 
 @pass_context
 def _steps(context: Context, items: Iterable[Value]) -> Iterator[Value]:
-    """The items, while steps are left; that there are none is said once."""
+    """The items of a loop. Each takes a step; once the project has no steps left, the first loop says so."""
     for item in items:
         _spend(context[_LEFT], _SIZE_OF_STEP + _require_small((item,)))
         yield item
@@ -297,7 +301,7 @@ def _require_small(values: Iterable[Value], most: int = _MAX_SIZE) -> int:
             continue
         size += len(value)
         if size > most:
-            raise ExpressionError(Code.TOO_BIG, "the value would grow too big")
+            raise _too_big()
         if not isinstance(value, str):
             waiting += [*value, *value.values()] if isinstance(value, dict) else value
     return size
@@ -393,6 +397,10 @@ def _short(text: str) -> str:
     return text
 
 
+def _too_big() -> ExpressionError:
+    return ExpressionError(Code.TOO_BIG, "the value would grow too big")
+
+
 def _too_long() -> ExpressionError:
     return ExpressionError(Code.TOO_BIG, f"a text has at most {MAX_TEXT:,} characters once it is worked out")
 
@@ -411,27 +419,16 @@ def _text(value: Value) -> str:
     raise ExpressionError(Code.TEMPLATE_SYNTAX, f"{kind} cannot be a part of a text", "use one of its items")
 
 
-def _sized(function: Callable[..., Value]) -> Callable[..., Value]:
-    """A function that refuses what is too big in all."""
+def _bounded(function: Callable[..., Value], *first: Value, multiplies: bool) -> Callable[..., Value]:
+    """A function that refuses too much; with `multiplies` also what would become too much."""
 
     @wraps(function)
     def guarded(*args: Value, **named: Value) -> Value:
-        _require_small((*args, *named.values()), _MAX_PRODUCT)
-        return function(*args, **named)
-
-    return guarded
-
-
-def _small(function: Callable[..., Value], *first: Value) -> Callable[..., Value]:
-    """A function that refuses to make much of little."""
-
-    @wraps(function)
-    def guarded(*args: Value, **named: Value) -> Value:
-        product = 1
-        for value in (*first, *args, *named.values()):
-            product *= max(len(value), 1) if isinstance(value, str | list | tuple | dict) else 1
-        if product > _MAX_PRODUCT:
-            raise ExpressionError(Code.TOO_BIG, "the value would grow too big")
+        given = (*first, *args, *named.values())
+        _require_small(given, _MAX_PRODUCT)
+        lengths = (max(len(value), 1) for value in given if isinstance(value, str | list | tuple | dict))
+        if multiplies and prod(lengths) > _MAX_PRODUCT:
+            raise _too_big()
         return function(*args, **named)
 
     return guarded

@@ -198,7 +198,7 @@ def test_the_settings_of_a_spark_submit_win(etc, targets, monkeypatch):
     opened, leases = [], []
     monkeypatch.setattr(workspace, "Environment", lambda *a, **o: opened.append(Environment(*a, **o)) or opened[-1])
     monkeypatch.setattr("etc_policy.run.file_lease.FileLease", lambda _, local, **__: leases.append(local))
-    jar = "file:///root/.ivy2/jars/org.apache.hudi_hudi-spark3.5-bundle_2.12-1.1.1.jar"
+    jar = "file:///opt/jars/org.apache.hudi_hudi-spark3.5-bundle_2.12-1.1.1.jar"
     submitted = {"spark.master": "spark://master:7077", "spark.jars": jar}
     monkeypatch.setattr("etc_policy.spark.session.submitted_confs", lambda: submitted)
     etc("plan", "--conf", "spark.master=local[2]")
