@@ -1,5 +1,6 @@
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ def test_a_code_is_defined_once_and_has_one_name():
     text = (SOURCES / "errors" / "codes.py").read_text()
     defined = re.findall(r'^    (\w+) = \("(ETC\d{3})"', text, re.MULTILINE)
     assert len(defined) == len(Code) == len({code for _, code in defined}) == len({name for name, _ in defined})
+    said = tomllib.loads((SOURCES / "errors" / "codes.toml").read_text())
+    assert (list(said), {key for entry in said.values() for key in entry}) == (list(Code), {"summary", "text"})
 
 
 def test_every_code_is_used_and_none_is_written_out():
