@@ -1,4 +1,4 @@
-"""The page of error codes, made from their registry: docs/reference/errors.md."""
+"""The table and texts of all error codes, made from their registry, for docs/reference/errors.md."""
 
 from __future__ import annotations
 
@@ -7,13 +7,6 @@ from collections.abc import Iterator
 
 from etc_policy.errors.codes import Code, explain
 
-_HEAD = """# Error codes
-
-Made from the registry of codes; `etc explain CODE` says the same in the terminal. An error that is printed names its place, and
-its hint the one thing to do there; this page has the background. A code is never reused for anything else.
-[Exit codes](commands.md#exit-codes) say what a scheduler should do. [Why a plan refuses a table](../how-to/refused.md) has the
-reasons of ETC405.
-"""
 _TABLE_HEAD = """## All codes
 
 The rule: what only the author of a policy can mend is 1, what may pass by itself is 4, and the command line is 64. The rest
@@ -40,8 +33,8 @@ _OF_FILES = "`etc parse` shows all that is wrong with the project's files at onc
 
 
 def render_error_codes() -> str:
-    """The whole page, by families and in the order of the codes."""
-    parts = [_HEAD, _TABLE_HEAD, *map(_row, sorted(Code)), ""]
+    """By families and in the order of the codes."""
+    parts = [_TABLE_HEAD, *map(_row, sorted(Code)), ""]
     for beginning, heading in _FAMILIES.items():
         parts += [f"## {heading}\n", *([f"{_OF_FILES}\n"] if beginning == "1" else [])]
         parts += [_entry(code) for code in _of_family(beginning)]

@@ -1,4 +1,4 @@
-"""The page of all options of the command line, made from the commands themselves: docs/reference/options.md."""
+"""All options of the command line, made from the commands themselves, for docs/reference/options.md."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ import click
 
 from etc_policy.cli.main import COMMANDS, load_command
 
-_HEAD = """# Options of the command line
-
-Made from the commands; `etc COMMAND --help` says the same in the terminal, with examples.
-[Commands](commands.md) says what each does.
-"""
 #: An option of at least so many commands is described once.
 _SHARED = 4
 
@@ -39,11 +34,11 @@ def leaf_commands() -> Iterator[tuple[str, click.Command]]:
 
 
 def render_options() -> str:
-    """The whole page: what each command alone has, then what many have."""
+    """What each command alone has, then what many have."""
     commands = dict(leaf_commands())
     users = Counter(row for command in commands.values() for row in rows_of(command))
     shared = {row for row, count in users.items() if count >= _SHARED}
-    parts = [_HEAD]
+    parts = list[str]()
     for name, command in commands.items():
         pieces = command.collect_usage_pieces(click.Context(command))
         usage = " ".join([name, *pieces]).replace("[[", "[").replace("]]", "]")  # doubled by click before 8.4

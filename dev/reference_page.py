@@ -1,4 +1,4 @@
-"""The reference of policy files and etc_project.yml, made from their JSON Schemas: docs/reference.md."""
+"""The reference of policy files and etc_project.yml, made from their JSON Schemas, for docs/reference.md."""
 
 from __future__ import annotations
 
@@ -8,15 +8,6 @@ from typing import Any
 
 from etc_policy.report.schemas import DOCUMENTS, file_name, json_schema
 
-_HEAD = """# Reference
-
-Made from the models that check the files (`etc schema policy` and `etc schema project` are the same for editors). Every
-value may be an expression of Jinja, in quotes: `"{{ var('name') }}"`, `"{{ env_var('NAME', 'default') }}"`; what these can
-and cannot do is in [Expressions and `for_each`](reference/templates.md).
-
-Durations are `45s`, `30m`, `1h30m`, `2d` or ISO 8601 (`PT30M`); sizes are `128 MiB` (1024-based), `128 MB` (1000-based) or
-whole bytes.
-"""
 _INTRO = {
     "policy": "## Policy files: `policies/**/*.yml`",
     "project": "## The project: `etc_project.yml`",
@@ -24,8 +15,8 @@ _INTRO = {
 
 
 def render_reference() -> str:
-    """The whole reference."""
-    parts = [_HEAD]
+    """Every key of each kind of file, and the files that etc writes."""
+    parts = list[str]()
     for name, heading in _INTRO.items():
         parts += [heading + "\n", *_sections(json_schema(name))]
     parts += ["## Files that etc writes\n", *_artifacts()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,9 @@ from pygments.lexers.templates import YamlJinjaLexer
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from dev.made import MADE
 from etc_policy import __version__
 
 if TYPE_CHECKING:
@@ -78,6 +82,12 @@ class IndexOfWords(SphinxTransform):
                 yield title, title.astext()
 
 
+def add_what_is_made(app: Sphinx, page: str, source: list[str]) -> None:
+    """End the page with what is made for it."""
+    if page in MADE:
+        source[0] += f"\n{MADE[page]()}"
+
+
 def write_llms_txt(app: Sphinx, error: Exception | None) -> None:
     """List every page for assistants, as llmstxt.org says, by its title and its Markdown."""
     if error is not None or app.builder.name != "html":
@@ -87,10 +97,14 @@ def write_llms_txt(app: Sphinx, error: Exception | None) -> None:
     pages = [f"- [{title}](_sources/{page}.md.txt)" for page, title in titles.items() if page != "index"]
     text = "\n".join([f"# {titles['index']}", "", f"> {about}", "", "## Pages", "", *pages])
     Path(app.outdir, "llms.txt").write_text(f"{text}\n", "utf-8")
+    for page, render in MADE.items():
+        with Path(app.outdir, "_sources", f"{page}.md.txt").open("a", encoding="utf-8") as copied:
+            copied.write(f"\n{render()}")
 
 
 def setup(app: Sphinx) -> None:
     """Policy files are YAML with Jinja, and are coloured as such."""
     app.add_lexer("yaml", YamlJinjaLexer)
     app.add_transform(IndexOfWords)
+    app.connect("source-read", add_what_is_made)
     app.connect("build-finished", write_llms_txt)

@@ -1,4 +1,4 @@
-"""`etc explain`: what a code in an error means at length."""
+"""`etc explain`: what a code in an error, the word of a refusal or a key of a policy means."""
 
 from __future__ import annotations
 
@@ -16,37 +16,46 @@ from etc_policy.table.formats import fold
 
 @click.command(
     "explain",
-    short_help="What the code of an error means",
-    epilog=examples("etc explain ETC102", "etc explain pending_service", "etc explain   # all codes"),
+    short_help="What an error's code, a refusal's word or a key means",
+    epilog=examples(
+        "etc explain ETC102",
+        "etc explain pending_service",
+        "etc explain strategy.granularity",
+        "etc explain   # all codes",
+    ),
 )
-@click.argument("code", required=False)
+@click.argument("word", required=False)
 @message_options
-def command(code: str | None) -> None:
-    """What the code of an error means, or the word of a refusal.
+def command(word: str | None) -> None:
+    """What the code of an error means, the word of a refusal, or a key of a policy or project file.
 
-    The word is the one in brackets behind "cannot be compacted now". Without CODE all codes are listed.
+    The word of a refusal is the one in brackets behind "cannot be compacted now". Without WORD all codes are listed.
     """
-    if code is None:
+    if word is None:
         for known in Code:
             print_text(f"{known}  {known.summary}")
         return
-    summary, _, paragraph = meaning_of(code).partition("\n\n")
-    say(f"{summary}\n\n{fold(paragraph, text_width())}")
+    summary, *paragraphs = meaning_of(word).split("\n\n")
+    say("\n\n".join([summary, *(fold(paragraph, text_width()) for paragraph in paragraphs)]))
 
 
-def meaning_of(code: str) -> str:
-    """What a code or the word of a refusal means, a summary first.
+def meaning_of(word: str) -> str:
+    """What a code, the word of a refusal or a key means, a summary first.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: it is none of them.
 
     """
-    text = explain(code)
+    text = explain(word)
     if text is None:
         from etc_policy.plan.rules import explain_refusal, refusal_words
 
-        text = explain_refusal(code)
+        text = explain_refusal(word)
     if text is None:
-        hint = did_you_mean(code, refusal_words()) or "`etc explain` lists all codes"
-        raise UsageError(Code.USAGE, f"there is no code `{code[:60]}`", hint=hint)
+        from etc_policy.report.schemas import explain_key, keys
+
+        text = explain_key(word)
+    if text is None:
+        hint = did_you_mean(word, [*refusal_words(), *keys()]) or "`etc explain` lists all codes"
+        raise UsageError(Code.USAGE, f"there is no code or key `{word[:60]}`", hint=hint)
     return text

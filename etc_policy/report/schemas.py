@@ -5,7 +5,8 @@ The package ships them as files, `etc_policy/schemas/<name>.v<version>.json`, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
@@ -71,6 +72,46 @@ def json_schema(name: str) -> dict[str, Any]:
         schema["properties"]["schema_version"] |= {"const": document.version}
     head = {"$schema": _DIALECT, "$id": f"urn:etc-policy:schema:{name}:{document.version}"}
     return {**head, **schema, "title": document.title}
+
+
+def explain_key(name: str) -> str | None:
+    """What a key of the files that people write means (`strategy.granularity`, or `granularity`); None for what is none."""
+    *above, key = name.strip().split(".")
+    where = above[-1].replace("_", "").lower() if above else ""
+    told = [
+        f"{key}  ({title}{f': {section}' if section else ''})\n\n{_meaning(part, key)}"
+        for title, section, part in _parts()
+        if key in part.get("properties", {}) and where in ("", section.lower())
+    ]
+    return "\n\n".join(told) or None
+
+
+def keys() -> list[str]:
+    """The keys that `explain_key` knows."""
+    return sorted({key for _, _, part in _parts() for key in part.get("properties", {})})
+
+
+def _parts() -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Of the files that people write: the title, the name of a part (empty for the file itself) and its schema."""
+    for kind, document in DOCUMENTS.items():
+        if document.written_by == "people":
+            schema = json_schema(kind)
+            yield document.title, "", schema
+            yield from ((document.title, name, part) for name, part in schema.get("$defs", {}).items())
+
+
+def _meaning(part: Mapping[str, Any], key: str) -> str:
+    value = part["properties"][key]
+    words = [json.dumps(word) for choice in value.get("anyOf", [value]) for word in choice.get("enum", ())]
+    default = value.get("default")
+    pieces = (
+        value.get("description", ""),
+        f"One of {', '.join(words)}." if words else "",
+        "".join(f"For example {json.dumps(example)}." for example in value.get("examples", ())[:1] if not words),
+        "Required." if key in part.get("required", ()) else "",
+        f"Default: {json.dumps(default)}." if default not in (None, "", [], {}) else "",
+    )
+    return " ".join(piece for piece in pieces if piece)
 
 
 def _with_templates(schema: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import etc_policy
 from etc_policy.errors import exceptions as errors
 from etc_policy.errors.codes import Code, explain
 from etc_policy.plan.rules import explain_refusal
+from etc_policy.report.schemas import explain_key, keys
 
 SOURCES = Path(etc_policy.__file__).parent
 PLANS = Path(__file__).parents[2] / "golden" / "plans"
@@ -104,3 +105,20 @@ def test_every_refusal_of_the_golden_plans_is_explained():
 @pytest.mark.parametrize("code", ["ETC402", "ETC406", "ETC407", "ETC408", "ETC415", "ETC441"])
 def test_a_plan_that_does_not_fit_any_more_is_not_retried_as_it_is(code):
     assert explain(code).endswith("A retry with the same plan does not help.")
+
+
+def test_a_key_is_explained_in_each_place_that_has_it(etc):
+    code, out, err = etc("explain", "strategy.granularity")
+    assert (code, err) == (0, "")
+    assert out.startswith("granularity  (a policy file, policies/*.yml: Strategy)\n\n")
+    assert '"record"' in out
+    assert 'Default: "file_slice".' in out.replace("\n", " ")
+    assert [line for line in etc("explain", "timeout")[1].splitlines() if line.startswith("timeout  ")] == [
+        "timeout  (a policy file, policies/*.yml: Done)",
+        *(f"timeout  (etc_project.yml: {part})" for part in ("Notify", "SparkSettings", "StorageSettings")),
+    ]
+    assert "did you mean `granularity`?" in etc("explain", "granulrity")[2]
+
+
+def test_every_key_of_the_files_that_people_write_says_what_it_means():
+    assert [key for key in keys() if explain_key(key).rstrip().endswith(")")] == []

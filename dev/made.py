@@ -1,0 +1,17 @@
+"""What pages of the site end with and no file repeats, as it is made from the code; `docs/conf.py` adds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from dev.error_page import render_error_codes
+from dev.options_page import render_options
+from dev.reference_page import render_reference
+from dev.refusal_page import render_refusals
+
+MADE: Mapping[str, Callable[[], str]] = {
+    "reference": render_reference,
+    "reference/errors": render_error_codes,
+    "reference/options": render_options,
+    "how-to/refused": render_refusals,
+}
