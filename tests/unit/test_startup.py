@@ -1,8 +1,8 @@
 """`etc --help` stays quick: what it imports is tested, and the clock only loosely."""
 
+import resource
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -85,8 +85,9 @@ def test_the_registry_says_what_the_command_says(name):
     assert (command.name, command.short_help) == (name, COMMANDS[name][1])
 
 
-def test_help_takes_less_than_a_second(tmp_path):
+def test_help_takes_less_than_a_second_of_a_processor(tmp_path):
     _run(tmp_path, "--help")
-    began = time.monotonic()
+    began = resource.getrusage(resource.RUSAGE_CHILDREN)
     _run(tmp_path, "--help")
-    assert time.monotonic() - began < 1
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime < 1
