@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from dev.bundle_page import render_bundles
+from dev.compaction_options.__main__ import render_compaction_options
 from dev.error_page import render_error_codes
 from dev.options_page import render_options
 from dev.reference_page import render_reference
@@ -13,5 +15,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "reference": render_reference,
     "reference/errors": render_error_codes,
     "reference/options": render_options,
+    "reference/bundles": render_bundles,
+    "reference/compaction-options": render_compaction_options,
     "how-to/refused": render_refusals,
 }

@@ -1,9 +1,9 @@
-"""Record which options a compaction's client reads under each bundle, and make the page that says what etc does about each.
+"""Record which options a compaction's client reads under each bundle, and say what etc does about each.
 
 python -m dev.compaction_options [--bundle 1.2.0 1.1.1 1.0.2 0.15.0]
 
 It needs a JDK: a Java agent notes each reading of an option while a table with every index is compacted. The list is kept in
-`dev/compaction_options/read.json`; `docs/reference/compaction-options.md` is made from it. A new option is judged here before it
+`dev/compaction_options/read.json`; the site's page of compaction options is made from it. A new option is judged here before it
 has a place on the page: does it change rows or base files?
 """
 
@@ -29,7 +29,6 @@ from etc_policy.spark.session import start_spark
 
 HERE = Path(__file__).parent
 KEPT = HERE / "read.json"
-PAGE = HERE.parents[1] / "docs" / "reference" / "compaction-options.md"
 BUNDLES = ("1.2.0", "1.1.1", "1.0.2", "0.15.0")
 #: What is taken from the footers of base files.
 _OF_FOOTERS = (
@@ -155,11 +154,6 @@ _NOTES = {
     ),
     "hoodie.schema.on.read.enable": "the schema is that of the last write before the compaction (facts: schema-of-the-cut)",
 }
-_HEAD = """# Options that a compaction reads
-
-Made by `python -m dev.compaction_options` from runs of a compaction under each bundle, with every index that it has. What the
-table's writers decide and a compaction writes is taken from the table; `etc debug` shows what it took, and from where.
-"""
 _SECTIONS = {
     "table": "Properties of the table: Hudi reads them from `hoodie.properties`",
     "indexes": "Taken from the table's index definitions, or where there are none (Hudi 0.x) from the statistics of its files",
@@ -227,9 +221,9 @@ def _of_indexes() -> set[str]:
     return {one.option for one in options_of_indexes(defined)}
 
 
-def page(read: Mapping[str, list[str]]) -> str:
-    """The page: each option once, with the bundles that read it where not all do; then what else etc does."""
-    return "\n".join([_HEAD, *_lines(read), (HERE / "acts.md").read_text("utf-8")])
+def render_compaction_options() -> str:
+    """Each option that is read once, with the bundles that read it where not all do."""
+    return "\n".join(_lines(kept()["read"]))
 
 
 def _lines(read: Mapping[str, list[str]]) -> Iterator[str]:
@@ -279,9 +273,9 @@ def _agent(root: Path) -> Path:
 
 
 def main() -> None:
-    """Record under each bundle, in a process of its own, then make the page."""
+    """Record under each bundle, in a process of its own, then judge what is read."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bundle", nargs="*", default=BUNDLES, help="none: only make the page")
+    parser.add_argument("--bundle", nargs="*", default=BUNDLES, help="none: only judge what is kept")
     parser.add_argument("--record", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.record:
@@ -297,7 +291,7 @@ def main() -> None:
         read[bundle] = json.loads(done.stdout.splitlines()[-1])
         print(f"{bundle}: {len(read[bundle])} options")
     KEPT.write_text(json.dumps({"read": read, "unread": unread(read)}, indent=1) + "\n")
-    PAGE.write_text(page(read))
+    render_compaction_options()  # raises for what nobody has judged
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Which release of Hudi's bundle compacts which table as its writer's own bundle shows it: played on real tables, and judged.
 
 python -m tests.integration.payload_matrix FOLDER [--bundles 0.15.0 1.2.0] [--kinds "nothing said"]
-python -m tests.integration.payload_matrix FOLDER --keep    (writes the results that etc goes by, and their page)
+python -m tests.integration.payload_matrix FOLDER --keep    (writes the results that etc goes by)
 
 Each bundle writes each kind of table in each table version that it can, and compacts, by etc's own client, a copy of each table
 of each writer. Then it reads its own tables: as they were, and as each bundle has compacted them. Flink, which Maven fetches,
@@ -24,11 +24,10 @@ from etc_policy.hudi.writer_form import Changelog
 from etc_policy.plan import bundles
 from tests.integration.payloads.steps import FAILED, SEEN, WRITERS, WRITTEN, Cell, cells
 from tests.integration.payloads.tables import BUNDLES, FLINK, HISTORIES, UNCHANGED
-from tests.integration.session import REPOSITORY, run_under_bundle
+from tests.integration.session import run_under_bundle
 
 STEPS = ("write", "compact", "read")
 RESULTS = Path(bundles.__file__).with_name(bundles.RESULTS)
-PAGE = REPOSITORY / "docs/reference/bundles.md"
 Seen = Mapping[str, Any]
 RO_DIFFERS = "RO is not RT"
 
@@ -127,60 +126,13 @@ def wrong_about(keys: Collection[str]) -> str:
     return f"{bundles.WRONG}{'; '.join(key for key in HISTORIES if key in keys)}"
 
 
-def page_of(results: Mapping[str, Mapping[str, str]]) -> str:
-    """The page of the results."""
-    head = ["# Which bundle may compact which table", "", *_INTRODUCTION, ""]
-    head += [f"| table | {' | '.join(BUNDLES)} |", f"|---|{'---|' * len(BUNDLES)}"]
-    rows = [
-        f"| {merging} | {' | '.join(_shown(by_release.get(release)) for release in BUNDLES)} |"
-        for merging, by_release in results.items()
-    ]
-    wrong = [
-        f"- {merging}, by {release}: {found}"
-        for merging, by_release in results.items()
-        for release, found in by_release.items()
-        if bundles.WRONG in found
-    ]
-    return "\n".join([*head, *rows, "", "## Which rows are wrong", "", _KEYS, "", *wrong, ""])
-
-
-def _shown(found: str | None) -> str:
-    if found is None:
-        return ""
-    return "**wrong**" if found.startswith(bundles.WRONG) else found.partition(f", {bundles.WRONG}")[0]
-
-
-_KEYS = "The words are the keys of `HISTORIES` in `tests/integration/payloads/tables.py`."
-_INTRODUCTION = (
-    "Made by `python -m tests.integration.payload_matrix FOLDER --keep`. Each release of Hudi's bundle wrote each kind of table; "
-    "copies were compacted by each release, and read by the release that wrote them.",
-    "",
-    f"- **{bundles.RIGHT}**: the compacted rows are those that the snapshot view showed before.",
-    f"- **{bundles.PARTLY}** a release: they are, but for readers with that one, and the table does not say which its "
-    "readers have. `etc` refuses, until you say that they have another by `writer.merges_tested_with`.",
-    "- **wrong**: they are other rows, for good. `etc` refuses to compact.",
-    "",
-    "An empty field was not played: the release does not know the table version, or the payload. What is not in the table is "
-    "refused too, with the release that is right where there is one; see `etc explain ETC322`.",
-    "",
-    "Find your table's row: `etc debug --select NAME` shows it as `merges as`, in the words of the first column, with the "
-    "releases that are right. The words come from `.hoodie/hoodie.properties`, which tells which release made the table:",
-    "",
-    "- **of Hudi 0.x**: made by a release before 1.0. The table version is 6, and there is no `hoodie.record.merge.strategy.id`.",
-    "- **of Hudi 1.0**: made by 1.0.x, which names its ordering field `hoodie.table.precombine.field`.",
-    "- neither: made by 1.1 or later, which names it `hoodie.table.ordering.fields`, or without an ordering field.",
-    "- **in changelog mode**: Flink writes it with `changelog.enabled`. The log files show it, and no property does. Played with "
-    f"{FLINK} as writer and reader.",
-)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the tables are made")
     parser.add_argument("--bundles", nargs="+", choices=WRITERS, default=WRITERS)
     parser.add_argument("--kinds", nargs="+", default=(), help="some kinds of tables, by their names")
     parser.add_argument("--judge", action="store_true", help="judge what was played, and play nothing")
-    parser.add_argument("--keep", action="store_true", help="write the results, and their page")
+    parser.add_argument("--keep", action="store_true", help="write the results")
     given = parser.parse_args()
     if not given.judge:
         play(given.folder, given.bundles, given.kinds)
@@ -193,7 +145,6 @@ def main() -> None:
     if given.keep:
         kept = dict(sorted({**bundles.results(), **results}.items()))  # of what is not in the folder, as it was
         RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
-        PAGE.write_text(page_of(kept))
     untrue = () if given.keep else tuple(not_as_kept(results))
     sys.exit("\n".join(untrue) or None)
 

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.plan import bundles
-from etc_policy.plan.bundles import best_release, release_for, results, right_releases, why_unfit
+from etc_policy.plan.bundles import best_release, release_for, right_releases, why_unfit
 from etc_policy.policy.schema import Strategy
-from tests.integration.payload_matrix import PAGE, page_of
 from tests.unit.plan.states import POLICY, STATE, slice_of, with_slice
 
 PLAYED = {
@@ -133,9 +132,6 @@ class TestKept:
     @pytest.fixture(autouse=True)
     def _kept(self, monkeypatch):
         monkeypatch.undo()
-
-    def test_their_page_is_made_of_them(self):
-        assert PAGE.read_text() == page_of(results())
 
     def test_the_default_is_right_for_what_it_writes_by_default(self):
         for merging in ("EVENT_TIME_ORDERING, one ordering field", "COMMIT_TIME_ORDERING, no ordering field"):
