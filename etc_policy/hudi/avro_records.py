@@ -11,7 +11,7 @@ from typing import Any
 
 import fastavro
 
-from etc_policy.hudi.avro_schema import can_skip, parse_schema
+from etc_policy.hudi.avro import parse_schema
 from etc_policy.hudi.blocks import BadLogFile
 
 _LENGTH = struct.Struct(">i")
@@ -30,7 +30,7 @@ class RecordSchemas:
 
 
 def record_schemas(schema: Mapping[str, Any], field: str) -> RecordSchemas:
-    """How to decode that field alone of records of a schema without logical types, where other fields can be skipped."""
+    """How to decode that field alone of records of a schema, where other fields can be skipped."""
     writer = parse_schema(schema)
     if not can_skip(schema):
         return RecordSchemas(writer)
@@ -42,6 +42,26 @@ def record_schemas(schema: Mapping[str, Any], field: str) -> RecordSchemas:
     with suppress(Exception):  # a list of such records may make more values than its bytes allow
         return RecordSchemas(writer, reader, parse_schema(_framed(schema)), parse_schema(_framed(projected)))
     return RecordSchemas(writer, reader)
+
+
+def can_skip(schema: Any) -> bool:
+    """Whether fastavro notices the end of the bytes while it skips any list: it does where items hold a length or a number."""
+    if isinstance(schema, list):
+        return all(map(can_skip, schema))
+    if not isinstance(schema, dict):
+        return True
+    if schema.get("type") == "array" and not _has_length(schema["items"]):
+        return False
+    return all(map(can_skip, schema.values()))
+
+
+def _has_length(schema: Any) -> bool:
+    if isinstance(schema, list):
+        return True
+    kind = schema["type"] if isinstance(schema, dict) else schema
+    if kind == "record":
+        return any(_has_length(field["type"]) for field in schema["fields"])
+    return kind in ("int", "long", "string", "bytes", "enum", "array", "map")
 
 
 def _framed(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,13 +12,13 @@ from functools import lru_cache
 from typing import Any, BinaryIO
 
 from etc_policy.hudi import blocks as log_blocks
-from etc_policy.hudi.avro_file import MAX_SCHEMA_BYTES
+from etc_policy.hudi.avro import MAX_SCHEMA_BYTES
 from etc_policy.hudi.avro_records import RecordSchemas, record_schemas, records_of
-from etc_policy.hudi.avro_schema import find_column, value_at
 from etc_policy.hudi.blocks import Block, read_blocks
 from etc_policy.hudi.deletes import ordering_values
 from etc_policy.hudi.event_time_values import TimeOf, kind_of, reads_as_spark, time_reader
 from etc_policy.hudi.parquet import split_rows, stored_values
+from etc_policy.hudi.schemas import Path, find_column
 from etc_policy.hudi.values import load_json
 from etc_policy.policy.manifest import EventTime
 
@@ -177,7 +177,7 @@ def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
 class _Column:
     """How to read the event-time column of records of one schema."""
 
-    path: tuple[str, ...]
+    path: Path
     kind: str
     time_of: TimeOf
     schemas: RecordSchemas
@@ -200,7 +200,7 @@ def _column_of(schema_text: bytes, wanted: TimesWanted) -> _Column:
         path=path,
         kind=kind,
         time_of=time_reader(kind, wanted.event_time),
-        schemas=record_schemas(without_logical_types(schema), path[0]),
+        schemas=record_schemas(schema, path[0]),
         is_text=kind == "text" and reads_as_spark(wanted.event_time.format),
     )
 
@@ -214,13 +214,6 @@ def _type_name(avro_type: Any) -> str:
         return str(avro_type)
     logical, stored = avro_type.get("logicalType"), avro_type["type"]
     return str(logical or stored) if stored in ("int", "long", "string") else "?"
-
-
-def without_logical_types(schema: Any) -> Any:
-    """The schema whose values come as they are stored: integers, not dates of limited range."""
-    if isinstance(schema, dict):
-        return {key: without_logical_types(value) for key, value in schema.items() if key != "logicalType"}
-    return [without_logical_types(part) for part in schema] if isinstance(schema, list) else schema
 
 
 def avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
@@ -238,6 +231,15 @@ def avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
     for record in records_of(block.content[_PAIR.size :], count, column.schemas):
         raw = value_at(record, column.path)
         yield None if raw is None else _known(raw, column)
+
+
+def value_at(record: Any, path: Path) -> Any:
+    """The value at a path; None where a struct on the way is null."""
+    for name in path:
+        if record is None:
+            return None
+        record = record[name]
+    return record
 
 
 def _parquet_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:

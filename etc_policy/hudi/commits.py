@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import marshal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -21,9 +21,8 @@ from typing import Any, Literal, NamedTuple
 from etc_policy import __version__
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.avro_file import MAGIC, SYNC_BYTES, read_first_record, read_header
+from etc_policy.hudi.avro import MAGIC, SYNC_BYTES, parse_schema, read_first_record, read_header
 from etc_policy.hudi.avro_pattern import IrregularError, RecordPattern, next_size, read_long, read_text
-from etc_policy.hudi.avro_schema import parse_schema
 from etc_policy.hudi.layout import is_log_name, parse_data_file
 from etc_policy.hudi.values import (
     UNKNOWN_FORM,
@@ -326,7 +325,7 @@ def _count(raw: bytes | None) -> int:
 
 
 #: Raised when the same bytes may be decoded to something else: what was kept before is then ignored.
-FORM = 4
+FORM = 5
 
 _COLUMNS = tuple(field.name for field in fields(WriteStats))
 #: Version, columns, and the fields of a commit that follow its stats.
@@ -346,6 +345,10 @@ class CommitFacts:
     def put(self, name: str, commit: CommitMetadata) -> None:
         """Keep what a file was decoded to."""
 
+    def of_files(self, folder: str, names: Sequence[str], look: Callable[[str], bool | None]) -> list[bool | None]:
+        """What `look` sees in these files of a folder; None, which is not kept, where it sees nothing."""
+        return list(map(look, names))
+
     def save(self) -> None:
         """Keep all of it for the next command."""
 
@@ -359,12 +362,15 @@ class KeptFacts(CommitFacts):
         self._key = digest({"table": [storage.location, dict(properties)], "made_by": [*map(str, made_by)]})
         self._versions: Mapping[str, str] = {}
         self._kept: dict[str, _Packed] = {}
+        self._seen: dict[str, tuple[str, bool]] = {}
         self._changed = False
         self._texts: dict[str, str] = {}
 
     def find(self, folder: str) -> None:
         """Read what was kept, and forget files that are gone or that have changed."""
-        kept, now = self._kept or _unpacked(self._cache.get(self._key)), self._storage.versions(folder)
+        kept, now = self._kept, self._storage.versions(folder)
+        if not kept:
+            kept, self._seen = _unpacked(self._cache.get(self._key))
         self._versions = now
         self._kept = {name: one for name, one in kept.items() if now.get(name) == one[0]}
         self._changed = len(self._kept) < len(kept)
@@ -390,10 +396,20 @@ class KeptFacts(CommitFacts):
             self._kept[name] = (version, columns, *rest)
             self._changed = True
 
+    def of_files(self, folder: str, names: Sequence[str], look: Callable[[str], bool | None]) -> list[bool | None]:
+        """What was seen of files of the versions that they have now; these alone are kept from now on."""
+        now, before = self._storage.versions(folder), self._seen
+        known = {name: seen for name, (version, seen) in before.items() if now.get(name) == version}
+        found = [known[name] if name in known else look(name) for name in names]
+        pairs = zip(names, found, strict=True)
+        self._seen = {name: (now[name], seen) for name, seen in pairs if seen is not None and name in now}
+        self._changed = self._changed or self._seen != before
+        return found
+
     def save(self) -> None:
         """Write what has changed."""
         if self._changed:
-            self._cache.put(self._key, marshal.dumps(self._kept))
+            self._cache.put(self._key, marshal.dumps((self._kept, self._seen)))
             self._changed = False
 
     def _shared(self, extra: Mapping[str, str]) -> dict[str, str]:
@@ -404,10 +420,10 @@ class KeptFacts(CommitFacts):
         return self._texts.setdefault(text, text)
 
 
-def _unpacked(content: bytes | None) -> dict[str, _Packed]:
+def _unpacked(content: bytes | None) -> tuple[dict[str, _Packed], dict[str, tuple[str, bool]]]:
     if content is not None:
         with suppress(EOFError, ValueError, TypeError):  # another Python's, whatever its key says
-            kept = marshal.loads(content)  # noqa: S302 - the digest before it says that it is ours
-            if isinstance(kept, dict):
-                return kept
-    return {}
+            kept, seen = marshal.loads(content)  # noqa: S302 - the digest before it says that it is ours
+            if isinstance(kept, dict) and isinstance(seen, dict):
+                return kept, seen
+    return {}, {}

@@ -72,8 +72,8 @@ def _no_renaming(timeline: Timeline, wrong: WrongTime) -> str:
     if (timeline.first_active or "") > wrong.right:
         return "what was begun since is archived"
     until, own = wrong.completed if wrong.late else AT_THE_END, _written(timeline, wrong.requested)
-    for requested in sorted(timeline.completions.keys() - {wrong.requested}):
-        if wrong.right < requested < until and timeline.latest(requested).action in WRITES:
+    for requested in sorted(timeline.written):
+        if wrong.right < requested < until and requested != wrong.requested:
             write = _written(timeline, requested)
             merges_logs = any(file.action == "logcompaction" for file in timeline.files[requested])
             if not own.groups.isdisjoint(write.groups if merges_logs else write.begun):
@@ -94,9 +94,7 @@ def _misplaced(timeline: Timeline, wrong: WrongTime) -> str:
         return "what was written in that time is archived"
     own, merged = _written(timeline, wrong.requested), frozenset(_planned(timeline, wrong.requested))
     later: dict[str, _Written] = {}
-    for requested in sorted(timeline.completions.keys() - {wrong.requested}):
-        if timeline.latest(requested).action not in WRITES:
-            continue
+    for requested in sorted({*timeline.written} - {wrong.requested}):
         write = _written(timeline, requested)
         if wrong.completed < requested <= wrong.requested and not own.groups.isdisjoint(write.begun):
             return f"the write at {requested} began a file slice beside it"

@@ -68,11 +68,12 @@ class CompletedWrite:
 def completed_write(timeline: Timeline, requested: str) -> CompletedWrite:
     """The write that completed at an instant of the active timeline."""
     action, commit = timeline.latest(requested).action, timeline.commit(requested)
-    plan = (timeline.plan_of(requested) if action == "commit" else None) or {}
+    write = CompletedWrite(requested, timeline.completions[requested], action, commit, {})
+    plan = timeline.plan_of(requested) if action == "commit" else None
+    if plan is None:
+        return write
     require_full(plan, f"`{requested}` in `{timeline.storage.location}`")
-    write = CompletedWrite(
-        requested, timeline.completions[requested], action, commit, pairs_of(plan), expected_bytes=expected_bytes(plan)
-    )
+    write = replace(write, plan_extra=pairs_of(plan), expected_bytes=expected_bytes(plan))
     return replace(write, reads=tuple(planned_reads(plan))) if write.record is not None else write
 
 

@@ -14,11 +14,11 @@ from typing import Any, BinaryIO
 
 from etc_policy.hudi import blocks as log_blocks
 from etc_policy.hudi.avro_records import RecordSchemas, record_schemas, records_of
-from etc_policy.hudi.block_times import TimesWanted, UnknownTimes, avro_times, split_parquet, without_logical_types
+from etc_policy.hudi.block_times import TimesWanted, UnknownTimes, avro_times, split_parquet
 from etc_policy.hudi.blocks import BadLogFile, Block, OtherLogFile, encode_block, read_blocks
 from etc_policy.hudi.footers import can_read_parquet
+from etc_policy.hudi.log_forms import OPERATION_COLUMN
 from etc_policy.hudi.values import load_json
-from etc_policy.hudi.writer_form import OPERATION_COLUMN
 
 #: A larger log file is not one that Hudi writes: offsets in it do not fit an int of Java.
 MAX_LOG_BYTES = 2 << 30
@@ -137,7 +137,7 @@ def _may_be_deleted(block: Block) -> Iterator[bool]:
 
 @lru_cache(maxsize=16)
 def _delete_mark(schema_text: bytes) -> RecordSchemas | None:
-    schema: Any = without_logical_types(load_json(schema_text))
+    schema: Any = load_json(schema_text)
     has_mark = any(field["name"] == _DELETED for field in schema["fields"])
     return record_schemas(schema, _DELETED) if has_mark else None
 

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 from etc_policy.errors import EtcError, TableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.avro_schema import find_column, leaf_names
 from etc_policy.hudi.footers import read_footer
 from etc_policy.hudi.properties import read_properties
+from etc_policy.hudi.schemas import find_column, leaf_names, newest_fields, type_name
 from etc_policy.hudi.stable_reading import read_until_stable
-from etc_policy.hudi.table_commits import is_write, newest_fields, type_name
-from etc_policy.hudi.timeline import read_timeline
+from etc_policy.hudi.timeline import Timeline, read_timeline
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import OWN_FOLDER, TableReader, os_errors_as
 
@@ -47,19 +46,14 @@ def read_columns(base_path: str) -> Columns:
     """
     storage = open_reader(base_path)
     properties = read_properties(storage)
-    return read_until_stable(storage.location, lambda: Columns(_types(storage, properties), properties))
+    return read_until_stable(storage.location, lambda: Columns(_types(read_timeline(storage, properties)), properties))
 
 
-def _types(storage: TableReader, properties: Mapping[str, str]) -> dict[str, str]:
-    timeline = read_timeline(storage, properties)
-    written = sorted((f.requested for f in map(timeline.latest, timeline.files) if is_write(f)), reverse=True)
-    for requested in written:
-        fields = newest_fields({requested: timeline.commit(requested)}, storage.location)
-        if fields is not None:
-            names = (name for name in leaf_names(fields) if not name.startswith("_hoodie"))
-            found = ((name, find_column(fields, name)) for name in names)
-            return {name: type_name(column[1]) for name, column in found if column is not None}
-    return {}
+def _types(timeline: Timeline) -> dict[str, str]:
+    fields = newest_fields(timeline) or ()
+    names = (name for name in leaf_names(fields) if not name.startswith("_hoodie"))
+    found = ((name, find_column(fields, name)) for name in names)
+    return {name: type_name(column[1]) for name, column in found if column is not None}
 
 
 def column_ranges(base_path: str, base_file: str | None, names: Sequence[str]) -> dict[str, Range]:

@@ -20,6 +20,7 @@ from etc_policy.hudi.history import (
     write_growth,
 )
 from etc_policy.hudi.layout import InstantFile, parse_data_file, timeline_folder
+from etc_policy.hudi.log_forms import is_metadata_of_1_0
 from etc_policy.hudi.properties import (
     PROPERTIES,
     merges_in_any_order,
@@ -30,16 +31,10 @@ from etc_policy.hudi.properties import (
     read_properties,
     updates_in_part,
 )
+from etc_policy.hudi.schemas import column_type_of, schema_names, with_schemas
 from etc_policy.hudi.slices import latest_slices
 from etc_policy.hudi.stable_reading import Result, read_until_stable
-from etc_policy.hudi.table_commits import (
-    TableCommits,
-    column_type_of,
-    is_write,
-    read_commits,
-    schema_names,
-    with_schemas,
-)
+from etc_policy.hudi.table_commits import TableCommits, read_commits
 from etc_policy.hudi.timeline import (
     Timeline,
     all_times,
@@ -49,7 +44,6 @@ from etc_policy.hudi.timeline import (
     require_times,
 )
 from etc_policy.hudi.values import text_of
-from etc_policy.hudi.writer_form import is_metadata_of_1_0
 from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS, living_writers, writes_in_flight
 from etc_policy.hudi.zones import read_zone
 from etc_policy.policy.locations import is_appended_to
@@ -84,8 +78,7 @@ class FileTableReader:
             RetryableError: the timeline kept changing while it was read.
 
         """
-        state = _read(base_path, event_time, partial(_state, heartbeat_expiry_ms=heartbeat_expiry_ms), self._cache)
-        self._seen(state)
+        state, _ = self._read(base_path, event_time, heartbeat_expiry_ms, lambda _: None)
         return state
 
     def read_with_history(
@@ -103,13 +96,7 @@ class FileTableReader:
             RetryableError: as for `read`.
 
         """
-
-        def both(commits: TableCommits) -> tuple[TableState, TableHistory]:
-            return _state(commits, heartbeat_expiry_ms), _history(commits, archived)
-
-        state, history = _read(base_path, event_time, both, self._cache)
-        self._seen(state)
-        return state, history
+        return self._read(base_path, event_time, heartbeat_expiry_ms, partial(_history, max_archived=archived))
 
     def read_whole(
         self, base_path: str, event_time: EventTime, heartbeat_expiry_ms: int = HEARTBEAT_EXPIRY_MS
@@ -122,32 +109,33 @@ class FileTableReader:
 
         """
 
-        def all_of_it(commits: TableCommits) -> WholeTable:
-            return WholeTable(_state(commits, heartbeat_expiry_ms), _history(commits, MAX_ARCHIVED), commits.properties)
+        def besides(commits: TableCommits) -> tuple[TableHistory, Mapping[str, str]]:
+            return _history(commits, MAX_ARCHIVED), commits.properties
 
-        whole = _read(base_path, event_time, all_of_it, self._cache)
-        self._seen(whole.state)
-        return whole
+        state, of_past = self._read(base_path, event_time, heartbeat_expiry_ms, besides)
+        return WholeTable(state, *of_past)
 
+    def _read(
+        self,
+        base_path: str,
+        event_time: EventTime,
+        heartbeat_expiry_ms: int,
+        besides: Callable[[TableCommits], Result],
+    ) -> tuple[TableState, Result]:
+        """The state, and what is wanted besides, of a reading that is tried until nothing changed under it."""
+        storage = open_reader(base_path)
+        properties = read_properties(storage)
+        facts = CommitFacts() if self._cache is None else KeptFacts(self._cache, storage, properties)
 
-def _read(
-    base_path: str,
-    event_time: EventTime,
-    finish: Callable[[TableCommits], Result],
-    cache: Cache | None,
-) -> Result:
-    """What `finish` makes of a reading, as often as it takes to get one that nothing changed under."""
-    storage = open_reader(base_path)
-    properties = read_properties(storage)
-    facts = CommitFacts() if cache is None else KeptFacts(cache, storage, properties)
+        def read() -> tuple[TableState, Result]:
+            with storage.tree() as tree:
+                commits = read_commits(storage, properties, event_time, tree, facts)
+                return _state(commits, heartbeat_expiry_ms), besides(commits)
 
-    def read() -> Result:
-        with storage.tree() as tree:
-            return finish(read_commits(storage, properties, event_time, tree, facts))
-
-    result = read_until_stable(storage.location, read)
-    facts.save()
-    return result
+        state, found = read_until_stable(storage.location, read)
+        facts.save()
+        self._seen(state)
+        return state, found
 
 
 def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
@@ -192,7 +180,7 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
         updates_in_part=updates_in_part(properties),
         merging=merging_of(properties, changelog),
         in_changelog_mode=bool(changelog),
-        metadata_of_1_0=is_metadata_of_1_0(storage, properties),
+        metadata_of_1_0=is_metadata_of_1_0(storage, properties, timeline.facts),
         merge_mode=properties.get(MERGE_MODE),
         ordering_fields=ordering_fields(properties),
         logs_grow=timeline.layout < 2 and (is_appended_to(storage.location) or _have_grown(commits.metadata)),
@@ -350,9 +338,7 @@ def _shape_of(storage: TableReader, event_time: EventTime) -> TableShape | None:
         return None
     properties = read_properties(storage)
     timeline = read_timeline(storage, properties)
-    written = sorted((f.requested for f in map(timeline.latest, timeline.files) if is_write(f)), reverse=True)
-    types = (column_type_of(event_time, {one: timeline.commit(one)}, storage.location) for one in written)
-    column_type = next(filter(None, types), None)
+    column_type = column_type_of(event_time, timeline)
     return TableShape(int(properties["hoodie.table.version"]), properties.get(MERGE_MODE), column_type)
 
 

@@ -119,6 +119,11 @@ class Timeline:
         ends = (self.latest(requested) for requested in self.files)
         return {end.requested: end.completed or end.requested for end in ends if end.state == "completed"}
 
+    @cached_property
+    def written(self) -> tuple[str, ...]:
+        """The instants of the completed writes, of rows or of a service."""
+        return tuple(one for one in self.completions if self._latest[one].action in WRITES)
+
     def metadata(self, file: InstantFile) -> dict[str, Any]:
         """The content of a timeline file: Avro, or JSON on layout 1; an empty file of an unfinished write holds nothing.
 

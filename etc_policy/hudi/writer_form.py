@@ -12,30 +12,24 @@ import base64
 import binascii
 import math
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from enum import StrEnum
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from etc_policy.errors import EngineError, RetryableError, TableError
+from etc_policy.errors import EngineError, TableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.blocks import IS_PARTIAL, SCHEMA, BadLogFile, read_headers
-from etc_policy.hudi.commits import CommitMetadata, LogForm
 from etc_policy.hudi.completion_times import metadata_timeline
 from etc_policy.hudi.footers import is_encrypted, read_footer
-from etc_policy.hudi.layout import METADATA_TABLE, InstantFile, parse_data_file
-from etc_policy.hudi.properties import merging_of, metadata_partitions
+from etc_policy.hudi.layout import InstantFile
+from etc_policy.hudi.log_forms import OPERATION_COLUMN
+from etc_policy.hudi.properties import metadata_partitions
 from etc_policy.hudi.timeline import Timeline, read_timeline
 from etc_policy.hudi.values import UNKNOWN_FORM, list_of, load_json, mapping_of, text_of
 from etc_policy.hudi.zones import table_zone
-from etc_policy.plan.bundles import OF_HUDI_1_0
 from etc_policy.policy.hudi_options import OPERATION_OPTION
 from etc_policy.storage.port import FileInfo, TableReader
 from etc_policy.table.instants import CLOCK_TOLERANCE_MS, instant_to_ms
-from etc_policy.table.state import CUT_VERSIONS, FileSlice, WriterOption, path_below
+from etc_policy.table.state import CUT_VERSIONS, WriterOption, path_below
 
 #: Which columns have statistics; `column_stats` and `partition_stats` go by it.
 COLUMN_LIST = "hoodie.metadata.index.column.stats.column.list"
@@ -45,10 +39,6 @@ RECORD_INDEX = "record_index"
 #: Whether a write opens its commit to the metadata table before it writes data (from 1.1 on), or makes it at its end.
 STREAMING = "hoodie.metadata.streaming.write.enabled"
 
-#: The column in which a row's operation is: insert, update or delete.
-OPERATION_COLUMN = "_hoodie_operation"
-#: Log files that are looked at side by side.
-_THREADS = 8
 
 _DEFINITIONS, _DEFINITIONS_PATH = ".hoodie/.index_defs/index.json", "hoodie.table.index.defs.path"
 _MAX_DEFINITIONS_BYTES = 1 << 20
@@ -69,8 +59,6 @@ _FILTER_VERSION = -1
 _STREAMED = frozenset({"UPSERT", "UPSERT_PREPPED", "INSERT", "INSERT_PREPPED", "DELETE", "DELETE_PREPPED"})
 #: So many of the newest writes are asked.
 _ASKED = 10
-#: Each commit to the metadata table has a log file there, with a field of its records that 1.0 does not know.
-_LISTING, _SINCE_1_1 = f"{METADATA_TABLE}/files", b'"valueType"'
 
 
 class IndexDefinition(NamedTuple):
@@ -259,108 +247,3 @@ def _is_as_written(end: InstantFile, listed: Mapping[str, FileInfo], zone: ZoneI
     if info is None or end.completed is None:
         return False
     return abs(info.modified_ns // 1_000_000 - instant_to_ms(end.completed, zone)) <= CLOCK_TOLERANCE_MS
-
-
-def is_metadata_of_1_0(storage: TableReader, properties: Mapping[str, str]) -> bool:
-    """Whether the last commits to the metadata table of a table of Hudi 1.0 are all of that release, as their log files show.
-
-    Raises:
-        OSError: they cannot be read.
-
-    """
-    is_cut = int(properties["hoodie.table.version"]) in CUT_VERSIONS
-    if not (is_cut and metadata_partitions(properties) and OF_HUDI_1_0 in merging_of(properties)):
-        return False
-    try:
-        listed = storage.list(_LISTING)
-    except FileNotFoundError:
-        return False
-    logs = [one for one in map(parse_data_file, listed) if one is not None and one.is_log]
-    newest = sorted(logs, key=lambda one: one.instant, reverse=True)[:_ASKED]
-    schemas = [schema for one in newest for schema in _schemas(storage, f"{_LISTING}/{one.name}", listed[one.name])]
-    return bool(schemas) and not any(_SINCE_1_1 in schema for schema in schemas)
-
-
-def _schemas(storage: TableReader, path: str, info: FileInfo) -> tuple[bytes, ...]:
-    """The schemas of a log file's blocks; none where it is gone, one of later releases where its bytes are not blocks."""
-    try:
-        with storage.open(path) as stream:
-            return tuple(header[SCHEMA] for header in read_headers(stream, info.size_bytes))
-    except FileNotFoundError:
-        return ()
-    except BadLogFile:
-        return (_SINCE_1_1,)  # not known to be of 1.0
-
-
-def with_log_forms(
-    storage: TableReader, layout: int, commits: Mapping[str, CommitMetadata], listed: Mapping[str, Mapping[str, int]]
-) -> dict[str, CommitMetadata]:
-    """The commits with log files, each with what the first of its files in a listing shows; one that was looked at is not again.
-
-    Before table version 8 a file may hold blocks of several commits, and all count.
-    """
-    places = {one: _first_log(commit, listed) for one, commit in commits.items() if _has_logs(commit)}
-    known = {one for one, place in places.items() if place is not None and commits[one].log_form != "unseen"}
-
-    def look(place: tuple[str, int] | None) -> LogForm:
-        return "gone" if place is None else _log_form(storage, *place, blocks=1 if layout > 1 else None)
-
-    unseen = {one: place for one, place in places.items() if one not in known}
-    with ThreadPoolExecutor(_THREADS) as threads:
-        forms = dict(zip(unseen, threads.map(look, unseen.values()), strict=True))
-    return {one: replace(commits[one], log_form=forms[one]) if one in forms else commits[one] for one in places}
-
-
-def _has_logs(commit: CommitMetadata) -> bool:
-    return any(name.startswith(".") for name in commit.stats.file_names)
-
-
-def _first_log(commit: CommitMetadata, listed: Mapping[str, Mapping[str, int]]) -> tuple[str, int] | None:
-    """Path and bytes of the commit's first log file that is there."""
-    nothing: Mapping[str, int] = {}
-    for (partition, _), name in zip(commit.stats.groups, commit.stats.file_names, strict=True):
-        if name.startswith(".") and (size := listed.get(partition, nothing).get(name)) is not None:
-            return path_below(partition, name), size
-    return None
-
-
-def _log_form(storage: TableReader, path: str, size: int, blocks: int | None) -> LogForm:
-    """What the headers of so many of its first blocks show, or of all."""
-    try:
-        with storage.open(path) as stream:
-            headers = list(islice(read_headers(stream, size), blocks))
-            names = [{field["name"] for field in load_json(one[SCHEMA])["fields"]} for one in headers]
-    except FileNotFoundError:
-        return "gone"
-    except RetryableError:  # the store does not answer
-        raise
-    except OSError:
-        return "unreadable"
-    except (BadLogFile, *UNKNOWN_FORM):
-        return "unseen"
-    if any(OPERATION_COLUMN in one for one in names):
-        return "operations"
-    if any(one.get(IS_PARTIAL, b"false").lower() != b"false" for one in headers):
-        return "partial"
-    return "plain" if names else "unseen"
-
-
-class Changelog(StrEnum):
-    """Whether the table is in changelog mode, by the newest write whose log files show it."""
-
-    NO = ""
-    YES = "in changelog mode"
-    #: Rows of before carry operations, by which readers no longer go.
-    LEFT = "in changelog mode until its last write"
-
-
-def changelog_of(commits: Mapping[str, CommitMetadata], slices: Iterable[FileSlice]) -> Changelog:
-    """The mode of a table with these commits and latest slices."""
-    seen = {one: commit for one, commit in commits.items() if commit.log_form in ("plain", "partial", "operations")}
-    with_operations = [commit for commit in seen.values() if commit.log_form == "operations"]
-    if not with_operations:
-        return Changelog.NO
-    if seen[max(seen)].log_form == "operations":
-        return Changelog.YES
-    left = {log_file.name for one in slices for log_file in one.log_files}
-    return Changelog.LEFT if any(not left.isdisjoint(one.stats.file_names) for one in with_operations) else Changelog.NO

@@ -17,8 +17,8 @@ from etc_policy.hudi.layout import parse_data_file
 from etc_policy.hudi.pending_plan import require_own, rollback_plans
 from etc_policy.hudi.plan_file import decode_operations, require_full
 from etc_policy.hudi.properties import metadata_partitions, read_properties
+from etc_policy.hudi.schemas import lacking_at
 from etc_policy.hudi.stable_reading import read_until_stable, table_errors
-from etc_policy.hudi.table_commits import lacking_at
 from etc_policy.hudi.timeline import CUT_OFF_HINT, Timeline, file_ids_in, read_timeline
 from etc_policy.hudi.values import pairs_of
 from etc_policy.hudi.writer_form import STREAMING

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from etc_policy.hudi.table_commits import EVOLVED_SCHEMA, evolved_schema_before
+from etc_policy.hudi.schemas import EVOLVED_SCHEMA, evolved_schema_before
 from etc_policy.plan.commit_metadata import withdrawn_metadata
 from etc_policy.run.ports import Job
 from etc_policy.run.table_files import timeline_of

@@ -11,8 +11,8 @@ from typing import Any
 
 from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.avro_schema import leaf_names
 from etc_policy.hudi.properties import ordering_fields, read_properties
+from etc_policy.hudi.schemas import leaf_names
 from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.hudi.values import list_of, load_json, mapping_of
 from etc_policy.hudi.writer_form import (

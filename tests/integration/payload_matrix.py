@@ -19,8 +19,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from etc_policy.hudi.log_forms import Changelog
 from etc_policy.hudi.properties import merging_of
-from etc_policy.hudi.writer_form import Changelog
 from etc_policy.plan import bundles
 from tests.integration.payloads.steps import FAILED, SEEN, WRITERS, WRITTEN, Cell, cells
 from tests.integration.payloads.tables import BUNDLES, FLINK, HISTORIES, UNCHANGED

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.api import partition_events, proofs
 from etc_policy.errors.codes import Code
-from etc_policy.hudi import archive, log_times, slices, table, table_commits, timeline
+from etc_policy.hudi import archive, log_times, schemas, slices, table, table_commits, timeline
 from etc_policy.plan import builder, clock, cut, hold, planning_context, rules, skipped_slices
 from etc_policy.policy.manifest import Policy
 from etc_policy.report import freshness
@@ -327,7 +327,7 @@ def of_any_rows_since(log_file: Any, latency_ms: int, zone: Any) -> Any:
 OF_THE_ARCHIVE: dict[str, Broken] = {
     "compactions are asked of the archive too": replaced(archive.Archive, "own_compactions", active_alone),
     "an archived ALTER TABLE counts from its end": replaced(
-        table_commits, "_altered_at", lambda timeline, _, instant, __: timeline.completions.get(instant, instant)
+        schemas, "_altered_at", lambda timeline, _, instant, __: timeline.completions.get(instant, instant)
     ),
     "deletes that were merged are asked of the archive too": replaced(
         table_commits.TableCommits, "log_writes_at", of_active_commits

@@ -2,7 +2,7 @@
 
 import pytest
 
-from etc_policy.hudi.avro_schema import find_column
+from etc_policy.hudi.schemas import find_column
 
 ROW = {"type": "record", "name": "Row", "namespace": "shop", "fields": [{"name": "ts", "type": "long"}]}
 ENVELOPE = [{"name": "before", "type": ["null", ROW]}, {"name": "after", "type": ["null", "shop.Row"]}]

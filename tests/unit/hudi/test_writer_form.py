@@ -10,22 +10,27 @@ from datetime import UTC
 import pytest
 
 from etc_policy.errors import TableError
+from etc_policy.hudi import log_forms
+from etc_policy.hudi.commits import CommitFacts
+from etc_policy.hudi.log_forms import is_metadata_of_1_0
 from etc_policy.hudi.properties import read_properties
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.hudi.writer_form import (
     COLUMN_LIST,
     STREAMING,
     has_consistent_buckets,
     index_definitions,
     indexed_columns,
-    is_metadata_of_1_0,
     option_of_metadata_commits,
     options_of_base_file,
     options_of_indexes,
 )
+from etc_policy.storage import local
 from etc_policy.storage.local import LocalStorage
+from etc_policy.storage.object_cache import ObjectCache
 from etc_policy.table.instants import instant_to_ms
 from tests.unit.hudi.log_file import HFILE, SCHEMA, block
-from tests.unit.hudi.reading import read
+from tests.unit.hudi.reading import TS, read
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 
 
@@ -224,9 +229,26 @@ class TestMetadataTableOfHudi1:
         table.metadata_table((at("10:00:00"), at("10:00:01")))
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
         storage = LocalStorage(table.base)
-        found = is_metadata_of_1_0(storage, read_properties(storage))
+        found = is_metadata_of_1_0(storage, read_properties(storage), CommitFacts())
         assert read(table).metadata_of_1_0 is found
         return found
+
+    def test_a_log_file_is_opened_once_while_it_is_the_same(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(local, "_AT_REST_NS", 0)
+        assert self.is_of_1_0(tmp_path, self.OLD, self.OLD)
+        opened, read_headers = [], log_forms.read_headers
+        monkeypatch.setattr(log_forms, "read_headers", lambda *given: opened.append(given) or read_headers(*given))
+        for _ in range(2):
+            reader, table = FileTableReader(ObjectCache(tmp_path / "cache")), str(tmp_path / "t")
+            assert reader.read(table, TS).metadata_of_1_0
+            assert len(opened) == 2
+        logs = sorted((tmp_path / "t" / ".hoodie" / "metadata" / "files").glob("*.log.1_*"))
+        logs[0].write_bytes(self.LATER)
+        for gone, is_of_1_0, count in ((), False, 3), ((logs[0],), True, 3), (logs, False, 3):
+            for path in gone:
+                path.unlink(missing_ok=True)
+            reader = FileTableReader(ObjectCache(tmp_path / "cache"))
+            assert (reader.read(table, TS).metadata_of_1_0, len(opened)) == (is_of_1_0, count)
 
     def test_its_last_commits_say_it(self, tmp_path):
         assert self.is_of_1_0(tmp_path, self.OLD, self.OLD)
@@ -260,4 +282,4 @@ class TestMetadataTableOfHudi1:
     def test_nor_where_there_is_none(self, tmp_path):
         table = TableFolder(tmp_path / "t", version=8, properties=MADE_BY_1_0)
         storage = LocalStorage(table.base)
-        assert not is_metadata_of_1_0(storage, read_properties(storage))
+        assert not is_metadata_of_1_0(storage, read_properties(storage), CommitFacts())

@@ -1,0 +1,167 @@
+"""Avro of other hands, decoded within bounds: what a file can make the reader hold is in proportion to its size.
+
+A decoder follows a schema wherever it leads. One that holds itself ends the process, one whose values take no byte makes
+them by the billion. So before anything is decoded, its types are counted, and so are the values that they make of no bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from functools import cache, lru_cache, partial
+from io import BytesIO
+from typing import Any, NamedTuple
+
+MAGIC = b"Obj\x01"
+SYNC_BYTES = 16
+MAX_SCHEMA_BYTES = 1 << 20
+#: Hudi does not compress its timeline. What another engine compressed may become so many times as large, or this large.
+INFLATED_TIMES, INFLATED_BYTES = 10, 1 << 20
+
+#: Types in types, of which Hudi's own metadata has eight; and types in all, each as often as it is named.
+MAX_DEPTH, MAX_TYPES = 32, 100_000
+#: Values that a byte may make: more is what no schema of Hudi does.
+VALUES_PER_BYTE = 2
+#: Values that a whole record may make besides, such as columns of type null.
+_SPARE_VALUES = 1_000
+_BYTES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
+#: What of a schema says how values are written. Logical types are left out: to make the number of a decimal takes the square
+#: of its bytes.
+_KEYS = ("type", "name", "namespace", "fields", "items", "values", "symbols", "size")
+
+
+class BadAvro(Exception):  # noqa: N818 - what bytes are, not what went wrong here
+    """The bytes are not Avro that is read here; the reason is in the message."""
+
+
+class AvroHeader(NamedTuple):
+    """What an Avro file begins with: its schema as text, its codec, its sync marker, and where its first block begins."""
+
+    schema: bytes
+    codec: str
+    sync: bytes
+    end: int
+
+
+def read_first_record(content: bytes) -> Any:
+    """The first record of an Avro file.
+
+    Raises:
+        BadAvro: the file has no record, or is not within bounds.
+        Exception: fastavro raises almost anything over damaged bytes.
+
+    """
+    import fastavro
+
+    header, stream = read_header(content), BytesIO(content)
+    schema = schema_of(header.schema)
+    stream.seek(header.end)
+    while stream.tell() < len(content):
+        block: Any = fastavro.schemaless_reader(stream, _container()[1], None)
+        if block["sync"] != header.sync:
+            raise BadAvro("a block does not end with the file's marker")
+        if block["records"] > 0:
+            return fastavro.schemaless_reader(BytesIO(_inflated(block["content"], header.codec)), schema, None)
+    raise BadAvro("the file holds no record")
+
+
+def read_header(content: bytes) -> AvroHeader:
+    """The header of an Avro file.
+
+    Raises:
+        BadAvro: it has no schema, or a larger one than Hudi writes.
+        Exception: as `read_first_record`.
+
+    """
+    import fastavro
+
+    stream = BytesIO(content[: 2 * MAX_SCHEMA_BYTES])
+    header: Any = fastavro.schemaless_reader(stream, _container()[0], None)
+    schema = header["meta"].get("avro.schema", b"")
+    if header["magic"] != MAGIC or not 0 < len(schema) <= MAX_SCHEMA_BYTES:
+        raise BadAvro("the file's schema is missing or too large")
+    codec = header["meta"].get("avro.codec", b"null").decode("ascii", "backslashreplace")
+    return AvroHeader(schema, codec, header["sync"], stream.tell())
+
+
+@cache
+def _container() -> tuple[Any, Any]:
+    """An Avro file's header and each of its blocks, as Avro itself describes them."""
+    import fastavro
+
+    sync = {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": SYNC_BYTES}}
+    magic = {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": len(MAGIC)}}
+    header = [magic, {"name": "meta", "type": {"type": "map", "values": "bytes"}}, sync]
+    block = [{"name": "records", "type": "long"}, {"name": "content", "type": "bytes"}, sync]
+    part = {"type": "record", "name": "Part"}
+    return fastavro.parse_schema({**part, "fields": header}), fastavro.parse_schema({**part, "fields": block})
+
+
+@lru_cache(maxsize=16)
+def schema_of(text: bytes) -> Any:
+    """A schema by its text, as fastavro decodes by it.
+
+    Raises:
+        Exception: as `parse_schema`, and where the text is not JSON.
+
+    """
+    return parse_schema(json.loads(text))
+
+
+def _inflated(block: bytes, codec: str) -> bytes:
+    if codec == "null":
+        return block
+    if codec != "deflate":
+        raise BadAvro(f"the file is compressed by `{codec[:40]}`, which is not read")
+    limit = max(INFLATED_BYTES, INFLATED_TIMES * len(block))
+    inflated = zlib.decompressobj(-zlib.MAX_WBITS).decompress(block, limit)
+    if len(inflated) >= limit:
+        raise BadAvro("a block becomes far larger when it is inflated")
+    return inflated
+
+
+def parse_schema(schema: Any) -> Any:
+    """The schema as fastavro decodes by it; values come as they are stored.
+
+    Raises:
+        BadAvro: it holds itself, is too deep, or makes values of no bytes.
+        Exception: fastavro raises almost anything over what is no schema.
+
+    """
+    import fastavro
+
+    parsed = fastavro.parse_schema(_as_stored(schema))
+    if _excess(parsed, {}, iter(range(MAX_TYPES))) > _SPARE_VALUES:
+        raise BadAvro("the schema makes many values of few bytes")
+    return parsed
+
+
+def _as_stored(schema: Any) -> Any:
+    """A copy with what counts for decoding alone."""
+    if isinstance(schema, dict):
+        return {key: _as_stored(schema[key]) for key in _KEYS if key in schema}
+    return [_as_stored(part) for part in schema] if isinstance(schema, list) else schema
+
+
+def _excess(kind: Any, named: dict[str, Any], types: Iterator[int], depth: int = 0) -> int:
+    """The most values that one encoding of a parsed type makes beyond those that its bytes may make."""
+    if depth > MAX_DEPTH or next(types, None) is None:
+        raise BadAvro("the schema holds itself, or is nested too deep")
+    below = partial(_excess, named=named, types=types, depth=depth + 1)
+    if isinstance(kind, list):
+        return max(map(below, kind)) - VALUES_PER_BYTE
+    name = kind["type"] if isinstance(kind, dict) else kind
+    if name in _BYTES:
+        return 1 - VALUES_PER_BYTE * _BYTES[name]
+    if name in ("array", "map"):  # each item must be paid for by its own bytes, those of its key with them
+        is_map = name == "map"
+        if below(kind["values" if is_map else "items"]) - is_map > 0:
+            raise BadAvro("a list of the schema has items of no bytes, or of many values for each byte")
+        return 1 - VALUES_PER_BYTE
+    if name not in ("record", "error", "fixed", "enum"):
+        return _excess(named[name], named, types, depth)
+    named[kind["name"]] = kind
+    if "fields" in kind:
+        return 1 + sum(below(field["type"]) for field in kind["fields"])
+    return 1 - VALUES_PER_BYTE * int(kind.get("size", 1))
