@@ -190,7 +190,8 @@ class Judged(Lifetime):
             )
             assert until_ms <= now_ms - self.latency_ms, f"complete until {until_ms}, and data may come until {now_ms}"
             if self.proof:
-                proven = max((one.until_ms for one in of_this if self._proves(one)), default=None)
+                places = (place for place, one in enumerate(self.compared) if one in of_this and self._proves(place))
+                proven = max((self.compared[place].until_ms for place in places), default=None)
                 assert proven is not None and until_ms <= proven, f"complete until {until_ms}, proved until {proven}"
         elif now_ms >= self.now and not (
             self.proof or self._may_be_anything(number) or any(not one.agreed for one in self.compared)
@@ -215,10 +216,10 @@ class Judged(Lifetime):
         if found.complete_until_ms is not None:
             assert found.threshold_ms == expected, f"T is {found.threshold_ms}, not {expected}"
 
-    def _proves(self, one: Compared) -> bool:
-        """Whether a comparison agreed, and is of the last compaction, and none has found otherwise since."""
+    def _proves(self, place: int) -> bool:
+        """Whether the comparison there agreed, and is of the last compaction, and none has found otherwise since."""
         after = self.truth.promises[-1] if self.truth.promises else None
-        since = self.compared[self.compared.index(one) :]
+        one, since = self.compared[place], self.compared[place:]
         return one.after == after and all(later.agreed for later in since if later.after == one.after)
 
     def _is_all_known(self) -> bool:
