@@ -8,7 +8,7 @@ from pathlib import Path
 
 from etc_policy.api.learning import with_learned_latencies
 from etc_policy.api.one_table import entries_of, one_table, readings_of
-from etc_policy.api.proofs import doubt_about, freshness_of
+from etc_policy.api.proofs import freshness_of
 from etc_policy.api.run_records import last_results, load_runs
 from etc_policy.errors import EtcError, Issue
 from etc_policy.policy.manifest import Policy
@@ -21,6 +21,7 @@ from etc_policy.report.run_files import RunFiles
 from etc_policy.run.done_store import DoneStore
 from etc_policy.run.results import TableResult
 from etc_policy.table.partitions import done_since_ms
+from etc_policy.table.proofs import doubt_about
 from etc_policy.table.state import TableState
 from etc_policy.verify.ports import Verification
 from etc_policy.wiring import Environment, clock_ms

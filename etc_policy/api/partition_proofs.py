@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from etc_policy.api.proofs import note_verdict, proven_partitions
+from etc_policy.api.proofs import proven_partitions
 from etc_policy.api.verifying import gather_evidence, verify
 from etc_policy.policy.manifest import Policy, Verify
-from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.formats import count_of
 from etc_policy.table.history import TableHistory
 from etc_policy.table.partitions import by_partition, rows_key
+from etc_policy.table.proofs import after_comparison, after_difference, without_doubts_about_rows
 from etc_policy.table.state import TableState
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.ports import Verification
@@ -24,14 +24,17 @@ _AT_ONCE = 100
 def prove_partitions(environment: Environment, policy: Policy, now_ms: int) -> Verification | None:
     """Compare the rows of closed partitions that lack nothing but this proof; returns the first verdict that is not good.
 
-    Spark starts only where there is one. Rows that differ put the whole table in doubt, as any verification that fails.
+    Spark starts only where there is one. Rows that differ put the whole table in doubt, as any verification that fails; they
+    are compared again all the same, as a comparison that finds them equal takes that back.
     """
     if policy.done is None or policy.done.proof != "data":
         return None
     state, history = environment.read_table(policy)
-    found = proven_partitions(policy, state, history, now_ms)
+    found = proven_partitions(policy, without_doubts_about_rows(state), history, now_ms)
     if found is None:
         return None
+    if after_comparison(state.apply_state, policy, state, {}).unproven != state.apply_state.unproven:
+        _note_equal(environment, policy, {}, state)  # what differed is gone
     closed = (one for one in found.partitions if one.status == "closed" and one.proof)
     due = [(one.partition, one.ends_ms) for one in closed if one.ends_ms is not None]
     for first in range(0, len(due), _AT_ONCE):
@@ -40,10 +43,9 @@ def prove_partitions(environment: Environment, policy: Policy, now_ms: int) -> V
         verdict, judged = _compare(environment, policy, ends, (state, history), now_ms)
         if verdict.status != "pass":
             if verdict.status == "fail":
-                # at no level of its own: a table that passes has its partitions compared again
-                note_verdict(policy, judged.state, environment.apply_states, verdict, "metadata", judged.claim)
+                _note_different(environment, policy, ends, replace(judged.state, slices=state.slices), verdict)
             return verdict
-        _record(environment, policy, ends, state)
+        _note_equal(environment, policy, ends, state)
     return None
 
 
@@ -65,13 +67,16 @@ def _compare(
     return verify(environment, evidence_of(*reading), "data", lambda: evidence_of(*environment.read_table(policy)))
 
 
-def _record(environment: Environment, policy: Policy, ends: Mapping[str, int], state: TableState) -> None:
-    """Keep which rows were compared; of partitions that are gone nothing is kept."""
+def _note_equal(environment: Environment, policy: Policy, ends: Mapping[str, int], state: TableState) -> None:
+    """Keep which rows were compared and found equal."""
     slices = by_partition(state.slices)
-    new = {name: rows_key(policy, state, ends_ms, slices[name]) for name, ends_ms in ends.items()}
+    equal = {name: rows_key(policy, state, ends_ms, slices[name]) for name, ends_ms in ends.items()}
+    environment.apply_states.update(policy.table, lambda kept: after_comparison(kept, policy, state, equal))
 
-    def compared(kept: ApplyState) -> ApplyState:
-        old = {name: key for name, key in kept.compared.items() if name in slices}
-        return replace(kept, compared={**old, **new})
 
-    environment.apply_states.update(policy.table, compared)
+def _note_different(
+    environment: Environment, policy: Policy, ends: Mapping[str, int], state: TableState, verdict: Verification
+) -> None:
+    """Keep that rows of one of the partitions are at fault."""
+    failures = verdict.failures
+    environment.apply_states.update(policy.table, lambda kept: after_difference(kept, policy, state, ends, failures))

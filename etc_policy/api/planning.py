@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from etc_policy.api.derived_plans import created_ms, require_form
 from etc_policy.api.loading import read_given
 from etc_policy.api.one_table import entries_of, outcomes_of
-from etc_policy.api.proofs import with_doubt
 from etc_policy.api.starvation import with_remedy
 from etc_policy.errors import PLAN_AGAIN, EtcError, RetryableError, StalePlanError, UsageError, Where
 from etc_policy.errors.codes import Code
@@ -29,8 +28,9 @@ from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.plan.split import is_exact, later_rows
 from etc_policy.policy.locations import location_identity
 from etc_policy.policy.manifest import Policy, changed_values, digest, policy_values
-from etc_policy.table.formats import iso_time
+from etc_policy.table.formats import format_time, iso_time
 from etc_policy.table.history import promise_of
+from etc_policy.table.proofs import doubt_in_words, misrecorded, unproven
 from etc_policy.table.state import TableState
 from etc_policy.wiring import Environment, clock_ms, no_garbage_collection
 
@@ -87,8 +87,22 @@ def plan_table(
     """One table's plan, with what earlier runs left to say about it."""
     pace = _pace(policy, state, every_ms)
     table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to, pace=pace)
-    table = with_doubt(policy, table, state)
+    table = _with_doubt(policy, table, state)
     return with_remedy(policy, table, state.apply_state.refusals) if table.action == "refused" else table
+
+
+def _with_doubt(policy: Policy, table: TablePlan, state: TableState) -> TablePlan:
+    """The plan; where the table's last compaction is known not to be proven it says so, and what that means."""
+    record, doubt = state.last_compaction, unproven(policy, state)
+    if (wrong := misrecorded(policy, state)) is not None:
+        return table.model_copy(update={"warnings": (f"{wrong}. The plan takes the true time", *table.warnings)})
+    if doubt is None:
+        return table
+    until = f" up to {format_time(record.threshold_ms)}" if record is not None else ""
+    warning = f"{doubt_in_words(doubt, record)}. Do not rely on RO being complete{until} before a verification passes"
+    level = f" --level {doubt.level}" if doubt.level not in (None, policy.verify.level) else ""
+    hint = f"`etc verify --select {table.policy}{level}` verifies it again"
+    return table.model_copy(update={"warnings": (warning, *table.warnings), "hints": (*table.hints, hint)})
 
 
 def _pace(policy: Policy, state: TableState, every_ms: int | None) -> Pace | None:

@@ -6,12 +6,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from etc_policy.api.one_table import entries_of, one_by_one
-from etc_policy.api.proofs import freshness_of, verdict_beside
+from etc_policy.api.proofs import freshness_of
 from etc_policy.errors import EtcError, RetryableError, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.sync import AS_OF, PropertyStore, Verdict, changes_between, ro_properties, verdict_of
 from etc_policy.run.results import SyncResult, SyncStatus, TableResult
+from etc_policy.table.formats import iso_time
+from etc_policy.table.history import promise_of
+from etc_policy.table.proofs import is_proven, proofs_of, unproven
+from etc_policy.table.state import TableState
 from etc_policy.wiring import Environment
 
 #: Seconds to wait before the second try and those after it; Spark's own client has tried for some seconds by then.
@@ -72,6 +76,25 @@ def sync_table(environment: Environment, policy: Policy, now_ms: int, verdict: V
         return ro_properties(policy, state, freshness, verdict, before, verdict_beside(policy, state))
 
     return _with_tries(environment, policy, wanted, "synced")
+
+
+def verdict_beside(policy: Policy, state: TableState) -> Verdict | None:
+    """The verdict of the latest verification of the last compaction, as far as it is kept beside the table; else None.
+
+    When one failed is not kept.
+    """
+    record, doubt = promise_of(policy, state), unproven(policy, state)
+    if record is None:
+        has_failed = state.last_compaction is None and doubt is not None
+        return Verdict("fail", policy.verify.level, None, None, "") if has_failed else None
+    if doubt is not None and doubt.verification == "fail":
+        return Verdict("fail", policy.verify.level, record.threshold_ms, record.instant, "")
+    reaching = [one for one in proofs_of(policy, state) if one.until_ms >= record.threshold_ms]
+    if not reaching or not is_proven(policy, state, state.apply_state):
+        return None
+    best = max(reaching, key=lambda one: (one.rank, one.proved_at_ms))
+    proved_at, is_part = iso_time(best.proved_at_ms), best.level == "sample"
+    return Verdict("pass", best.level, best.until_ms, record.instant, proved_at, is_part)
 
 
 def remove_properties(environment: Environment, policy: Policy) -> SyncResult:

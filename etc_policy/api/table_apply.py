@@ -15,7 +15,7 @@ from etc_policy.api.one_table import one_table, set_place
 from etc_policy.api.partition_events import send_partition_events
 from etc_policy.api.partition_proofs import prove_partitions
 from etc_policy.api.planning import require_same_table
-from etc_policy.api.proofs import begin_proof, claim_for, level_to_prove, note_verdict
+from etc_policy.api.proofs import begin_proof, note_verdict
 from etc_policy.api.starvation import count_refusal, count_run, count_stale, end_refusals, is_blocked_by_pending_work
 from etc_policy.api.syncing import failed_sync, sync_table
 from etc_policy.api.verifying import (
@@ -30,7 +30,7 @@ from etc_policy.errors import EtcError, ExitCode, OvertakenError, StalePlanError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.plan.hold import hold_bytes, next_hold_bytes, plan_bytes
-from etc_policy.plan.model import UNREAD_VERSION, Plan, TablePlan
+from etc_policy.plan.model import PUBLISHED, UNREAD_VERSION, Plan, TablePlan
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.sync import NOT_DONE, verdict_of
@@ -38,9 +38,12 @@ from etc_policy.run.fence import WRITER_WAIT_SECONDS
 from etc_policy.run.results import TableResult, timed
 from etc_policy.table.double_keys import exposed_in
 from etc_policy.table.formats import iso_time
+from etc_policy.table.history import TableHistory, is_of_column
+from etc_policy.table.proofs import level_to_prove
 from etc_policy.table.state import CUT_VERSIONS, GroupKey, TableState
 from etc_policy.table.watermark import watermark_of
-from etc_policy.verify.evidence import Evidence
+from etc_policy.verify.evidence import Claim, Evidence
+from etc_policy.verify.prover import claim_in, claim_of, record_of_run
 from etc_policy.wiring import Environment, clock_ms, resolve_table
 
 #: How often file slices may be overtaken before they are left out.
@@ -425,6 +428,26 @@ class TableApply:
             if result.verification is None:  # what was verified is what the earlier run had begun, and no more
                 kept |= {name: getattr(earlier, name) for name in ("verification", "watermark_measured_ms")}
         self.result = result.model_copy(update=kept)
+
+
+def claim_for(
+    policy: Policy, done: TableResult, plan: TablePlan | None, state: TableState, history: TableHistory, now_ms: int
+) -> Claim | None:
+    """What the table itself claims of a compaction that was done; None where it makes no such claim.
+
+    What a `plan` found not to be due is claimed by the plan: the table's metadata must bear that out. Of a boundary that was
+    published before it is what was claimed then: what came since is late data.
+    """
+    if done.threshold_ms is None or (plan is not None and plan.reason_code == PUBLISHED):
+        return claim_of(policy, state, now_ms)
+    if done.status == "nothing_due":
+        seen_until = (plan.seen.last_completed if plan else None) or state.last_completed or ""
+        return Claim(done.threshold_ms, seen_until, leaves_out=plan is not None and plan.left_out_though_due > 0)
+    record = record_of_run(state, history, done.instant or "")
+    if record is None or record.threshold_ms != done.threshold_ms:
+        return None
+    is_own = is_of_column(policy.event_time, record, state.column_since)
+    return claim_in(record) if is_own else claim_of(policy, state, now_ms)
 
 
 def written_to(tries: Sequence[frozenset[GroupKey]]) -> WrittenTo:

@@ -10,6 +10,9 @@ from etc_policy.policy.manifest import Frozen, Level, VerifyLevel
 from etc_policy.table.formats import format_time
 
 _HOUR_MS, _HOURS = 3_600_000, 24
+#: In the place of what a partition's rows were, where both views were compared and did not agree.
+DIFFERENT = ""
+_PARTITIONS = " partitions"
 
 
 class Proof(Frozen):
@@ -115,7 +118,8 @@ class Runs(Frozen):
 class Unproven:
     """A compaction that was done and did not pass its verification: which one, why in words, and how that ended.
 
-    `compaction` is empty where rows were found missing of a table that etc has not compacted yet. Where rows were found missing
+    `compaction` is empty where rows were found missing of a table that etc has not compacted yet. Where the rows of partitions
+    were compared it says so too (`of_partitions`). Where rows were found missing
     `level` says from which level on a verification takes that back. `event_time` is the key of the event time by which it was
     verified (`event_time_key`), empty where an older etc kept it. `passed` are the keys of the other event times by which the
     table passed since: what is missing by one may be beyond what RO promises by another.
@@ -131,6 +135,16 @@ class Unproven:
     def is_of(self, event_time: str) -> bool:
         """Whether it was found by this event time, as far as that is known."""
         return self.event_time in ("", event_time)
+
+    @staticmethod
+    def of_partitions(compaction: str) -> str:
+        """What is named where the rows of partitions are at fault, when this was the last compaction."""
+        return f"{compaction}{_PARTITIONS}"
+
+    @property
+    def is_of_partitions(self) -> bool:
+        """Whether the rows of partitions are at fault: a comparison of these takes it back too."""
+        return self.compaction.endswith(_PARTITIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +165,7 @@ class ApplyState:
     earlier events than their commits recorded. `refusals` are those in a row so far, `runs` all of the last day. `busy` are the
     file groups that the last run left out, as writers had added to them while it compacted their deletes. `hold_bytes` is how
     much the next run may compact while it keeps writers out (`plan/hold.py`). `compared` has by partition what its rows were
-    when both views were compared (`rows_key`).
+    when both views were compared (`rows_key`), and `DIFFERENT` where these did not agree.
     """
 
     run_ms: int | None = None

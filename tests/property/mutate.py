@@ -18,13 +18,14 @@ from typing import Any
 from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
-from etc_policy.api import partition_events, proofs
+from etc_policy.api import partition_events, table_apply
+from etc_policy.api import proofs as noted
 from etc_policy.errors.codes import Code
 from etc_policy.hudi import archive, log_times, schemas, slices, table, table_commits, timeline
 from etc_policy.plan import builder, clock, cut, hold, planning_context, rules, skipped_slices
 from etc_policy.policy.manifest import Policy
 from etc_policy.report import freshness
-from etc_policy.table import done, history, instants, partitions, state, watermark
+from etc_policy.table import done, history, instants, partitions, proofs, state, watermark
 from tests.property.histories import broken_promise, histories
 from tests.property.judged import broken_judgement
 from tests.property.partition_world import live
@@ -341,7 +342,7 @@ OF_THE_ARCHIVE: dict[str, Broken] = {
 #: Judgements of how far RO is complete, and by what that is proved; noticed by lifetimes that are mostly about one thing.
 JUDGED: dict[str, Broken] = {
     "times of another column are none of this one": everywhere(
-        "is_of_column", lambda *_: True, history, table_commits, slices, proofs
+        "is_of_column", lambda *_: True, history, table_commits, slices, table_apply
     ),
     "a promise of another column is none of this one": replaced(history, "is_of_column", lambda *_: True),
     "what a proof reaches is all that counts": replaced(freshness, "_until", lambda policy, until_ms, proofs: until_ms),
@@ -349,7 +350,7 @@ JUDGED: dict[str, Broken] = {
     "a proof is of one compaction": replaced(
         proofs, "_subject_of", lambda policy, state: real_proof(policy, with_values(state, last_compaction=None))
     ),
-    "rows that were found missing are missing": replaced(proofs, "doubt_about", lambda *_: None),
+    "rows that were found missing are missing": replaced(noted, "doubt_about", lambda *_: None),
     "what was known when the table was read is not of later": replaced(
         proofs, "_compactions_in", no_matter_when(proofs._compactions_in)
     ),

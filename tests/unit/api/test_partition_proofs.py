@@ -8,6 +8,7 @@ from etc_policy.api.project import Project
 from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
 from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
+from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.ports import ExpectationResult
 from tests.unit.api.hourly import HOURLY, hour
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
@@ -23,7 +24,7 @@ POLICY = f"""{HOURLY}    verify: {{level: metadata}}
 class Verifier:
     """Answers each check as it is set to, and keeps what was asked."""
 
-    release, status = "1.2.0", "pass"
+    release, status, wrong = "1.2.0", "pass", None
 
     def __init__(self):
         self.requests = []
@@ -32,7 +33,10 @@ class Verifier:
         self.requests.append(request)
         if self.status == "error":
             raise EngineError(Code.CANNOT_READ_VIEW, "cannot read the view")
-        return 0, tuple(ExpectationResult(expectation=one["type"], status=self.status) for one in request.suite)
+        return 0, tuple(self.result(one["type"]) for one in request.suite)
+
+    def result(self, expectation):
+        return ExpectationResult(expectation=expectation, status="fail" if expectation == self.wrong else self.status)
 
     @property
     def asked(self):
@@ -137,6 +141,80 @@ def test_rows_that_differ_put_the_table_in_doubt(tmp_path, verifier, send, order
     with Project(tmp_path) as project:
         (table,) = project.freshness(at=NOON).tables
     assert (table.status, "its verification failed" in table.reason) == ("unknown", True)
+
+
+def verify(tmp_path, level):
+    """The verdict of `etc verify`."""
+    with Project(tmp_path) as project:
+        (table,) = project.verify(at=NOON, level=level).tables
+    return table.verification.status
+
+
+def doubt(tmp_path):
+    """What freshness has against the table; None where it can say how far the table is complete."""
+    with Project(tmp_path) as project:
+        (table,) = project.freshness(at=NOON).tables
+    return table.reason if table.status == "unknown" else None
+
+
+@pytest.mark.parametrize("wrong", [VIEWS_AGREE, "expect_no_key_twice"])
+def test_what_a_comparison_found_is_taken_back_by_none_that_reads_fewer_rows(tmp_path, verifier, send, orders, wrong):
+    """It has not looked for it. Each run compares again, and finds it again until the rows are equal."""
+    verifier.wrong = wrong
+    assert send()[0].status == "fail"
+    verifier.wrong = None
+    for level in ("metadata", "logs"):
+        assert verify(tmp_path, level) != "fail"
+        assert "its verification failed" in (doubt(tmp_path) or "")
+    verifier.wrong = wrong
+    verdict, sent = send()
+    assert (verdict.status, sent) == ("fail", None)
+    verifier.wrong = None
+    verdict, sent = send()
+    assert (verdict, sent.done, doubt(tmp_path)) == (None, 1, None)
+
+
+def test_a_verification_of_all_rows_takes_it_back_too(tmp_path, verifier, send, orders):
+    """As where nobody wants partitions compared any more."""
+    verifier.wrong = VIEWS_AGREE
+    send()
+    verifier.wrong = None
+    policy = tmp_path / "policies" / "a.yml"
+    policy.write_text(policy.read_text().replace("proof: data", "proof: metadata"))
+    assert doubt(tmp_path)
+    assert verify(tmp_path, "data") != "fail"
+    assert doubt(tmp_path) is None
+
+
+def test_a_comparison_of_others_does_not(tmp_path, verifier, send, orders):
+    """Late data keep the partition itself from being compared."""
+    verifier.wrong = VIEWS_AGREE
+    send()
+    verifier.wrong = None
+    orders.commit(at("11:50:00"), at("11:50:05"), log("f10", partition=TEN, min_event=epoch_ms("10:30:00")))
+    orders.compaction(at("11:55:00"), at("11:55:05"), base("f9", partition=NINE, merged=1))
+    assert send() == (None, None)
+    assert verifier.asked[-1].keys() == {NINE}
+    assert doubt(tmp_path)
+    orders.compaction(at("11:56:00"), at("11:56:05"), base("f10", partition=TEN, merged=1))
+    assert send()[1].done == 2
+    assert doubt(tmp_path) is None
+
+
+def test_what_differed_and_is_gone_is_no_doubt(tmp_path, verifier, send, orders):
+    verifier.wrong = VIEWS_AGREE
+    send()
+    orders.replace(at("11:50:00"), at("11:50:05"), replaced={TEN: ["f10"]})
+    assert (send()[0], doubt(tmp_path)) == (None, None)
+
+
+def test_what_all_rows_showed_is_taken_back_by_no_comparison_of_some(tmp_path, verifier, send, orders):
+    verifier.wrong = VIEWS_AGREE
+    assert verify(tmp_path, "data") == "fail"
+    send()
+    verifier.wrong = None
+    assert send() == (None, None)
+    assert "its verification failed" in doubt(tmp_path)
 
 
 def test_rows_that_cannot_be_read_leave_it_to_the_next_run(tmp_path, verifier, send):

@@ -5,19 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.api.proofs import (
-    begin_proof,
-    claim_for,
-    doubt_about,
-    is_proven,
-    level_to_prove,
-    note_misrecorded,
-    note_verdict,
-    verdict_beside,
-)
+from etc_policy.api.proofs import begin_proof, note_misrecorded, note_verdict
+from etc_policy.api.syncing import verdict_beside
+from etc_policy.api.table_apply import claim_for
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sample, Verify
 from etc_policy.run.results import TableResult, timed
 from etc_policy.table.log_witness import of_event_time, path_of
+from etc_policy.table.proofs import doubt_about, is_proven, level_to_prove
 from etc_policy.table.state import CompactionRecord, Instant, LogWitness, TableState
 from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.evidence import Claim, Evidence

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import pytest
 
 from etc_policy.api import table_apply, verifying
-from etc_policy.api.proofs import doubt_about
 from etc_policy.api.table_apply import TableApply
 from etc_policy.errors import EngineError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Sync
 from etc_policy.report.sync import complete_until
 from etc_policy.run.results import SyncResult, TableResult, timed
+from etc_policy.table.proofs import doubt_about
 from etc_policy.table.state import CompactionRecord
 from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.evidence import Claim

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.api.proofs import is_proven, note_verdict, proofs_of
+from etc_policy.api.proofs import note_verdict
 from etc_policy.hudi.block_times import LogTimes, TimesWanted, read_times
 from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
@@ -15,6 +15,7 @@ from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.policy.manifest import EventTime, Policy, Verify
 from etc_policy.spark import column_stats
 from etc_policy.table.history import THRESHOLD, promise_of, promises_in
+from etc_policy.table.proofs import is_proven, proofs_of
 from etc_policy.table.state import CompactionRecord
 from etc_policy.verify.evidence import Claim
 from etc_policy.verify.metadata_checks import COMPACTED

@@ -1,0 +1,298 @@
+"""What the verifications of a table prove and what they leave in doubt, folded over what is kept of them beside the table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from etc_policy.policy.manifest import Level, Policy, VerifyLevel, digest
+from etc_policy.table.apply_state import DIFFERENT, ApplyState, Proof, Proofs, Unproven, with_proof
+from etc_policy.table.formats import count_of
+from etc_policy.table.history import event_time_key, subject_key
+from etc_policy.table.log_witness import in_words, misrecorded_in, of_event_time, still_there
+from etc_policy.table.state import CompactionRecord, TableState
+
+_GRAVEST = ("fail", "error", "running")
+_NOT_ENDED = "its verification was begun and has not ended"
+_FAILED, _NOT_DONE = "its verification failed", "its verification could not be done"
+
+
+class Verdict(NamedTuple):
+    """What a verification at a level says of the promise of a table's last compaction.
+
+    `failures` are what did not pass. `proof` is what it proves where it passed, None where it cannot say how far RO is complete.
+    `lacks_rows` says that RO was found to lack rows, `agrees` that both views were compared and agree, and `covers` that it was
+    about all that the compaction promised.
+    """
+
+    level: VerifyLevel
+    status: Literal["pass", "warn", "fail", "error"]
+    failures: str
+    proof: Proof | None
+    lacks_rows: bool
+    agrees: bool
+    covers: bool
+
+    def takes_back(self, found_at: VerifyLevel) -> bool:
+        """Whether one that passed has looked for what was found at a level."""
+        return Level[self.level] >= Level[found_at] and (self.agrees or not Level[found_at].reads_rows)
+
+
+def is_proven(policy: Policy, state: TableState, kept: ApplyState) -> bool:
+    """Whether nothing is left to prove: a run that was killed after its commit leaves a compaction nobody has verified."""
+    if state.last_compaction is None:
+        return _doubt_in(kept, policy, state) is None
+    return kept.verified == _verified(policy, state)
+
+
+def level_to_prove(policy: Policy, state: TableState, *, is_idle: bool) -> VerifyLevel:
+    """The policy's level; where nothing was due and the last compaction is proven, no more than log files are read.
+
+    More only where freshness is to be proved by more: else it would never get any further.
+    """
+    declared = policy.verify.level
+    if not is_idle or not is_proven(policy, state, state.apply_state):
+        return declared
+    return min(declared, policy.freshness.proof or "logs", key=lambda name: Level[name])
+
+
+def proofs_of(policy: Policy, state: TableState) -> tuple[Proof, ...]:
+    """The proofs that are kept of the table's last compaction, or of the table where etc has compacted nothing yet."""
+    return state.apply_state.proofs_of(_subject_of(policy, state))
+
+
+def unproven(policy: Policy, state: TableState) -> Unproven | None:
+    """What is in doubt of the last compaction: what failed first, and what was found by this event time."""
+    return _doubt_in(state.apply_state, policy, state)
+
+
+def misrecorded(policy: Policy, state: TableState) -> str | None:
+    """What commits recorded too late of log files that are still there, in words."""
+    found = still_there(state, of_event_time(state.apply_state.misrecorded, policy.event_time, state))
+    if not found:
+        return None
+    more = f", and {count_of(len(found) - 1, 'other log file')}" if len(found) > 1 else ""
+    return f"what commits recorded of event times is wrong: {in_words(found[0])}{more}"
+
+
+def doubt_about(policy: Policy, state: TableState) -> str | None:
+    """Why nobody should rely on what metadata say: commits were wrong, or the last compaction did not pass its verification."""
+    doubt = unproven(policy, state)
+    if (wrong := misrecorded(policy, state)) is not None:
+        return wrong
+    if doubt is None or doubt.verification == "running":
+        return None  # while a verification runs, metadata shows what it did before
+    return doubt_in_words(doubt, state.last_compaction)
+
+
+def doubt_in_words(doubt: Unproven, record: CompactionRecord | None) -> str:
+    """What is not proven, and why."""
+    instant = _instant_of(doubt)
+    what = f"the compaction at {instant}" if instant else "the table"
+    if record is not None and record.instant == instant:
+        what = f"the last compaction ({instant})"
+    return f"{what} is not proven: {doubt.why}"
+
+
+def without_doubts_about_rows(state: TableState) -> TableState:
+    """The table as if all that was found in its rows had been taken back."""
+    kept = state.apply_state
+    others = tuple(doubt for doubt in kept.unproven if doubt.level is None)
+    return replace(state, apply_state=replace(kept, unproven=others))
+
+
+def after_begin(kept: ApplyState, policy: Policy, state: TableState) -> ApplyState:
+    """What is kept once a verification has begun: a run that is killed while it verifies leaves its compaction unproven.
+
+    That a verification of it has failed stays until one has passed.
+    """
+    record = state.last_compaction
+    if record is None or is_proven(policy, state, kept) or _is_of_later(kept, state):
+        return kept
+    if any(doubt.verification == "fail" and _is_about(doubt, record) for doubt in _own(kept, policy, state)):
+        return kept
+    return _with_doubt(kept, policy, state, Unproven(_name_of(record), _NOT_ENDED, "running"))
+
+
+def after_verdict(kept: ApplyState, policy: Policy, state: TableState, verdict: Verdict) -> ApplyState:
+    """What is kept after a verification of the table as it was read; what is kept of a later compaction stays."""
+    if _is_of_later(kept, state):
+        return kept
+    kept = replace(kept, proofs=_proofs_after(kept, policy, state, verdict))
+    if verdict.status in ("fail", "error"):
+        return _after_failure(kept, policy, state, verdict)
+    if not verdict.covers:
+        return kept
+    kept = _without_settled(kept, policy, state, verdict)
+    if verdict.level != policy.verify.level or any(doubt.level for doubt in _doubts(kept, policy, state)):
+        return kept
+    return replace(kept, verified=_verified(policy, state) if state.last_compaction is not None else None)
+
+
+def after_comparison(
+    kept: ApplyState, policy: Policy, state: TableState, equal: Mapping[str, str], different: Collection[str] = ()
+) -> ApplyState:
+    """What is kept once the rows of partitions were compared; `equal` has what they were, by partition (`rows_key`).
+
+    Partitions that are gone are forgotten. Once none is left whose rows differ, no comparison leaves the table in doubt.
+    """
+    there = {file_slice.partition for file_slice in state.slices}
+    before = {name: key for name, key in kept.compared.items() if name in there}
+    kept = replace(kept, compared={**before, **equal, **dict.fromkeys(different, DIFFERENT)})
+    if DIFFERENT in kept.compared.values():
+        return kept
+    own = [doubt for doubt in _own(kept, policy, state) if doubt.is_of_partitions]
+    return replace(kept, unproven=tuple(doubt for doubt in kept.unproven if doubt not in own))
+
+
+def after_difference(
+    kept: ApplyState, policy: Policy, state: TableState, different: Collection[str], failures: str
+) -> ApplyState:
+    """What is kept where rows of one of these partitions are at fault: the table is in doubt until they are not.
+
+    Only a comparison of these partitions, or of all rows, takes that back.
+    """
+    kept = after_comparison(kept, policy, state, {}, different)
+    if _is_of_later(kept, state):
+        return kept
+    subject = Unproven.of_partitions(_name_of(state.last_compaction))
+    doubt = Unproven(subject, f"{_FAILED} ({failures})", "fail", "data")
+    return replace(_with_doubt(kept, policy, state, doubt), proofs=Proofs(_subject_of(policy, state), ()))
+
+
+def after_log_reading(kept: ApplyState, policy: Policy, state: TableState) -> ApplyState:
+    """What is kept of log files that hold earlier events than recorded, of those that could be read; the others stay."""
+    if state.witnesses is None:
+        return kept
+    key = event_time_key(policy.event_time, state)
+    found = tuple(file._replace(event_time=key) for file in misrecorded_in(state.witnesses))
+    unread = {witness.path for witness in state.witnesses if witness.why is not None}
+    of_this = of_event_time(kept.misrecorded, policy.event_time, state)
+    others = (file for file in still_there(state, kept.misrecorded) if file not in of_this or file.path in unread)
+    return replace(kept, misrecorded=(*found, *others))
+
+
+def _after_failure(kept: ApplyState, policy: Policy, state: TableState, verdict: Verdict) -> ApplyState:
+    """With what a verification has found, or that it could not be done; rows that were found missing before stay so."""
+    record, own = state.last_compaction, _own(kept, policy, state)
+    missing_at = next((doubt.level for doubt in own if doubt.level and not doubt.is_of_partitions), None)
+    found_at = _found_again_at(policy, verdict.level, missing_at) if verdict.lacks_rows else None
+    if found_at is None and record is None:
+        return kept  # without a compaction it shows in metadata
+    if found_at is None and missing_at is not None:
+        return replace(kept, verified=None)
+    why = f"{_FAILED if verdict.status == 'fail' else _NOT_DONE} ({verdict.failures})"
+    status: Literal["fail", "error"] = "fail" if verdict.status == "fail" else "error"
+    return _with_doubt(kept, policy, state, Unproven(_name_of(record), why, status, found_at))
+
+
+def _found_again_at(policy: Policy, level: VerifyLevel, before: VerifyLevel | None) -> VerifyLevel:
+    """The level at which rows that are missing are found again, those before too: another sample may not have them."""
+    is_random = level == "sample" and (policy.verify.sample is None or policy.verify.sample.seed is None)
+    return max("data" if is_random else level, before or "metadata", key=lambda name: Level[name])
+
+
+def _with_doubt(kept: ApplyState, policy: Policy, state: TableState, new: Unproven) -> ApplyState:
+    """Of each event time one doubt is kept, and one of partitions, less what is about an earlier compaction alone."""
+    key = event_time_key(policy.event_time, state)
+    others = tuple(
+        doubt
+        for doubt in kept.unproven
+        if not (doubt.is_of(key) and doubt.is_of_partitions == new.is_of_partitions)
+        and _is_about(doubt, state.last_compaction)
+    )
+    return replace(kept, verified=None, unproven=(*others, replace(new, event_time=key)))
+
+
+def _without_settled(kept: ApplyState, policy: Policy, state: TableState, verdict: Verdict) -> ApplyState:
+    """Without the doubts that a verification takes back; those of another event time stay, for that one."""
+    key = event_time_key(policy.event_time, state)
+
+    def after(doubt: Unproven) -> Unproven | None:
+        is_settled = verdict.takes_back(doubt.level) if doubt.level else verdict.level == policy.verify.level
+        if key in doubt.passed or not is_settled:
+            return doubt
+        return None if doubt.is_of(key) else replace(doubt, passed=(*doubt.passed, key))
+
+    return replace(kept, unproven=tuple(filter(None, map(after, kept.unproven))))
+
+
+def _proofs_after(kept: ApplyState, policy: Policy, state: TableState, verdict: Verdict) -> Proofs | None:
+    """A verification that passed is a proof, one that failed disproves all; one that was not possible changes nothing."""
+    subject = _subject_of(policy, state)
+    if verdict.status == "fail":
+        return Proofs(subject, ())
+    if verdict.status == "error" or verdict.proof is None:
+        return kept.proofs
+    return Proofs(subject, with_proof(kept.proofs_of(subject), verdict.proof))
+
+
+def _doubt_in(kept: ApplyState, policy: Policy, state: TableState) -> Unproven | None:
+    key = event_time_key(policy.event_time, state)
+    found = [doubt for doubt in _doubts(kept, policy, state) if _is_about(doubt, state.last_compaction)]
+    return min(found, key=lambda doubt: (_GRAVEST.index(doubt.verification), not doubt.is_of(key)), default=None)
+
+
+def _doubts(kept: ApplyState, policy: Policy, state: TableState) -> tuple[Unproven, ...]:
+    """Those of another event time count too, until a verification by this one passed."""
+    key = event_time_key(policy.event_time, state)
+    return tuple(doubt for doubt in kept.unproven if key not in doubt.passed)
+
+
+def _own(kept: ApplyState, policy: Policy, state: TableState) -> tuple[Unproven, ...]:
+    key = event_time_key(policy.event_time, state)
+    return tuple(doubt for doubt in kept.unproven if doubt.is_of(key))
+
+
+def _is_about(doubt: Unproven, record: CompactionRecord | None) -> bool:
+    """Whether it counts where this is the last compaction: what was found in rows does, whatever was compacted since.
+
+    That its completion time was set right since proves nothing.
+    """
+    return doubt.level is not None or (record is not None and _instant_of(doubt) == record.instant)
+
+
+def _instant_of(doubt: Unproven) -> str:
+    """That of the compaction; empty of a table that etc had not compacted."""
+    return doubt.compaction.split(" ")[0]
+
+
+def _name_of(record: CompactionRecord | None) -> str:
+    """One that was rolled back and planned anew may bear the same instant, so its completion counts too; empty without one."""
+    return f"{record.instant} {record.completed}" if record is not None else ""
+
+
+def _subject_of(policy: Policy, state: TableState) -> str:
+    """What a proof is about: a compaction, and how event times are read."""
+    return f"{_name_of(state.last_compaction)} {subject_key(policy.event_time, state)}"
+
+
+def _verified(policy: Policy, state: TableState) -> str:
+    """What is kept of a compaction that was verified: which one, and what the policy asked for."""
+    verify, key = policy.verify.model_dump(mode="json"), subject_key(policy.event_time, state)
+    asked = {"verify": verify, "suite_digest": policy.suite_digest, "event_time": key}
+    return f"{_name_of(state.last_compaction)} {digest(asked)}"
+
+
+def _is_of_later(kept: ApplyState, state: TableState) -> bool:
+    """Whether it is about a compaction that had not completed when the table was read.
+
+    One that was taken back since is not, nor one whose wrong completion time was set right, nor one that was known when the
+    table was read without it: that table was put back to an older copy.
+    """
+    last, pending = state.last_completed or "", {instant.requested for instant in state.pending}
+    done = {instant.requested for instant in state.instants if instant.state == "completed"}
+    done |= {state.last_compaction.instant} if state.last_compaction else set()
+    return any(
+        instant not in done and (completed > last or instant in pending)
+        for instant, completed in _compactions_in(kept) - _compactions_in(state.apply_state)
+    )
+
+
+def _compactions_in(kept: ApplyState) -> set[tuple[str, str]]:
+    """The instant and the completion of each compaction that it names."""
+    proofs = kept.proofs.subject if kept.proofs else None
+    names = (kept.verified, *(doubt.compaction for doubt in kept.unproven), proofs)
+    parts = (name.split(" ") for name in names if name and name.count(" ") and name[0] != " ")
+    return {(instant, completed) for instant, completed, *_ in parts}
