@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from etc_policy.errors import OvertakenError, StalePlanError
 from etc_policy.plan.model import TablePlan
 from etc_policy.plan.refusals import REFUSED_BY_WRITERS
+from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.run.results import TableResult
 from etc_policy.table.state import GroupKey
 
+#: How often file slices may be overtaken before they are left out.
+OVERTAKEN_AT_MOST = 2
 #: Why writers leave a plan too little.
 _BY_WRITERS = ("due_but_behind_a_writer", "due_but_written_to", "due_but_beyond_hold")
 
@@ -76,12 +80,66 @@ class Attempt:
         return self.ends_try and isinstance(self.error, OvertakenError)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tried:
-    """What was tried before on the table; `can_hold`: a plan can be made and carried out between two writes."""
+    """What was tried on the table in this run; attempts with another plan are added.
 
-    attempts: Sequence[Attempt] = ()
+    `can_hold`: a plan can be made and carried out between two writes. No other plan follows after the `last` one of a run.
+    """
+
+    attempts: list[Attempt] = field(default_factory=list)
     can_hold: bool = False
+    is_last: bool = False
+
+    def steps(self, table: TablePlan) -> Iterator[Step]:
+        """What is done with a plan, until it is not used any more: what came of a step is added before the next one."""
+        if not is_held_up(table):
+            yield Step.CARRY_OUT
+        else:
+            self.attempts.append(Attempt(Outcome.HELD_UP, next_step(Outcome.HELD_UP, self)))
+        while not self.attempts[-1].ends_try:
+            yield self.attempts[-1].then
+
+    def add(self, found: tuple[TableResult, TablePlan] | None, *, without_busy: bool) -> None:
+        """Add a result with the plan that it is of, which may be made `without_busy` file groups; None: there was no moment."""
+        if found is None:
+            then = next_step(Outcome.NO_MOMENT, self)
+            self.attempts.append(replace(self.attempts[-1], outcome=Outcome.NO_MOMENT, then=then))
+            return
+        outcome = outcome_of(*found, without_busy=without_busy)
+        self.attempts.append(Attempt(outcome, next_step(outcome, self), None, *found))
+
+    @contextmanager
+    def ended_by_stale_plan(self) -> Iterator[None]:
+        """Around a step: that the plan does not fit its table any more is what came of it."""
+        try:
+            yield
+        except StalePlanError as error:
+            outcome = Outcome.OVERTAKEN if isinstance(error, OvertakenError) else Outcome.STALE
+            self.attempts.append(Attempt(outcome, next_step(outcome, self), error))
+
+    @property
+    def leaves_out(self) -> WrittenTo:
+        """What the next plan leaves out: nothing at first, then what was overtaken, then all that could be."""
+        tries = [attempt.overtaken for attempt in self.attempts if attempt.overtaken_try]
+        if len(tries) < OVERTAKEN_AT_MOST:
+            return WrittenTo()
+        return WrittenTo(frozenset().union(*tries), all_deletes=len(tries) > OVERTAKEN_AT_MOST)
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether writers hold up the last plan of which there is a result."""
+        ended = (attempt for attempt in reversed(self.attempts) if attempt.then is not Step.AWAIT_WRITERS)
+        table = next((attempt.table for attempt in ended if attempt.table is not None), None)
+        return table is not None and is_held_up(table)
+
+    @property
+    def left_busy(self) -> frozenset[GroupKey] | None:
+        """The file groups that writers were faster with, where these are left out; None where nothing is."""
+        tells = [leaves for attempt in self.attempts if (leaves := attempt.leaves_busy) is not None]
+        if not (tells and tells[-1]):
+            return None
+        return frozenset().union(*(attempt.overtaken for attempt in self.attempts))
 
     def may_hold(self) -> bool:
         """Whether that is left to try: once in a run."""
@@ -124,10 +182,10 @@ _STEPS: tuple[tuple[Outcome, Callable[[Tried], bool], Step], ...] = (
 )
 
 
-def next_step(outcome: Outcome, tried: Tried, *, last: bool) -> Step:
-    """What follows on an outcome; no other plan after the `last` one of a run."""
+def next_step(outcome: Outcome, tried: Tried) -> Step:
+    """What follows on an outcome."""
     step = next(step for of, fits, step in _STEPS if of is outcome and fits(tried))
-    return step if not last or step in (Step.CARRY_OUT, Step.HOLD) else Step.END
+    return step if not tried.is_last or step in (Step.CARRY_OUT, Step.HOLD) else Step.END
 
 
 def outcome_of(done: TableResult, table: TablePlan, *, without_busy: bool) -> Outcome:

@@ -211,7 +211,7 @@ class Project(Workspace):
                 or did not pass its verification.
 
         """
-        from etc_policy.api.applying import apply_and_record
+        from etc_policy.api.applying import Applier, recorded
         from etc_policy.api.planning import choose_policies
 
         reading = self._read()
@@ -221,9 +221,10 @@ class Project(Workspace):
         places = {name: place for place, name in enumerate(first)}
         policies = tuple(sorted(policies, key=lambda one: places.get(one.name, len(places))))
         policies = self._learned(policies, now_ms)
-        results = apply_and_record(
-            self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms, self._warn, goes_on
-        )
+        applier = Applier(self.environment, now_ms, every_ms, goes_on)
+        with recorded(applier, self.target_dir, self._warn):
+            applier.run(policies, saved, confirm)
+        results = applier.report()
         results = results.with_errors(self._notified(reading, policies, results.verdicts, results.tables))
         if check:
             return results.or_raise(verdicts=True)

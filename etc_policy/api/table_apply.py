@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from etc_policy.api.attempts import Attempt, Outcome, Step, Tried, is_held_up, next_step, outcome_of
+from etc_policy.api.attempts import Attempt, Step, Tried
 from etc_policy.api.derived_plans import require_derived
-from etc_policy.api.observers import note, step
+from etc_policy.api.observers import note, step, table_begins
 from etc_policy.api.one_table import one_table, set_place
 from etc_policy.api.partition_events import send_partition_events
 from etc_policy.api.partition_proofs import prove_partitions
@@ -46,39 +46,37 @@ from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.prover import claim_in, claim_of, record_of_run
 from etc_policy.wiring import Environment, clock_ms, resolve_table
 
-#: How often file slices may be overtaken before they are left out.
-OVERTAKEN_AT_MOST = 2
 _POLL_SECONDS = 0.25
 #: How a run ends that brought RO further, or had nothing to do.
 _MOVED = ("compacted", "resumed", "already_applied", "nothing_due")
 _SUMMED = ("file_slices", "log_files", "bytes_read", "bytes_written", "bytes_written_estimate", "run_seconds")
-
 
 PlanAnew = Callable[["TableApply"], Plan | None]
 
 
 @dataclass
 class TableApply:
-    """What one `etc apply` does to one table; one thread at a time works on it."""
+    """What one `etc apply` does to one table; one thread at a time works on it.
+
+    `made_ms` is when a saved plan was made: what it says of the table must follow from the table. `elapsed_ms` is how long the
+    whole run has taken so far; once `goes_on` says no, nothing is begun. `busy` are the file groups that the last run had to
+    leave out: a plan without them is carried out first, which came to `quiet`, and then one with them. `beside` is the
+    compaction whose commit writes began beside, or may have, and `newer` the plan that was made between two writes.
+    """
 
     environment: Environment
     declared: Policy
     now_ms: int
     git_sha: str | None = None
-    #: When a saved plan was made: what it says of the table must follow from the table.
     made_ms: int | None = None
-    #: How long the whole run has taken so far.
     elapsed_ms: Callable[[], int] = lambda: 0
+    goes_on: Callable[[], bool] = lambda: True
     result: TableResult | None = None
     errors: list[EtcError] = field(default_factory=list)
-    attempts: list[Attempt] = field(default_factory=list)
-    #: The compaction whose commit writes began beside, or may have.
+    tried: Tried = field(default_factory=Tried)
     beside: TableResult | None = None
-    #: The plan that was made between two writes.
     newer: Plan | None = None
-    #: The file groups that the last run had to leave out: a plan without them is carried out first, and then one with them.
     busy: frozenset[GroupKey] = frozenset()
-    #: What came of the plan without the busy ones.
     quiet: TableResult | None = None
     #: The declared policy, with its table as a base path once `locate` has found it.
     policy: Policy = field(init=False)
@@ -91,30 +89,37 @@ class TableApply:
     def __post_init__(self) -> None:
         self.policy = self.declared
 
-    def locate(self) -> bool:
-        """Give the policy its table as a base path; false where the catalog does not know it."""
+    @contextmanager
+    def _else_failed(self, table: TablePlan | None = None) -> Iterator[None]:
+        """Around a step without which the table is not compacted; `table` is the plan that is to be carried out."""
+        started_ms = clock_ms()
         try:
             with one_table(self.policy):
-                self.policy = resolve_table(self.environment, self.declared)
-                self.busy = frozenset(self.environment.apply_states.read(self.policy.table).busy)
-                self._busy_before = self.busy
+                yield
         except EtcError as error:
-            self.fail(error, clock_ms())
-            return False
-        return True
+            self.fail(error, started_ms, table)
 
-    def finish_pending(self) -> bool:
+    def _own_pool(self, *, is_alone: bool) -> AbstractContextManager[None]:
+        return nullcontext() if is_alone else self.environment.own_pool(self.policy.name)
+
+    def locate(self) -> bool:
+        """Give the policy its table as a base path; false where the catalog does not know it."""
+        with self._else_failed():
+            self.policy = resolve_table(self.environment, self.declared)
+            self.busy = self._busy_before = frozenset(self.environment.apply_states.read(self.policy.table).busy)
+            return True
+        return False
+
+    def finish_pending(self, *, is_alone: bool = True) -> bool:
         """Finish what a killed run left on the table; false where that failed and the table should be left alone."""
-        started = clock_ms()
-        try:
-            with one_table(self.policy), step("finish pending", self.policy.name):
-                finished = self.environment.runner().finish_pending(self.policy, self.policy.table)
-                if finished is not None:
-                    self._add(finished)
-        except EtcError as error:
-            self.fail(error, started)
+        if not self.goes_on():
             return False
-        return True
+        with self._own_pool(is_alone=is_alone), self._else_failed(), step("finish pending", self.policy.name):
+            finished = self.environment.runner().finish_pending(self.policy, self.policy.table)
+            if finished is not None:
+                self._add(finished)
+            return True
+        return False
 
     def run(
         self,
@@ -122,62 +127,48 @@ class TableApply:
         report: Callable[[TableResult], None] = lambda _: None,
         plan_anew: PlanAnew | None = None,
         *,
-        last: bool = True,
+        is_last: bool = True,
+        is_alone: bool = True,
     ) -> bool:
         """Carry out the table's part of the plan and verify the table; true where it is to be planned again.
 
-        That is never so after the `last` plan. Else the result is passed to `report`. Where writers leave the plan no moment,
-        `plan_anew` gives one between two of their writes, once; `newer` is that plan then.
+        That is never so after the last plan. Else the result is passed to `report`. Where writers leave the plan no moment,
+        `plan_anew` gives one between two of their writes, once; `newer` is that plan then. Unless it `is_alone`, other tables
+        are worked on meanwhile.
         """
-        started = clock_ms()
-        table = next(one for one in plan.tables if one.policy == self.policy.name)
-        try:
-            with one_table(self.policy):
+        if not self.goes_on():
+            return False
+        table = next(table for table in plan.tables if table.policy == self.policy.name)
+        with self._own_pool(is_alone=is_alone), self._observed():
+            with self._else_failed(table):
                 require_same_table(table, self.policy)
-                # the plan's path may go through a link and back
-                table = table.model_copy(update={"base_path": self.policy.table})
-                attempt = self._try(plan, table, plan_anew, last=last)
-                if self._goes_on(attempt):
+                table = table.model_copy(update={"base_path": self.policy.table})  # it may go through a link and back
+                check = partial(require_derived, self.environment, self.policy, table, self.made_ms, self.declared)
+                can_hold = plan_anew is not None and not self.busy and table.table_version in CUT_VERSIONS
+                self.tried.can_hold, self.tried.is_last = can_hold, is_last
+                for to_do in self.tried.steps(table):
+                    with self.tried.ended_by_stale_plan():
+                        if to_do is Step.HOLD and plan_anew is not None:
+                            found = self._between_writes(plan_anew)
+                        else:
+                            runner = self.environment.runner()
+                            found = runner.apply(self.policy, table, plan.plan_id, self.git_sha, check), table
+                        self.tried.add(found, without_busy=bool(self.busy))
+                if self._goes_on(self.tried.attempts[-1]):
                     return True
-                if attempt.error is not None and self.quiet is None:
-                    raise attempt.error
-        except EtcError as error:
-            self.fail(error, started, table)
-        if self.result is not None:
-            report(self.result)
+            if self.result is not None:
+                report(self.result)
         return False
 
-    def _try(self, plan: Plan, table: TablePlan, plan_anew: PlanAnew | None, *, last: bool) -> Attempt:
-        """All that one plan is good for; what came of it last."""
-        can_hold = plan_anew is not None and not self.busy and table.table_version in CUT_VERSIONS
-        attempt = Attempt(Outcome.HELD_UP, Step.CARRY_OUT)
-        if is_held_up(table):
-            attempt = replace(attempt, then=next_step(Outcome.HELD_UP, Tried(self.attempts, can_hold), last=last))
-            self.attempts.append(attempt)
-        while not attempt.ends_try:
-            found = self._carried_out(attempt, plan, table, plan_anew)
-            tried = Tried(self.attempts, can_hold)
-            attempt = replace(found, then=next_step(found.outcome, tried, last=last))
-            self.attempts.append(attempt)
-        return attempt
-
-    def _carried_out(self, before: Attempt, plan: Plan, table: TablePlan, plan_anew: PlanAnew | None) -> Attempt:
-        """What comes of the step that follows on the attempt before."""
-        try:
-            if before.then is Step.HOLD and plan_anew is not None:
-                found = self._between_writes(plan_anew)
-                if found is None:
-                    return replace(before, outcome=Outcome.NO_MOMENT)
-                done, table = found
-            else:
-                check = partial(require_derived, self.environment, self.policy, table, self.made_ms, self.declared)
-                done = self.environment.runner().apply(self.policy, table, plan.plan_id, self.git_sha, check)
-        except OvertakenError as error:
-            return Attempt(Outcome.OVERTAKEN, Step.END, error)
-        except StalePlanError as error:
-            return Attempt(Outcome.STALE, Step.END, error)
-        outcome = outcome_of(done, table, without_busy=bool(self.busy))
-        return Attempt(outcome, Step.END, done=done, table=table)
+    @contextmanager
+    def _observed(self) -> Iterator[None]:
+        """Around the work on a plan: observers are told when it begins, and what came of it."""
+        table_begins(self.policy, clock_ms())
+        with step("apply", self.policy.name):
+            yield
+            if (done := self.result) is not None:
+                note(status=done.status, threshold_ms=done.threshold_ms, instant=done.instant)
+            note(self.errors[-1].message if self.errors else None)
 
     def _between_writes(self, plan_anew: PlanAnew) -> tuple[TableResult, TablePlan] | None:
         """What came of a plan that was made and carried out between two writes; None where that cannot be.
@@ -185,7 +176,7 @@ class TableApply:
         It takes no more than a hold of the writers' lock allows, and what this one took teaches the next one.
         """
         store, hold_ms, began, taken_bytes = self.environment.apply_states, self.policy.writer.hold_ms, 0.0, 0
-        limit = hold_bytes(store.read(self.policy.table).hold_bytes, hold_ms)
+        self._hold_bytes = limit = hold_bytes(store.read(self.policy.table).hold_bytes, hold_ms)
 
         def planned() -> tuple[TablePlan, str] | None:
             nonlocal began, taken_bytes
@@ -196,26 +187,29 @@ class TableApply:
             taken_bytes = plan_bytes(only.operations)
             return only.model_copy(update={"base_path": self.policy.table}), newest.plan_id
 
-        def learn() -> None:
-            if taken_bytes:
-                after = next_hold_bytes(limit, taken_bytes, int((time.monotonic() - began) * 1000), hold_ms)
-                store.update(self.policy.table, lambda kept: replace(kept, hold_bytes=after))
-
-        self._hold_bytes = limit
+        is_held = False
         try:
             found = self.environment.runner().apply_between_writes(
                 self.policy, self.policy.table, planned, self.git_sha
             )
+            is_held = True
         except OvertakenError:
-            learn()
+            is_held = True
             raise
         finally:
             self._hold_bytes = None
-        learn()
+            if is_held and taken_bytes:
+                after = next_hold_bytes(limit, taken_bytes, int((time.monotonic() - began) * 1000), hold_ms)
+                store.update(self.policy.table, lambda kept: replace(kept, hold_bytes=after))
         return found
 
     def _goes_on(self, attempt: Attempt) -> bool:
-        """Record what came of a plan, and do what lies before another one; false where none follows."""
+        """Record what came of a plan, and do what lies before another one; false where none follows.
+
+        Raises:
+            StalePlanError: none follows on a stale one, and nothing was compacted before.
+
+        """
         progress, name = self.environment.progress, self.policy.name
         if attempt.done is not None and attempt.table is not None and attempt.then is not Step.AWAIT_WRITERS:
             self._note(attempt.done, attempt.table)
@@ -233,8 +227,10 @@ class TableApply:
                 progress(f"{name}: planning again, with what writers kept adding to")
             case Step.PLAN_AGAIN if attempt.error is not None:
                 progress(f"{attempt.error.message}; planning again")
+            case _ if attempt.error is not None and self.quiet is None:
+                raise attempt.error
             case _:
-                if attempt.error is not None and self.quiet is not None:
+                if attempt.error is not None:
                     progress(f"{attempt.error.message}; left for the next run")
                 return False
         return True
@@ -254,37 +250,42 @@ class TableApply:
     @property
     def leaves_out(self) -> WrittenTo:
         """What the next plan leaves out, as writers keep adding to it, or are kept out."""
-        found = written_to([attempt.overtaken for attempt in self.attempts if attempt.overtaken_try])
+        found = self.tried.leaves_out
         return replace(found, groups=found.groups | self.busy, hold_bytes=self._hold_bytes)
-
-    @property
-    def _is_held_up(self) -> bool:
-        tables = [one.table for one in self.attempts if one.table is not None and one.then is not Step.AWAIT_WRITERS]
-        return bool(tables) and is_held_up(tables[-1])
-
-    @property
-    def _left_busy(self) -> frozenset[GroupKey]:
-        """The file groups that the next run begins without."""
-        tells = [leaves for attempt in self.attempts if (leaves := attempt.leaves_busy) is not None]
-        is_left = bool(tells) and tells[-1]
-        overtaken = (attempt.overtaken for attempt in self.attempts)
-        return self._busy_before.union(*overtaken) if is_left else frozenset()
 
     def conclude(self) -> None:
         """All that follows on the compaction; an error of one step leaves out no other."""
         if self.result is not None:
-            moved = self.result.status in _MOVED and not self._is_held_up
-            count_run(self.policy, self.environment.apply_states, clock_ms(), moved=moved, busy=self._left_busy)
-        self.judge_beside()
-        self.prove_partitions()
-        self.sync()
-        self.send_events()
+            moved, busy = self.result.status in _MOVED and not self.tried.is_held_up, self.tried.left_busy
+            busy = self._busy_before | busy if busy is not None else frozenset()
+            count_run(self.policy, self.environment.apply_states, clock_ms(), moved=moved, busy=busy)
+        for follow in (self._judge_beside, self._prove_partitions, self.sync, self._send_events):
+            try:
+                with one_table(self.policy):
+                    follow()
+            except EtcError as error:
+                self.errors.append(error)
 
-    def judge_beside(self) -> None:
+    def _judge_beside(self) -> None:
         """Add to the errors what writes beside the last commit have left to do."""
         if self.beside is not None:
-            with self._else_an_error():
-                self.errors += writes_beside_errors(self.environment, self.policy, self.beside)
+            self.errors += writes_beside_errors(self.environment, self.policy, self.beside)
+
+    def _prove_partitions(self) -> None:
+        """Compare the rows of partitions that are to be done; a verdict that is not good is that of the run."""
+        if self.result is None:
+            return
+        verdict = prove_partitions(self.environment, self.policy, self.now_ms)
+        if verdict is not None:
+            self.result = self.result.model_copy(update={"verification": verdict})
+
+    def _send_events(self) -> None:
+        """Send which partitions are done now; an error leaves that to the next run."""
+        if self.policy.done is None:
+            return
+        sent = send_partition_events(self.environment, self.policy, self.now_ms)
+        if self.result is not None:
+            self.result = self.result.model_copy(update={"events_sent": sent})
 
     def sync(self) -> None:
         """Record in the catalog what is known of the table now, if a compaction completed; an error leaves that as it is.
@@ -308,33 +309,6 @@ class TableApply:
         steps = {**result.step_seconds, "sync": (clock_ms() - started_ms) / 1000}
         self.result = result.model_copy(update={"sync": done, "step_seconds": steps})
 
-    def prove_partitions(self) -> None:
-        """Compare the rows of partitions that are to be done; a verdict that is not good is that of the run."""
-        if self.result is None:
-            return
-        with self._else_an_error():
-            verdict = prove_partitions(self.environment, self.policy, self.now_ms)
-            if verdict is not None:
-                self.result = self.result.model_copy(update={"verification": verdict})
-
-    def send_events(self) -> None:
-        """Send which partitions are done now; an error leaves that to the next run."""
-        if self.policy.done is None:
-            return
-        with self._else_an_error():
-            sent = send_partition_events(self.environment, self.policy, self.now_ms)
-            if self.result is not None:
-                self.result = self.result.model_copy(update={"events_sent": sent})
-
-    @contextmanager
-    def _else_an_error(self) -> Iterator[None]:
-        """Around a step whose error is added to those of the run, which goes on."""
-        try:
-            with one_table(self.policy):
-                yield
-        except EtcError as error:
-            self.errors.append(error)
-
     def _takes_back(self, result: TableResult) -> bool:
         """Whether what was said of the table before may not be true any more."""
         found = verdict_of(result)
@@ -346,17 +320,16 @@ class TableApply:
         """Record that the table was not compacted, unless it was in this run; `table` is the plan that was to be carried out."""
         set_place(error, self.policy)
         self.errors.append(error)
-        store = self.environment.apply_states
-        refusals = 0
+        is_stale, refusals = isinstance(error, StalePlanError), 0
         if isinstance(error, StalePlanError):
             version = table.table_version if table else UNREAD_VERSION
-            refusals = count_stale(self.policy, store, error, clock_ms(), version)
+            refusals = count_stale(self.policy, self.environment.apply_states, error, clock_ms(), version)
         if self.beside is not None or (self.result is not None and self.result.status == "compacted"):
             return
         failed = TableResult(
             policy=self.policy.name,
             base_path=self.policy.table,
-            status="stale" if isinstance(error, StalePlanError) else "failed",
+            status="stale" if is_stale else "failed",
             threshold_ms=table.threshold_ms if table else None,
             instant=table.instant if table else None,
             reason=error.with_cause,
@@ -448,13 +421,6 @@ def claim_for(
         return None
     is_own = is_of_column(policy.event_time, record, state.column_since)
     return claim_in(record) if is_own else claim_of(policy, state, now_ms)
-
-
-def written_to(tries: Sequence[frozenset[GroupKey]]) -> WrittenTo:
-    """What to leave out after so many tries: nothing, then what was overtaken, then all that could be."""
-    if len(tries) < OVERTAKEN_AT_MOST:
-        return WrittenTo()
-    return WrittenTo(frozenset().union(*tries), all_deletes=len(tries) > OVERTAKEN_AT_MOST)
 
 
 def await_writes(environment: Environment, policy: Policy, done: TableResult) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from etc_policy.api.applying import apply_and_record
+from etc_policy.api.applying import Applier, recorded
 from etc_policy.api.artifacts import remove_file, write_text
 from etc_policy.api.project import Project
 from etc_policy.cli.messages import show_note
@@ -22,6 +22,7 @@ from etc_policy.plan.explainer import explain_plan
 from etc_policy.policy.files import read_template
 from etc_policy.policy.manifest import Granularity, Policy, Strategy, Sync
 from etc_policy.report.report import render_freshness, render_results, render_verifications
+from etc_policy.report.results import RunResults
 from etc_policy.report.views import render_as_of, render_views
 from etc_policy.table.formats import fold
 
@@ -78,7 +79,7 @@ def command(flags: Flags, days: int, as_of: str | None, opens: bool) -> ExitCode
         unsynced = policy.model_copy(update={"sync": Sync()})
 
         def run(at_ms: int) -> None:
-            apply_and_record(project.environment, at_ms, project.target_dir, [unsynced], None, lambda _: True)
+            _apply(project, unsynced, at_ms)
 
         demo.play(run)
         code = _compact(project, demo)
@@ -105,7 +106,7 @@ def _show_as_of(project: Project, policy: Policy, days: int) -> ExitCode:
         strategy = Strategy(granularity=granularity, at=MIDNIGHT)
         heading(f"{number}. A run on a copy of it", f"strategy: {{granularity: {granularity}, at: {MIDNIGHT}}}")
         copied = demo.copied(policy.model_copy(update={"strategy": strategy}))
-        results = apply_and_record(project.environment, demo.now_ms, project.target_dir, [copied], None, lambda _: True)
+        results = _apply(project, copied, demo.now_ms)
         say(render_results(results, text_width()))
         code, threshold_ms = worst([code, results.exit_code]), copied.latest_ms(demo.now_ms)
         found[granularity] = demo.as_of(copied.table, threshold_ms)
@@ -115,6 +116,13 @@ def _show_as_of(project: Project, policy: Policy, days: int) -> ExitCode:
     )
     say(render_as_of(found, threshold_ms))
     return code
+
+
+def _apply(project: Project, policy: Policy, now_ms: int) -> RunResults:
+    applier = Applier(project.environment, now_ms)
+    with recorded(applier, project.target_dir):
+        applier.run([policy])
+    return applier.report()
 
 
 def _policy(project: Project) -> Policy:
