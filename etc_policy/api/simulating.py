@@ -18,8 +18,8 @@ from etc_policy.plan.pace import has_pace
 from etc_policy.plan.simulation import ASSUMED_RUN_MS, Price, Schedule, as_it_was, figures_of, replay
 from etc_policy.policy.hudi_options import COMMITS_BEFORE_COMPACTION
 from etc_policy.policy.manifest import Policy, Strategy, changed_values, policy_values
+from etc_policy.policy.reading import require_settings, with_settings
 from etc_policy.policy.resolve import check_project, interval_errors
-from etc_policy.policy.what_if import require_known, with_settings
 from etc_policy.report.simulation import (
     SimulatedSetting,
     SimulationReport,
@@ -48,7 +48,7 @@ def changed_policies(
         PolicyError: the policies would have errors; carries all of them.
 
     """
-    require_known(settings)
+    require_settings(settings)
     by_name = {policy.name: policy for policy in policies}
     files = with_settings(reading.files, settings, by_name)
     issues = check_project(files, reading.suites, os.path.realpath)

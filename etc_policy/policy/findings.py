@@ -13,13 +13,12 @@ from pydantic.fields import FieldInfo
 
 from etc_policy.errors import Issue
 from etc_policy.errors.codes import Code
-from etc_policy.policy.project import Places
 from etc_policy.policy.quantities import QuantityError
 from etc_policy.policy.schema_values import LEARNED, NoVariableError
 from etc_policy.policy.scope import without_blank
 from etc_policy.policy.secrets import is_secret, without_secret
 from etc_policy.policy.suggestions import did_you_mean, listed, nearest
-from etc_policy.policy.yaml_marks import YamlPath
+from etc_policy.policy.yaml_marks import Places, YamlPath
 
 _KINDS = {
     "string_type": "text",

@@ -19,10 +19,11 @@ from etc_policy.policy.hudi_options import (
     stock_options,
 )
 from etc_policy.policy.partition_time import length_fault
-from etc_policy.policy.project import DeclaredPolicy, value_at
+from etc_policy.policy.project import DeclaredPolicy
 from etc_policy.policy.quantities import duration_text
 from etc_policy.policy.secrets import REFERENCE_HINT, changed_secrets
 from etc_policy.policy.suggestions import listed
+from etc_policy.policy.yaml_marks import value_at
 
 
 def event_time_is_readable(policy: DeclaredPolicy) -> Iterator[Issue]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from etc_policy.errors import Issue, Where
 from etc_policy.errors.plain_text import without_passwords
@@ -14,54 +13,7 @@ from etc_policy.policy.schema import PolicyDeclaration, Tables
 from etc_policy.policy.schema_values import FOLDER_MARK, TABLE_MARK
 from etc_policy.policy.secrets import without_secret
 from etc_policy.policy.targets import Target
-from etc_policy.policy.yaml_marks import Mark, YamlPath
-
-
-@dataclass(frozen=True, slots=True)
-class FileMarks:
-    """The places of one file's values; `path` as errors name it, `relative` to the project."""
-
-    path: str
-    relative: str
-    marks: Mapping[YamlPath, Mark] = field(repr=False)
-
-    def where(self, path: YamlPath, object_name: str | None = None, *, at_key: bool = False) -> Where:
-        """The place of the value at `path` (of its key with `at_key`), or of the nearest value round it."""
-        for length in range(len(path), -1, -1):
-            mark = self.marks.get(path[:length])
-            if mark is not None:
-                if at_key and length == len(path):
-                    return Where(self.path, mark.key_line, mark.key_column, object_name)
-                return Where(self.path, mark.line, mark.column, object_name)
-        return Where(self.path, object_name=object_name)
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """The places of a value at `path` of a file; parts of it may come `from` elsewhere (templates, defaults)."""
-
-    file: FileMarks
-    path: YamlPath = ()
-    origins: Mapping[YamlPath, tuple[FileMarks, YamlPath]] = field(default_factory=dict)
-
-    def where(self, path: YamlPath, object_name: str | None = None, *, at_key: bool = False) -> Where:
-        """The place of the value at `path` below, or of the nearest value round it."""
-        file, whole = self.origin(path)
-        return file.where(whole, object_name, at_key=at_key)
-
-    def source(self, path: YamlPath) -> str:
-        """`file:line:column` of the value at `path`, the file relative to the project."""
-        file, whole = self.origin(path)
-        where = file.where(whole)
-        return f"{file.relative}:{where.line}:{where.column}"
-
-    def origin(self, path: YamlPath) -> tuple[FileMarks, YamlPath]:
-        """The file that the value at `path` comes from, and its path there."""
-        for length in range(len(path), 0, -1) if self.origins else ():
-            origin = self.origins.get(path[:length])
-            if origin is not None:
-                return origin[0], (*origin[1], *path[length:])
-        return self.file, (*self.path, *path)
+from etc_policy.policy.yaml_marks import Places, value_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +90,3 @@ class ProjectFiles:
         """What its files say, each once: policies that name their table, and those of namespaces."""
         own = (policy for policy in self.policies if policy.found_by is None)
         return (*own, *(namespace.policy for namespace in self.namespaces))
-
-
-def value_at(value: Any, path: YamlPath) -> Any:  # noqa: ANN401 - any YAML value
-    """The part of a value that keys and numbers lead to; None where it is missing."""
-    for part in path:
-        if isinstance(value, Mapping):
-            value = value.get(part)
-        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
-            value = value[part]
-        else:
-            return None
-    return value

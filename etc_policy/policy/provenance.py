@@ -12,9 +12,10 @@ from pydantic import BaseModel
 from etc_policy.errors.plain_text import escaped, one_line
 from etc_policy.policy.hudi_options import keys_of
 from etc_policy.policy.manifest import Policy
-from etc_policy.policy.project import DeclaredPolicy, value_at
+from etc_policy.policy.project import DeclaredPolicy
 from etc_policy.policy.secrets import is_secret, without_secret
 from etc_policy.policy.targets import Target
+from etc_policy.policy.yaml_marks import value_at
 
 _PLAIN = re.compile(r"[A-Za-z/][\w ./+-]*(?::(?=\S)[\w./+-]*)*|(?:\d+ ?[A-Za-z]+)+")
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off"})

@@ -1,36 +1,68 @@
-"""From a project folder to validated policies; every fault is gathered, none raised."""
+"""From a project's folder to policies that are right by themselves: texts, YAML, expressions, templates and defaults, models.
+
+Each text is read once, and each value has its place with it. Every fault is gathered, none raised.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
-from yaml.nodes import MappingNode, Node, SequenceNode
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from etc_policy.errors import Issue
+from etc_policy import __version__
+from etc_policy.errors import Issue, PolicyError, UsageError, Where
 from etc_policy.errors.codes import Code
-from etc_policy.policy.files import MayLook, SourceFile, Sources, open_questions, read_project_file, read_sources
+from etc_policy.policy.files import (
+    MayLook,
+    SourceFile,
+    Sources,
+    find_tables,
+    open_questions,
+    read_project_file,
+    read_sources,
+)
 from etc_policy.policy.findings import schema_issues
-from etc_policy.policy.layers import DEFAULT_KEYS, FolderDefaults, Layer, layer_of, merge
-from etc_policy.policy.loading import FOR_EACH, NO_VALUE, Loaded, items_of, load_file
-from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy, FileMarks, Places, ProjectFiles
-from etc_policy.policy.schema import PolicyDeclaration, PolicyEntry, PolicyFileShape, TemplateFile
-from etc_policy.policy.schema_values import LEARNED
-from etc_policy.policy.scope import Scope, Value, require_known
-from etc_policy.policy.secrets import is_secret
-from etc_policy.policy.settings import Settings, read_settings
+from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy, ProjectFiles
+from etc_policy.policy.project_schema import ProjectFile
+from etc_policy.policy.schema import PolicyDeclaration, PolicyEntry, PolicyFileShape, Strategy, TemplateFile
+from etc_policy.policy.schema_values import LEARNED, Declared
+from etc_policy.policy.scope import Scope, Value, require_known, without_blank
+from etc_policy.policy.secrets import REFERENCE_HINT, canonical_references, changed_secrets, is_secret
 from etc_policy.policy.suggestions import did_you_mean
-from etc_policy.policy.yaml_marks import YamlPath
+from etc_policy.policy.targets import Target, choose_target, target_of
+from etc_policy.policy.yaml_marks import (
+    FileMarks,
+    Places,
+    YamlDocument,
+    YamlPath,
+    has_template,
+    plain_value,
+    value_at,
+)
 
 _HINT = "begin with `version: 1` and `policies:`"
 _TEMPLATE_HINT = "begin with `version: 1` and `template:`"
+_PROJECT_HINT = "begin with `name: ` and the project's name"
+#: The key of a policy that makes many.
+FOR_EACH = "for_each"
+MAX_ITEMS = 10_000
+_FORMS = "write a list, a mapping, an expression that gives one, or a glob over the folders of tables such as `lake/*`"
 _MAX_EXTENDS = 10
 #: After so many faults no further policy is looked at.
 MAX_ISSUES = 1_000
 _COLUMN, _LATENCY = "event_time_column", "data_latency"
+DEFAULT_KEYS = [key for key in PolicyDeclaration.names_by_key() if key not in ("name", "table", LEARNED)]
+#: Stands where an expression gave no value: a text that fits most keys, so that only the expression is complained of.
+NO_VALUE = "?"
+#: What of a policy `etc simulate` may set: when something is compacted, and what; a target is all of `freshness` that decides.
+SETTINGS = ("data_latency", "freshness.target", *(f"strategy.{key}" for key in Strategy.names_by_key()))
+
+Model = TypeVar("Model", bound=Declared)
 
 
 def read_project(
@@ -56,51 +88,333 @@ def read_project(
     folders = settings.project.folders
     sources = read_sources(project_dir, folders.policies, folders.templates)
     reader = _ProjectReader(settings, sources, project_dir, may_look)
-    read = [one for source in sources.policy_files for one in reader.policies(source)]
-    policies = tuple(one for one in read if isinstance(one, DeclaredPolicy))
+    read = [policy for source in sources.policy_files for policy in reader.policies(source)]
     issues += [*settings.issues, *sources.issues, *reader.issues, *reader.default_issues()]
-    files = (*sources.policy_files, *sources.template_files)
-    texts = {file.path: file.text for file in (*files, *([project_file] if project_file else []))}
+    files = (*sources.policy_files, *sources.template_files, *([project_file] if project_file else []))
+    texts = {file.path: file.text for file in files}
     unique = _each_once(issues)
     if not any(issue.level == "error" for issue in unique):
         require_known(variables or {}, settings.scope.known_variables, texts.values())
-    name, target_now, places = settings.project.name, settings.target, settings.target_places
     return ProjectFiles(
         sources.project_dir,
-        policies,
+        tuple(policy for policy in read if isinstance(policy, DeclaredPolicy)),
         unique,
-        name,
-        target_now,
+        settings.project.name,
+        settings.target,
         texts,
-        places,
+        settings.target_places,
         variables or {},
         folders,
         settings.project.notify,
-        tuple(one for one in read if isinstance(one, DeclaredNamespace)),
+        tuple(policy for policy in read if isinstance(policy, DeclaredNamespace)),
     )
 
 
 def _each_once(issues: Iterable[Issue]) -> tuple[Issue, ...]:
-    """The issues, each at its first place."""
+    """The issues, each at its first place: `for_each` makes a fault again for each of its policies."""
     first: dict[object, Issue] = {}
     for issue in issues:
-        first.setdefault(_once(issue), issue)
+        where = issue.where
+        here = (where.path, where.line, where.column) if where is not None and where.line is not None else issue
+        first.setdefault((issue.code, issue.message, here), issue)
     return tuple(first.values())
 
 
-def _once(issue: Issue) -> object:
-    """What makes two issues the same one: `for_each` makes a fault again for each of its policies."""
-    where = issue.where
-    if where is None or where.line is None:
-        return issue
-    return issue.code, issue.message, where.path, where.line, where.column
+@dataclass(slots=True)
+class _File:
+    """A file on its way: `value` is None where it is no mapping, or too much. `scope` is what its expressions reach."""
+
+    document: YamlDocument
+    scope: Scope
+    value: dict[str, Any] | None = None
+
+    @property
+    def marks(self) -> FileMarks:
+        """Its places."""
+        return self.document.file
+
+    @property
+    def issues(self) -> list[Issue]:
+        """What is wrong with it, but for its expressions."""
+        return self.document.issues
+
+    @property
+    def problems(self) -> dict[YamlPath, list[Issue]]:
+        """What is wrong with its expressions, by the path of each."""
+        return self.document.problems
+
+    def build(self, node: Node, path: YamlPath, scope: Scope | None = None, key: Node | None = None) -> Any:  # noqa: ANN401
+        """The value of a node, with its expressions worked out; where it is too much the file has no value any more."""
+        if self.value is None:
+            return None
+        reach = scope or self.scope
+        try:
+            return self.document.build(node, path, lambda scalar, at: self._worked_out(scalar, at, reach), key)
+        except PolicyError as error:
+            self.issues.extend(error.issues)
+            self.value = None
+            return None
+
+    def _worked_out(self, node: ScalarNode, path: YamlPath, scope: Scope) -> Value:
+        text, is_option = node.value, is_engine_option(path)
+        if is_option and not has_template((references := canonical_references(text))[1]):
+            return references[0]
+        from etc_policy.policy.render import render
+
+        value, problems = render(text, scope, is_option=is_option)
+        if not problems:
+            return value
+        self.problems[path] = [
+            Issue(problem.code, problem.message, self.document.place_in(node, problem.offset), problem.hint)
+            for problem in problems
+            if not problem.is_quiet
+        ]
+        return NO_VALUE
+
+    def item(self, node: Node, path: YamlPath, scope: Scope) -> _Item:
+        """A part of the file, with the problems of its own expressions."""
+        others, self.document.problems = self.problems, {}
+        value = self.build(node, path, scope)
+        problems, self.document.problems = self.problems, others
+        return _Item(value, path, problems)
+
+    def validate(self, model: type[Model]) -> Model | None:
+        """The file as `model`; None when it has issues, which are then recorded."""
+        if self.value is None:
+            return None
+        try:
+            return model.from_yaml(self.value)
+        except ValidationError as error:
+            found = schema_issues(error, model, Places(self.marks))
+            self.issues.extend(issue for path, issue in found if path not in self.problems)
+            return None
+
+    def problem_issues(self, *paths: YamlPath) -> list[Issue]:
+        """What is wrong with the expressions below some paths; without one, all of it."""
+        found = self.problems.items()
+        return [issue for at, issues in found if not paths or any(at[: len(p)] == p for p in paths) for issue in issues]
+
+
+def is_engine_option(path: YamlPath) -> bool:
+    """Whether a value is an option of Hudi, of a lock or of Spark, which is passed on as it is when the engine starts."""
+    keys = [str(key).lstrip("+") for key in path]
+    if keys[0] == "profiles":
+        return keys[4:5] == ["lock"] or keys[4:6] == ["spark", "confs"]
+    return keys[0] != "vars" and ("hudi_options" in keys or ("writer", "lock") in pairwise(keys))
+
+
+def _load(source: SourceFile, scope: Scope, hint: str, late: str | None = None) -> _File:
+    """The file, whose `vars:` are worked out first and reach the rest; the key `late` is left to the caller.
+
+    `hint` says how such a file begins.
+    """
+    marks = FileMarks(source.path, source.relative)
+    try:
+        file = _File(YamlDocument.read(source.text, marks), scope)
+    except PolicyError as error:
+        return _File(YamlDocument(source.text, marks, issues=list(error.issues)), scope)
+    root = file.document.root
+    if root is not None:
+        file.document.mark(root, ())
+    if not isinstance(root, MappingNode):
+        is_empty = root is None or (isinstance(root, ScalarNode) and plain_value(root) is None)
+        message = f"the file is {'empty' if is_empty else 'not a mapping'}"
+        file.issues.append(Issue(Code.WRONG_TYPE, message, marks.where(()), hint))
+        return file
+    value = file.value = {}
+    entries = file.document.entries(root)
+    for name, (key, node) in sorted(entries.items(), key=lambda entry: entry[0] != "vars"):
+        if name == late:
+            continue
+        value[name] = file.build(node, (name,), key=key)
+        if name == "vars" and file.value is not None:
+            _reach_variables(file, value[name])
+    return file
+
+
+def _reach_variables(file: _File, declared: Value) -> None:
+    """Have the file's expressions reach its own variables; a key such as `lake:/prod` is a name without a value."""
+    if not isinstance(declared, dict):
+        return
+    file.scope.known_variables.update(declared)
+    for name, value in declared.items():
+        hint = without_blank(name)
+        if value is None and hint is not None:
+            where = file.marks.where(("vars", name), at_key=True)
+            file.issues.append(Issue(Code.WRONG_TYPE, f"the variable `{name[:60]}` has no value", where, hint))
+    lost = {path[1] for path in file.problems if path[:1] == ("vars",) and len(path) > 1}
+    file.scope = file.scope.with_variables({name: value for name, value in declared.items() if name not in lost})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The project file's content, with what is wrong in it; a project without the file has all defaults.
+
+    `scope` is what expressions of the project's files reach; `defaults` is `policies:` with its places in `file`.
+    """
+
+    scope: Scope
+    project: ProjectFile = field(default_factory=ProjectFile)
+    target: Target = field(default_factory=Target)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    file: FileMarks | None = None
+    issues: tuple[Issue, ...] = ()
+    target_places: Places | None = None
+
+
+def read_own_settings(
+    project_dir: str,
+    environment: Mapping[str, str],
+    target: str | None,
+    given: Mapping[str, Value] | None = None,
+) -> Settings:
+    """The settings of a run in the project; `target` is its target's name, None for the default of the profile.
+
+    `given` are variables that win over those of the files.
+
+    Raises:
+        PolicyError: the project file has errors.
+        UsageError: there is no such target.
+
+    """
+    issues: list[Issue] = []
+    settings = read_settings(read_project_file(project_dir, issues), environment, target, given)
+    issues += settings.issues
+    if issues:
+        raise PolicyError(issues)
+    return settings
+
+
+def read_settings(
+    source: SourceFile | None, environment: Mapping[str, str], target: str | None, given: Mapping[str, Value] | None
+) -> Settings:
+    """The settings of a project file; of the targets only the one that is used needs its environment variables.
+
+    Raises:
+        UsageError: there is no target `target`.
+
+    """
+    scope = Scope(environment, dict(given or {}))
+    if source is None:
+        choose_target(ProjectFile(), target)
+        return Settings(replace(scope, target=_visible(Target())))
+    file = _load(source, scope, _PROJECT_HINT, late="policies")
+    project = file.validate(ProjectFile)
+    general = [path for path in file.problems if path[0] != "profiles"]
+    if project is None or general or file.issues:
+        return Settings(file.scope, issues=(*file.problem_issues(*general), *file.issues), file=file.marks)
+    outside = tuple(_wrong_folders(project, file.marks))
+    issues = (*_wrong_version(project, file.marks), *_missing_targets(project, file.marks), *outside)
+    if outside:
+        return Settings(file.scope, issues=issues, file=file.marks)
+    if issues:  # what does not go by the target is looked at all the same
+        return _with_defaults(Settings(file.scope, project, file=file.marks, issues=issues), file)
+    return _with_defaults(_of_target(project, target, file), file)
+
+
+def _of_target(project: ProjectFile, target: str | None, file: _File) -> Settings:
+    """The settings for the target that is asked for, without `policies:`."""
+    chosen = choose_target(project, target)
+    if chosen is None:
+        return Settings(replace(file.scope, target=_visible(Target())), project, file=file.marks)
+    places = Places(file.marks, ("profiles", chosen[0], "targets", chosen[1]))
+    issues = file.problem_issues(places.path)
+    for place in (("lock",), ("spark", "confs")):
+        for key, message in changed_secrets(value_at(file.value, (*places.path, *place))):
+            issues.append(Issue(Code.CHANGED_SECRET, message, places.where((*place, key)), REFERENCE_HINT))
+    is_hidden = is_secret(value_at(file.value, (*places.path, "catalog", "uri")))
+    used = Target() if issues else target_of(chosen, project, is_hidden)
+    scope = replace(file.scope, target=_visible(used))
+    return Settings(scope, project, used, file=file.marks, issues=tuple(issues), target_places=places)
+
+
+def _with_defaults(settings: Settings, file: _File) -> Settings:
+    """The settings with `policies:`, which may name the target."""
+    entry = file.document.entry("policies")
+    if entry is None:
+        return settings
+    file.document.problems, file.document.issues = {}, []
+    value = file.build(entry[1], ("policies",), settings.scope, entry[0])
+    file.value = None if file.value is None else {"policies": value}
+    shape = file.validate(ProjectFile)
+    issues = (*settings.issues, *file.problem_issues(), *file.issues)
+    return replace(settings, defaults=value if shape else {}, issues=issues)
+
+
+def _visible(target: Target) -> dict[str, Value]:
+    """What templates see of the target: nothing that could be a secret."""
+    database = target.catalog.database if target.catalog else None
+    return {
+        "name": target.name,
+        "profile": target.profile,
+        "table_root": target.table_root,
+        "database": database,
+    }
+
+
+def _wrong_version(project: ProjectFile, marks: FileMarks) -> Iterator[Issue]:
+    """The version of etc that runs must be one that the project takes."""
+    if project.require_etc is None:
+        return
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    where = marks.where(("require_etc",))
+    try:
+        wanted = SpecifierSet(project.require_etc, prereleases=True)
+    except InvalidSpecifier:
+        message = f"`{project.require_etc[:60]}` is not a range of versions"
+        yield Issue(Code.WRONG_VERSION, message, where, 'write it as pip does, for example ">=0.1,<1"')
+        return
+    if __version__ not in wanted:
+        message = f"the project wants etc {project.require_etc}, this is {__version__}"
+        hint = f'run `pip install "etc-policy{wanted}"`, or change `require_etc`'
+        yield Issue(Code.WRONG_VERSION, message, where, hint)
+
+
+def _wrong_folders(project: ProjectFile, marks: FileMarks) -> Iterator[Issue]:
+    """The project's folders must lie in it; links are looked at when they are read."""
+    for key, folder in project.folders:
+        parts = PurePosixPath(folder).parts
+        if folder.startswith("/") or ".." in parts or "\0" in folder or not parts:
+            message, where = f"the folder `{folder[:60]}` is not in the project", marks.where(("folders", key))
+            yield Issue(Code.LEAVES_PROJECT, message, where, "name a folder of the project")
+
+
+def _missing_targets(project: ProjectFile, marks: FileMarks) -> Iterator[Issue]:
+    """A profile's default target must exist, also where another one is asked for."""
+    for name, profile in project.profiles.items():
+        if profile.target not in profile.targets:
+            where = marks.where(("profiles", name, "target"))
+            hint = did_you_mean(profile.target, profile.targets) or f"the targets are {', '.join(profile.targets)}"
+            yield Issue(Code.UNKNOWN_TARGET, f"there is no target `{profile.target}`", where, hint)
+    if project.profile is not None and project.profile not in project.profiles:
+        hint = did_you_mean(project.profile, project.profiles) or "declare it under `profiles:`"
+        message = f"there is no profile `{project.profile}`"
+        yield Issue(Code.UNKNOWN_TARGET, message, marks.where(("profile",)), hint)
+    if project.profile is None and len(project.profiles) > 1 and project.name not in project.profiles:
+        message = "the project does not say which of its profiles it uses"
+        hint = f"set `profile:` to one of {', '.join(project.profiles)}"
+        yield Issue(Code.UNKNOWN_TARGET, message, marks.where(("profiles",), at_key=True), hint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """Keys of a policy that are in one place: each with its value and its path in `file`."""
+
+    file: FileMarks
+    entries: Mapping[str, tuple[Any, YamlPath]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any], file: FileMarks, path: YamlPath) -> _Layer:
+        """A mapping of a file as a layer."""
+        return cls(file, {key: (item, (*path, key)) for key, item in value.items()})
 
 
 @dataclass(slots=True)
 class _Template:
     """A file that policies extend."""
 
-    layer: Layer
+    layer: _Layer
     extends: str | None = None
     broken: bool = False
 
@@ -130,11 +444,15 @@ class _ProjectReader:
 
     def __init__(self, settings: Settings, sources: Sources, project_dir: str, may_look: MayLook) -> None:
         self.issues: list[Issue] = []
-        self._scope, self._sources, self._may_look = settings.scope, sources, may_look
-        root = settings.target.table_root or "."
+        self._scope, self._may_look = settings.scope, may_look
+        root, folder = settings.target.table_root or ".", PurePosixPath(settings.project.folders.policies)
         self._table_root = root if ":/" in root else str(Path(project_dir) / root)
-        self._defaults = FolderDefaults(settings.defaults, settings.file) if settings.file else None
-        self._folder = PurePosixPath(settings.project.folders.policies)
+        #: The folders of each policy file, and its own name without suffix.
+        self._parts = {
+            source.relative: PurePosixPath(source.relative).relative_to(folder).with_suffix("").parts
+            for source in sources.policy_files
+        }
+        self._defaults = dict(_folder_defaults(settings.defaults, settings.file)) if settings.file else {}
         self._templates = {
             PurePosixPath(file.relative).stem: self._read_template(file) for file in sources.template_files
         }
@@ -145,115 +463,114 @@ class _ProjectReader:
         if questions:
             self.issues += questions
             return
-        loaded = load_file(source, self._scope, _HINT, late="policies")
-        items = list(self._items(loaded))
-        items = items if loaded.value is not None else []
-        loaded.validate(PolicyFileShape)
-        self.issues += [*loaded.issues, *loaded.problem_issues()]
-        layers = list(self._defaults.layers(self._parts(source))) if self._defaults else []
-        layers = [layer for layer in layers if layer.entries]
-        for item in items:
+        file = _load(source, self._scope, _HINT, late="policies")
+        items = list(self._items(file))
+        file.validate(PolicyFileShape)
+        self.issues += [*file.issues, *file.problem_issues()]
+        parts = self._parts[source.relative]
+        around = (self._defaults.get(parts[:length]) for length in range(len(parts) + 1))
+        layers = [folder.layer for folder in around if folder is not None and folder.layer.entries]
+        for item in items if file.value is not None else ():
             if len(self.issues) >= MAX_ISSUES:
                 break
             self.issues += item.problem_issues()
-            if (policy := self._policy(item, loaded.file, layers)) is not None:
+            if (policy := self._policy(item, file.marks, layers)) is not None:
                 yield policy
 
-    def _items(self, loaded: Loaded) -> Iterator[_Item]:
+    def _items(self, file: _File) -> Iterator[_Item]:
         """The policies that the file says, one for each item of a `for_each`."""
-        document, value = loaded.document, loaded.value
-        if document is None or value is None or (entry := document.entry("policies")) is None:
+        value, entry = file.value, file.document.entry("policies")
+        if value is None or entry is None:
             return
         key, node = entry
         if not isinstance(node, SequenceNode):
-            value["policies"] = loaded.build(node, ("policies",), key=key)
-            found = value["policies"] if isinstance(value["policies"], list) else []
-            yield from (_Item(item, ("policies", place)) for place, item in enumerate(found))
+            value["policies"] = listed = file.build(node, ("policies",), key=key)
+            yield from (
+                _Item(item, ("policies", n)) for n, item in enumerate(listed if isinstance(listed, list) else ())
+            )
             return
-        document.mark(node, ("policies",), key)
+        file.document.mark(node, ("policies",), key)
         value["policies"] = [None] * len(node.value)  # they are looked at one by one
-        for place, item in enumerate(node.value):
-            path: YamlPath = ("policies", place)
-            if isinstance(item, MappingNode) and (each := document.entries(item).get(FOR_EACH)) is not None:
-                yield from self._expanded(loaded, item, each, path)
+        for number, item in enumerate(node.value):
+            path: YamlPath = ("policies", number)
+            if isinstance(item, MappingNode) and (each := file.document.entries(item).get(FOR_EACH)) is not None:
+                yield from self._expanded(file, item, each[1], path)
             else:
-                yield _built(loaded, item, path, loaded.scope)
+                yield file.item(item, path, file.scope)
 
-    def _expanded(self, loaded: Loaded, node: MappingNode, each: tuple[Node, Node], path: YamlPath) -> Iterator[_Item]:
+    def _expanded(self, file: _File, node: MappingNode, each: Node, path: YamlPath) -> Iterator[_Item]:
         """A policy for each item of its `for_each`."""
-        listed = _built(loaded, each[1], (*path, FOR_EACH), loaded.scope)
-        loaded.issues += listed.problem_issues()
-        if listed.problems or loaded.document is None:
+        listed = file.item(each, (*path, FOR_EACH), file.scope)
+        file.issues.extend(listed.problem_issues())
+        if listed.problems:
             return
-        rest = MappingNode(
-            node.tag, [pair for pair in node.value if pair[0].value != FOR_EACH], node.start_mark, node.end_mark
-        )
-        where = loaded.file.where((*path, FOR_EACH))
-        for item in items_of(listed.value, self._table_root, where, loaded.issues, self._may_look):
-            if loaded.document is not None:  # it was not too much yet
-                yield _built(loaded, rest, path, loaded.scope.with_each(item))
+        pairs = [pair for pair in node.value if pair[0].value != FOR_EACH]
+        rest = MappingNode(node.tag, pairs, node.start_mark, node.end_mark)
+        for item in self._each(listed.value, file.marks.where((*path, FOR_EACH)), file.issues):
+            if file.value is None:  # it was too much
+                return
+            yield file.item(rest, path, file.scope.with_each(item))
 
-    def default_issues(self) -> Iterator[Issue]:
-        """What is wrong with the defaults of folders."""
-        if self._defaults is None:
-            return
-        yield from self._defaults.issues(self._parts(source) for source in self._sources.policy_files)
-        for layer in self._defaults.all_layers():
-            known = {key: entry for key, entry in layer.entries.items() if key in DEFAULT_KEYS}
-            yield from _partial_issues(replace(layer, entries=known), ())
+    def _each(self, value: Value, where: Where, issues: list[Issue]) -> list[Value]:
+        """What `each` is in turn; what is wrong goes to `issues`."""
+        if isinstance(value, dict):
+            found: list[Value] = [{"key": key, "value": item} for key, item in value.items()]
+        elif isinstance(value, list):
+            found = value
+        elif isinstance(value, str) and value:
+            paths = find_tables(value, self._table_root, where, issues, self._may_look)
+            found = [{"path": path, "name": PurePosixPath(path).name} for path in paths]
+        else:
+            message = "`for_each` goes through a list, a mapping or the tables of a glob"
+            issues.append(Issue(Code.BAD_FOR_EACH, message, where, _FORMS))
+            return []
+        if len(found) > MAX_ITEMS:
+            issues.append(Issue(Code.TOO_BIG, f"`for_each` has more than {MAX_ITEMS:,} items", where, "split the list"))
+        return found[:MAX_ITEMS]
 
-    def _parts(self, source: SourceFile) -> tuple[str, ...]:
-        path = PurePosixPath(source.relative).relative_to(self._folder)
-        return (*path.parent.parts, path.stem)
-
-    def _policy(self, item: _Item, file: FileMarks, layers: list[Layer]) -> DeclaredPolicy | DeclaredNamespace | None:
-        value, path, name = item.value, item.path, item.name
-        places, merged = Places(file, path), value
-        problems = {place[2:] for place in item.problems}
-        broken = bool(problems)
-        if isinstance(value, dict) and LEARNED in value:
-            self.issues.append(_not_by_its_name(places, name))
-            merged = value = {key: one for key, one in value.items() if key != LEARNED}
-            broken = True
-        if isinstance(value, dict) and (layers or "extends" in value):
-            inherited = (layer.entries["extends"][0] for layer in reversed(layers) if "extends" in layer.entries)
-            extends = value["extends"] if "extends" in value else next(inherited, None)
-            own = layer_of(value, file, path)
-            templates, known = self._templates_of(extends, Places(file, path), name)
-            broken |= not known
-            merged, places = merge([*layers, *templates, own], file, path)
-        if isinstance(merged, dict) and isinstance(merged.get(_LATENCY), dict):
-            merged, places = _learning(merged, places)
-        finds = isinstance(merged, dict) and not merged.keys().isdisjoint(("tables", "exclude"))
+    def _policy(self, item: _Item, file: FileMarks, layers: list[_Layer]) -> DeclaredPolicy | DeclaredNamespace | None:
+        value, places, is_whole = self._merged(item, file, layers)
+        is_namespace = isinstance(value, dict) and not value.keys().isdisjoint(("tables", "exclude"))
         try:
-            declaration = (PolicyEntry if finds else PolicyDeclaration).from_yaml(merged)
+            declaration = (PolicyEntry if is_namespace else PolicyDeclaration).from_yaml(value)
         except ValidationError as error:
-            whole = f"policies[{path[1]}]"
-            for place, issue in schema_issues(error, PolicyEntry, places, name=name, whole=whole):
-                missing = issue.code == Code.MISSING_KEY
-                elsewhere = issue.where is not None and issue.where.path != file.path and not missing
-                if place not in problems and not (missing and broken) and not elsewhere:
+            unrendered, whole = {path[2:] for path in item.problems}, f"policies[{item.path[1]}]"
+            for path, issue in schema_issues(error, PolicyEntry, places, name=item.name, whole=whole):
+                is_missing = issue.code == Code.MISSING_KEY
+                is_elsewhere = issue.where is not None and issue.where.path != file.path
+                if path not in unrendered and (is_whole if is_missing else not is_elsewhere):
                     self.issues.append(issue)
             return None
-        if broken:
+        if not is_whole:
             return None
         if (learned := declaration.learned_latency) is not None:
             declaration = declaration.model_copy(update={"data_latency_ms": learned.at_most_ms})
-            merged = {**merged, _LATENCY: merged[LEARNED]["at_most"]}
-        return (
-            _namespace(declaration, places, merged)
-            if isinstance(declaration, PolicyEntry)
-            else DeclaredPolicy(declaration, places, merged)
-        )
+            value = {**value, _LATENCY: value[LEARNED]["at_most"]}
+        if isinstance(declaration, PolicyEntry):
+            return _namespace(declaration, places, value)
+        return DeclaredPolicy(declaration, places, value)
 
-    def _templates_of(self, name: object, places: Places, policy: str | None) -> tuple[list[Layer], bool]:
+    def _merged(self, item: _Item, file: FileMarks, layers: list[_Layer]) -> tuple[Any, Places, bool]:
+        """What the item and all that is below it come to, its places, and whether no part of it is missing."""
+        value, places, is_whole = item.value, Places(file, item.path), not item.problems
+        if not isinstance(value, dict):
+            return value, places, is_whole
+        if LEARNED in value:
+            self.issues.append(_not_by_its_name(places, item.name))
+            value, is_whole = {key: one for key, one in value.items() if key != LEARNED}, False
+        if layers or "extends" in value:
+            inherited = (layer.entries["extends"][0] for layer in reversed(layers) if "extends" in layer.entries)
+            extends = value["extends"] if "extends" in value else next(inherited, None)
+            templates, are_right = self._templates_of(extends, places, item.name)
+            is_whole &= are_right
+            value, places = merge([*layers, *templates, _Layer.of(value, file, item.path)], file, item.path)
+        return *_learning(value, places), is_whole
+
+    def _templates_of(self, name: object, places: Places, policy: str | None) -> tuple[list[_Layer], bool]:
         """The layers of a template and those it extends, outermost first; False where one is missing or broken."""
-        layers: list[Layer] = []
-        seen: list[str] = []
-        right = True
+        layers, seen, are_right = list[_Layer](), list[str](), True
         while isinstance(name, str) and not is_secret(name):
-            template = self._templates.get(name)
-            where = places.where(("extends",), policy)
+            template, where = self._templates.get(name), places.where(("extends",), policy)
             if template is None:
                 known = ", ".join(self._templates)
                 others = f"the templates are {known}" if known else "there are none: write `templates/<name>.yml`"
@@ -266,37 +583,121 @@ class _ProjectReader:
                 return layers, False
             seen.append(name)
             layers.insert(0, template.layer)
-            right &= not template.broken
+            are_right &= not template.broken
             name, places = template.extends, Places(template.layer.file, ("template",))
-        return layers, right
+        return layers, are_right
 
     def _read_template(self, source: SourceFile) -> _Template:
-        loaded = load_file(source, self._scope, _TEMPLATE_HINT)
-        shape = loaded.validate(TemplateFile)
-        self.issues += [*loaded.issues, *loaded.problem_issues()]
-        value = loaded.value["template"] if shape and loaded.value else {}
-        layer = layer_of(value, loaded.file, ("template",))
-        found = list(_partial_issues(layer, {path[1:] for path in loaded.problems}))
-        self.issues += found
+        file = _load(source, self._scope, _TEMPLATE_HINT)
+        shape = file.validate(TemplateFile)
+        value = file.value["template"] if shape and file.value else {}
+        layer = _Layer.of(value, file.marks, ("template",))
+        found = list(_partial_issues(layer, {path[1:] for path in file.problems}))
+        self.issues += [*file.issues, *file.problem_issues(), *found]
         extends = value.get("extends")
         entries = {key: entry for key, entry in layer.entries.items() if key in PolicyDeclaration.names_by_key()}
-        broken = shape is None or bool(loaded.problems) or bool(found)
-        return _Template(Layer(layer.file, entries), extends if isinstance(extends, str) else None, broken)
+        broken = shape is None or bool(file.problems) or bool(found)
+        return _Template(_Layer(layer.file, entries), extends if isinstance(extends, str) else None, broken)
+
+    def default_issues(self) -> Iterator[Issue]:
+        """What is wrong with the defaults of folders: keys, folders in which no policy file lies, and values."""
+        known = {parts[:length] for parts in self._parts.values() for length in range(len(parts) + 1)}
+        for parts, folder in self._defaults.items():
+            yield from folder.key_issues()
+            if parts not in known:
+                message = f"there is no folder or file `{'/'.join(parts)}` among the policies"
+                hint = did_you_mean("/".join(parts), {"/".join(one) for one in known if one})
+                where = folder.layer.file.where(folder.path, at_key=True)
+                yield Issue(Code.UNUSED_DEFAULTS, message, where, hint, level="warning")
+        for folder in self._defaults.values():
+            entries = {key: entry for key, entry in folder.layer.entries.items() if key in DEFAULT_KEYS}
+            yield from _partial_issues(_Layer(folder.layer.file, entries), ())
 
 
-def _partial_issues(layer: Layer, unrendered: Iterable[YamlPath]) -> Iterator[Issue]:
+@dataclass(frozen=True, slots=True)
+class _FolderDefaults:
+    """Defaults of a folder in the project file, written as in dbt: `+key: value`, and folders with the same inside."""
+
+    values: Mapping[str, Any]
+    path: YamlPath
+    layer: _Layer
+
+    def key_issues(self) -> Iterator[Issue]:
+        """Unknown keys, and folders that are no mapping."""
+        for key, value in self.values.items():
+            where = self.layer.file.where((*self.path, key), at_key=True)
+            if not key.startswith("+") and not isinstance(value, dict):
+                near = f"write `+{key}`" if key in DEFAULT_KEYS else did_you_mean(key, DEFAULT_KEYS)
+                hint = near or "a folder holds a mapping"
+                yield Issue(Code.WRONG_TYPE, f"`{key[:60]}` must be a folder's defaults", where, hint)
+            elif key in ("+name", "+table"):
+                yield Issue(Code.UNKNOWN_KEY, f"`{key}` is different for each policy", where, "remove it")
+            elif key.startswith("+") and key[1:] not in DEFAULT_KEYS:
+                near = did_you_mean(key, [f"+{known}" for known in DEFAULT_KEYS])
+                hint = near or "the keys are those of a policy, with `+`"
+                yield Issue(Code.UNKNOWN_KEY, f"unknown key `{key[:60]}`", where, hint)
+
+
+def _folder_defaults(
+    values: Mapping[str, Any], file: FileMarks, parts: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], _FolderDefaults]]:
+    """The defaults of a folder and of those in it, each by the names that lead to it."""
+    path = ("policies", *parts)
+    entries = {key[1:]: (value, (*path, key)) for key, value in values.items() if key.startswith("+")}
+    yield parts, _FolderDefaults(values, path, _Layer(file, entries))
+    for key, value in values.items():
+        if not key.startswith("+") and isinstance(value, dict):
+            yield from _folder_defaults(value, file, (*parts, key))
+
+
+def merge(layers: Iterable[_Layer], file: FileMarks, path: YamlPath) -> tuple[dict[str, Any], Places]:
+    """The layers laid over each other, the last on top: mappings are merged in depth, all else is replaced.
+
+    With the place of each part; `path` is the policy's own.
+    """
+    merged: dict[str, Any] = {}
+    origins: dict[YamlPath, tuple[FileMarks, YamlPath]] = {}
+
+    def put(into: dict[str, Any], value: Any, at: YamlPath, origin: tuple[FileMarks, YamlPath]) -> None:  # noqa: ANN401
+        old, key = into.get(str(at[-1])), str(at[-1])
+        if isinstance(old, dict) and isinstance(value, dict):
+            if (below := origins.get(at)) is not None:
+                for inner in old:
+                    origins.setdefault((*at, inner), (below[0], (*below[1], inner)))
+            into[key] = old = dict(old)
+            for inner, item in value.items():
+                put(old, item, (*at, inner), (origin[0], (*origin[1], inner)))
+        else:
+            for stale in [known for known in origins if known[: len(at)] == at] if isinstance(old, dict | list) else ():
+                del origins[stale]
+            into[key] = value
+        origins[at] = origin
+
+    for layer in layers:
+        for key, (value, place) in layer.entries.items():
+            if (
+                key == _COLUMN
+                and isinstance(merged.get(key), str)
+                and isinstance(value, dict)
+                and "column" not in value
+            ):
+                # a bare name below a mapping without `column` is the mapping's column
+                merged[key], origins[(key, "column")] = {"column": merged[key]}, origins[(key,)]
+            put(merged, value, (key,), (layer.file, place))
+    return merged, Places(file, path, origins)
+
+
+def _partial_issues(layer: _Layer, unrendered: Iterable[YamlPath]) -> Iterator[Issue]:
     """What is wrong with some keys of a policy; none of them is required."""
     merged, places = merge([layer], layer.file, ())
-    for key in ("name", "table", "tables", "exclude", FOR_EACH):
-        if key in merged:
-            message = f"`{key}` is different for each policy"
-            yield Issue(Code.UNKNOWN_KEY, message, places.where((key,), at_key=True), "remove it")
-            del merged[key]
+    for key in {"name", "table", "tables", "exclude", FOR_EACH} & merged.keys():
+        message = f"`{key}` is different for each policy"
+        yield Issue(Code.UNKNOWN_KEY, message, places.where((key,), at_key=True), "remove it")
+        del merged[key]
     if LEARNED in merged:
         yield _not_by_its_name(places)
         del merged[LEARNED]
-    if isinstance(merged.get(_LATENCY), dict):
-        merged, places = _learning(merged, places)
+    merged, places = _learning(merged, places)
     try:
         PolicyDeclaration.from_yaml({"name": "x", "table": "x", "data_latency": "1m", _COLUMN: "x"} | merged)
     except ValidationError as error:
@@ -312,30 +713,71 @@ def _not_by_its_name(places: Places, policy: str | None = None) -> Issue:
     return Issue(Code.UNKNOWN_KEY, f"unknown key `{LEARNED}`", where, f"write the mapping as `{_LATENCY}`")
 
 
-def _learning(merged: dict[str, Any], places: Places) -> tuple[dict[str, Any], Places]:
+def _learning(value: dict[str, Any], places: Places) -> tuple[dict[str, Any], Places]:
     """A `data_latency` that is a mapping as `learned_latency`, in its place; until it is learned it is as long as it may be."""
+    if not isinstance(value.get(_LATENCY), dict):
+        return value, places
     file, path = places.origin((_LATENCY,))
     origins = {**places.origins, (LEARNED,): (file, path), (_LATENCY,): (file, (*path, "at_most"))}
     inner = {key[1:]: origin for key, origin in places.origins.items() if key[:1] == (_LATENCY,) and len(key) > 1}
     origins |= {(LEARNED, *key): origin for key, origin in inner.items()}
-    return {**merged, LEARNED: merged[_LATENCY], _LATENCY: "1d"}, Places(places.file, places.path, origins)
+    return {**value, LEARNED: value[_LATENCY], _LATENCY: "1d"}, Places(places.file, places.path, origins)
 
 
 def _namespace(entry: PolicyEntry, places: Places, merged: dict[str, Any]) -> DeclaredNamespace | None:
     """The namespace; the place of what it finds is that of `tables`."""
     if entry.tables is None:
         return None
-    kept = {name: getattr(entry, name) for name in PolicyDeclaration.model_fields} | {"table": str(entry.tables)}
-    values = {key: value for key, value in merged.items() if key not in ("tables", "exclude")}
+    table = {"table": str(entry.tables)}
+    values = {key: value for key, value in merged.items() if key not in ("tables", "exclude")} | table
+    fields = {name: getattr(entry, name) for name in PolicyDeclaration.model_fields} | table
     origins = {**places.origins, ("table",): (places.file, (*places.path, "tables"))}
     placed = Places(places.file, places.path, origins)
-    policy = DeclaredPolicy(PolicyDeclaration.model_construct(**kept), placed, {**values, "table": str(entry.tables)})
+    policy = DeclaredPolicy(PolicyDeclaration.model_construct(**fields), placed, values)
     return DeclaredNamespace(entry.tables, entry.exclude, policy)
 
 
-def _built(loaded: Loaded, node: Node, path: YamlPath, scope: Scope) -> _Item:
-    """A part of a file, with the problems of its own expressions."""
-    kept, loaded.problems = loaded.problems, {}
-    value = loaded.build(node, path, scope)
-    problems, loaded.problems = loaded.problems, kept
-    return _Item(value, path, problems)
+def require_settings(settings: Mapping[str, object]) -> None:
+    """Return if all of the settings can be simulated.
+
+    Raises:
+        UsageError: some cannot; names them, and those that can.
+
+    """
+    unknown = [key for key in settings if key not in SETTINGS]
+    if unknown:
+        named = ", ".join(f"`{key[:60]}`" for key in unknown)
+        hint = did_you_mean(unknown[0], SETTINGS) or f"these can: {', '.join(SETTINGS)}"
+        raise UsageError(Code.USAGE, f"no setting that can be simulated: {named}", hint=hint)
+
+
+def with_settings(files: ProjectFiles, settings: Mapping[str, Any], names: Container[str]) -> ProjectFiles:
+    """The project, where the named policies have these values by their dotted keys; a key with None is removed.
+
+    `issues` are also those of values that are wrong by themselves; their policies are left out.
+    """
+    issues, policies = list(files.issues), list[DeclaredPolicy]()
+    for policy in files.policies:
+        if policy.declaration.name not in names:
+            policies.append(policy)
+            continue
+        values, places = _changed(policy, settings)
+        try:
+            policies.append(DeclaredPolicy(PolicyDeclaration.from_yaml(values), places, values))
+        except ValidationError as error:
+            found = schema_issues(error, PolicyEntry, places, name=policy.declaration.name)
+            issues += (issue for _, issue in found)
+    return replace(files, policies=tuple(policies), issues=tuple(issues))
+
+
+def _changed(policy: DeclaredPolicy, settings: Mapping[str, Any]) -> tuple[dict[str, Any], Places]:
+    """The policy's values with the new ones, whose places are the settings as they were given."""
+    values, origins = dict[str, Any](policy.values), dict(policy.places.origins)
+    if "data_latency" in settings:
+        values.pop(LEARNED, None)
+    for key, value in settings.items():
+        first, *below = path = tuple(key.split("."))
+        inner = {**(values.get(first) or {}), below[0]: value} if below else value
+        values[first] = {name: one for name, one in inner.items() if one is not None} if below else inner
+        origins[path] = FileMarks(f"--set {key}={value}", "--set"), path
+    return values, Places(policy.places.file, policy.places.path, origins)

@@ -23,10 +23,11 @@ from etc_policy.policy.hudi_options import (
 from etc_policy.policy.locations import is_catalog_name, location_fault, location_identity, resolve_location
 from etc_policy.policy.manifest import Manifest, Policy, digest
 from etc_policy.policy.policy_rules import pace_issues
-from etc_policy.policy.project import DeclaredPolicy, Places, ProjectFiles
+from etc_policy.policy.project import DeclaredPolicy, ProjectFiles
 from etc_policy.policy.schema import PolicyDeclaration
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.policy.targets import Target
+from etc_policy.policy.yaml_marks import Places
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,6 @@ class ExpressionError(Exception):
         self.offset = 0
 
 
-def has_template(text: str) -> bool:
-    """Whether anything in the text is Jinja's."""
-    return "{{" in text or "{%" in text or ("{#" in text and "#}" in text)
-
-
 def _steps() -> Iterator[None]:
     for _ in range(MAX_STEPS):
         yield

@@ -86,66 +86,123 @@ class Mark(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class MarkedYaml:
+class FileMarks:
+    """The places of one file's values; `path` as errors name it, `relative` to the project."""
+
+    path: str
+    relative: str
+    marks: dict[YamlPath, Mark] = field(default_factory=dict, repr=False)
+
+    def where(self, path: YamlPath, object_name: str | None = None, *, at_key: bool = False) -> Where:
+        """The place of the value at `path` (of its key with `at_key`), or of the nearest value round it."""
+        for length in range(len(path), -1, -1):
+            mark = self.marks.get(path[:length])
+            if mark is not None:
+                if at_key and length == len(path):
+                    return Where(self.path, mark.key_line, mark.key_column, object_name)
+                return Where(self.path, mark.line, mark.column, object_name)
+        return Where(self.path, object_name=object_name)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The places of a value at `path` of a file; parts of it may come `from` elsewhere (templates, defaults)."""
+
+    file: FileMarks
+    path: YamlPath = ()
+    origins: Mapping[YamlPath, tuple[FileMarks, YamlPath]] = field(default_factory=dict)
+
+    def where(self, path: YamlPath, object_name: str | None = None, *, at_key: bool = False) -> Where:
+        """The place of the value at `path` below, or of the nearest value round it."""
+        file, whole = self.origin(path)
+        return file.where(whole, object_name, at_key=at_key)
+
+    def source(self, path: YamlPath) -> str:
+        """`file:line:column` of the value at `path`, the file relative to the project."""
+        file, whole = self.origin(path)
+        where = file.where(whole)
+        return f"{file.relative}:{where.line}:{where.column}"
+
+    def origin(self, path: YamlPath) -> tuple[FileMarks, YamlPath]:
+        """The file that the value at `path` comes from, and its path there."""
+        for length in range(len(path), 0, -1) if self.origins else ():
+            origin = self.origins.get(path[:length])
+            if origin is not None:
+                return origin[0], (*origin[1], *path[length:])
+        return self.file, (*self.path, *path)
+
+
+def value_at(value: Any, path: YamlPath) -> Any:  # noqa: ANN401 - any YAML value
+    """The part of a value that keys and numbers lead to; None where it is missing."""
+    for part in path:
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            return None
+    return value
+
+
+class MarkedYaml(NamedTuple):
     """A document's value and the place of every value in it."""
 
     value: Any
-    marks: Mapping[YamlPath, Mark]
+    file: FileMarks
 
 
 def load_marked(text: str, path: str) -> MarkedYaml:
-    """The one document in `text` with its marks; an empty text is None.
+    """The one document in `text` with its places; an empty text is None.
 
     Raises:
         PolicyError: bad syntax, a duplicate key, a tag, a second document, too deep or too large once aliases are
             expanded; `path` is named in the place.
 
     """
-    document = YamlDocument.read(text, path)
+    document = YamlDocument.read(text, FileMarks(path, path))
     value = document.build(document.root, ())
     if document.issues:
         raise PolicyError(document.issues)
-    return MarkedYaml(value, document.marks)
+    return MarkedYaml(value, document.file)
 
 
 @dataclass(slots=True)
 class YamlDocument:
-    """A document of YAML as nodes, of which values are built; `issues` and `marks` are those of what was looked at so far.
+    """A document of YAML as nodes, of which values are built; its issues and marks are those of what was looked at so far.
 
-    `broken` are the paths of mappings whose keys are wrong, so that nothing more is said of them.
+    `problems` say for each path why there is no value: nothing of mappings whose keys are wrong, as that is said of the keys.
     """
 
     text: str
-    path: str
-    root: Node | None
-    marks: dict[YamlPath, Mark] = field(default_factory=dict)
+    file: FileMarks
+    root: Node | None = None
     issues: list[Issue] = field(default_factory=list)
-    broken: set[YamlPath] = field(default_factory=set)
+    problems: dict[YamlPath, list[Issue]] = field(default_factory=dict)
     _entries: dict[int, tuple[Node, dict[str, tuple[Node, Node]]]] = field(default_factory=dict)
     _count: int = 0
 
     @classmethod
-    def read(cls, text: str, path: str) -> YamlDocument:
+    def read(cls, text: str, file: FileMarks) -> YamlDocument:
         """The one document in a text.
 
         Raises:
             PolicyError: the text is no YAML, or has two documents.
 
         """
-        _require_printable(text, path)
+        _require_printable(text, file.path)
         loader = _Loader(text)
         try:
-            return cls(text, path, loader.get_single_node())
+            return cls(text, file, loader.get_single_node())
         except yaml.YAMLError as error:
-            raise PolicyError([_syntax_issue(error, text, path)]) from error
+            raise PolicyError([_syntax_issue(error, text, file.path)]) from error
         except RecursionError as error:
-            raise PolicyError([Issue(Code.TOO_BIG, _TOO_BIG, Where(path))]) from error
+            raise PolicyError([Issue(Code.TOO_BIG, _TOO_BIG, Where(file.path))]) from error
         finally:
             loader.dispose()
 
     def where(self, node: Node) -> Where:
         """The place of a node."""
-        return Where(self.path, node.start_mark.line + 1, node.start_mark.column + 1)
+        return Where(self.file.path, node.start_mark.line + 1, node.start_mark.column + 1)
 
     def place_in(self, node: ScalarNode, offset: int) -> Where:
         """The place of a part of a scalar's text; that of the scalar where it is not in the file as it is."""
@@ -154,9 +211,9 @@ class YamlDocument:
             return where
         is_one_line = "\n" not in node.value[:offset] and node.style not in ("|", ">")
         column = (where.column or 0) + begin - node.start_mark.index + offset
-        return Where(self.path, where.line, column) if is_one_line else where
+        return Where(self.file.path, where.line, column) if is_one_line else where
 
-    def entries(self, node: MappingNode) -> dict[str, tuple[Node, Node]]:
+    def entries(self, node: Node) -> dict[str, tuple[Node, Node]]:
         """Key and value by the key's text; each fault of a key is an issue once."""
         if id(node) not in self._entries:
             found: dict[str, tuple[Node, Node]] = {}
@@ -173,7 +230,7 @@ class YamlDocument:
         return self.entries(self.root).get(name) if isinstance(self.root, MappingNode) else None
 
     def build(self, node: Node | None, path: YamlPath, work: Worker | None = None, key: Node | None = None) -> Any:  # noqa: ANN401
-        """The value of a node, which is recorded to be at `path`; `work` makes those of scalars.
+        """The value of a node, which is recorded to be at `path`; `work` makes those of scalars with Jinja's signs.
 
         Raises:
             PolicyError: it is too deep, or too much.
@@ -190,20 +247,18 @@ class YamlDocument:
                 Issue(Code.FORBIDDEN_YAML, f"the tag `{str(node.tag)[:60]}` is not allowed", self.where(node), _NO_TAGS)
             )
         if isinstance(node, ScalarNode):
-            return work(node, path) if work is not None else plain_value(node)
+            return work(node, path) if work is not None and has_template(node.value) else plain_value(node)
         if isinstance(node, SequenceNode):
             return [self.build(item, (*path, place), work) for place, item in enumerate(node.value)]
-        if not isinstance(node, MappingNode):
-            return None
         found = self.entries(node).items()
         if len(found) < len(node.value):
-            self.broken.add(path)
+            self.problems.setdefault(path, [])
         return {name: self.build(value, (*path, name), work, at_key) for name, (at_key, value) in found}
 
     def mark(self, node: Node, path: YamlPath, key: Node | None = None) -> None:
         """Record that a node is at a path."""
         mark, at = node.start_mark, (key or node).start_mark
-        self.marks[path] = Mark(mark.line + 1, mark.column + 1, at.line + 1, at.column + 1)
+        self.file.marks[path] = Mark(mark.line + 1, mark.column + 1, at.line + 1, at.column + 1)
 
     def _key_issue(self, key: Node, known: Mapping[str, tuple[Node, Node]]) -> Issue | None:
         if isinstance(key, ScalarNode) and key.value not in known and "{{" not in key.value and "{%" not in key.value:
@@ -219,6 +274,11 @@ class YamlDocument:
             return Issue(Code.DUPLICATE_KEY, message, where, "remove one of the two")
         message = "a key cannot be worked out: Jinja works inside of values alone"
         return Issue(Code.TEMPLATE_FORBIDDEN, message, where, "write the key itself")
+
+
+def has_template(text: str) -> bool:
+    """Whether anything in the text is Jinja's."""
+    return "{{" in text or "{%" in text or ("{#" in text and "#}" in text)
 
 
 def plain_value(node: ScalarNode) -> str | int | float | bool | None:

@@ -16,9 +16,8 @@ from etc_policy.errors import Issue, PolicyError, Where
 from etc_policy.errors.codes import Code
 from etc_policy.policy.findings import schema_issues
 from etc_policy.policy.manifest import EventTime, Frozen
-from etc_policy.policy.project import FileMarks, Places
 from etc_policy.policy.suggestions import did_you_mean
-from etc_policy.policy.yaml_marks import MarkedYaml, YamlPath, load_marked
+from etc_policy.policy.yaml_marks import MarkedYaml, Places, YamlPath, load_marked
 from etc_policy.verify.catalog import OWN, argument_faults, name_fault
 from etc_policy.verify.ports import DataCheck
 
@@ -143,7 +142,7 @@ def read_document(text: str, path: str) -> MarkedYaml:
 
 def schema_faults(error: ValidationError, document: MarkedYaml, path: str) -> list[Issue]:
     """What is wrong with the keys and values of a suite."""
-    places = Places(FileMarks(path, path, document.marks))
+    places = Places(document.file)
     found = schema_issues(error, Suite, places, whole="the suite")
     return [replace(issue, code=Code.BAD_SUITE) for _, issue in found]
 
@@ -271,9 +270,9 @@ def unknown_parameter(type_name: str, name: str, parameters: Collection[str], wh
 
 def place_of(keys: YamlPath, document: MarkedYaml, path: str) -> Where:
     """The place of the deepest value on the way that the text really has."""
-    while keys not in document.marks:
+    while keys not in document.file.marks:
         keys = keys[:-1]
-    mark = document.marks[keys]
+    mark = document.file.marks[keys]
     return Where(path, mark.key_line, mark.key_column)
 
 

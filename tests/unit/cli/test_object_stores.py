@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from etc_policy.hudi.layout import ETC_FOLDER
-from etc_policy.policy.settings import read_own_settings
+from etc_policy.policy.reading import read_own_settings
 from etc_policy.run.store_lease import StoreLease
 from etc_policy.storage.open_storage import open_remote_storage
 from etc_policy.storage.shared_file import change_shared

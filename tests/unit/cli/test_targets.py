@@ -8,7 +8,7 @@ from etc_policy.api import workspace
 from etc_policy.api.project import Project
 from etc_policy.errors import EngineError, UsageError
 from etc_policy.policy.manifest import Policy
-from etc_policy.policy.settings import read_own_settings
+from etc_policy.policy.reading import read_own_settings
 from etc_policy.spark.client_options import lock_options
 from etc_policy.wiring import Environment
 

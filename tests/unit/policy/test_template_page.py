@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from etc_policy.policy import loading, render, scope, yaml_marks
+from etc_policy.policy import reading, render, scope, yaml_marks
 from etc_policy.policy.reading import read_project
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "templates.md").read_text("utf-8")
@@ -28,6 +28,6 @@ def test_all_that_is_left_out_is_named():
 
 
 def test_the_bounds_are_those_that_hold():
-    numbers = [scope.MAX_STEPS, render.MAX_TEXT, render.MAX_ITEMS, loading.MAX_ITEMS]
+    numbers = [scope.MAX_STEPS, render.MAX_TEXT, render.MAX_ITEMS, reading.MAX_ITEMS]
     for number in (*numbers, yaml_marks.MAX_VALUES, yaml_marks.MAX_DEPTH):
         assert f"{int(number):,}" in PAGE, number

@@ -19,14 +19,14 @@ def _issue(text):
 def test_marks_are_where_an_editor_shows_the_values():
     loaded = load_marked("version: 1\npolicies:\n  - name: a\n    tags: [x,  y]\n", "a.yml")
     assert loaded.value == {"version": 1, "policies": [{"name": "a", "tags": ["x", "y"]}]}
-    assert loaded.marks[("version",)] == Mark(1, 10, 1, 1)
-    assert loaded.marks[("policies", 0)] == Mark(3, 5, 3, 5)
-    assert loaded.marks[("policies", 0, "name")] == Mark(3, 11, 3, 5)
-    assert loaded.marks[("policies", 0, "tags", 1)] == Mark(4, 16, 4, 16)
+    assert loaded.file.marks[("version",)] == Mark(1, 10, 1, 1)
+    assert loaded.file.marks[("policies", 0)] == Mark(3, 5, 3, 5)
+    assert loaded.file.marks[("policies", 0, "name")] == Mark(3, 11, 3, 5)
+    assert loaded.file.marks[("policies", 0, "tags", 1)] == Mark(4, 16, 4, 16)
 
 
 def test_columns_count_characters_and_not_bytes():
-    assert load_marked('é: "ü"\n', "a.yml").marks[("é",)] == Mark(1, 4, 1, 1)
+    assert load_marked('é: "ü"\n', "a.yml").file.marks[("é",)] == Mark(1, 4, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_scalars_are_those_of_yaml_1_2(text, value):
 def test_aliases_are_expanded_with_the_places_of_their_anchor():
     loaded = load_marked("a: &x [1, 2]\nb: *x\n", "a.yml")
     assert loaded.value == {"a": [1, 2], "b": [1, 2]}
-    assert loaded.marks[("b", 1)].line == 1
+    assert loaded.file.marks[("b", 1)].line == 1
 
 
 def test_an_empty_text_is_nothing():
