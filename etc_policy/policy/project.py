@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from etc_policy.errors import Issue, Where
+from etc_policy.errors.codes import Code
 from etc_policy.errors.plain_text import without_passwords
 from etc_policy.policy.notify_schema import Notify
 from etc_policy.policy.project_schema import Folders
@@ -29,6 +30,12 @@ class DeclaredPolicy:
     def where(self, *keys: str, at_key: bool = False) -> Where:
         """The place of a value of the policy, found by its keys."""
         return self.places.where(keys, self.declaration.name, at_key=at_key)
+
+    def issue(
+        self, code: Code, message: str, hint: str | None, *keys: str, at_key: bool = False, level: str = "error"
+    ) -> Issue:
+        """What is wrong with a value of the policy, found by its keys."""
+        return Issue(code, message, self.where(*keys, at_key=at_key), hint, level)
 
     def shown(self, *keys: str) -> str:
         """The value at the keys as messages show it: not long, and a reference where it came from the environment."""

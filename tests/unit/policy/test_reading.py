@@ -70,7 +70,10 @@ def test_what_is_right_is_kept_beside_what_is_wrong(project):
 
 
 def test_a_key_that_is_there_twice_hides_nothing_of_the_next_policy(project):
-    twice, next_one = "{name: a, table: t, table: t, event_time_column: ts}", "{name: b, table: u, event_time_column: ts}"
+    twice, next_one = (
+        "{name: a, table: t, table: t, event_time_column: ts}",
+        "{name: b, table: u, event_time_column: ts}",
+    )
     files = read_project(project({"policies/a.yml": _file(f"- {twice}\n", f"- {next_one}\n")}), {})
     assert [(str(issue.code), issue.where.line) for issue in files.issues] == [("ETC107", 3), ("ETC111", 4)]
 
