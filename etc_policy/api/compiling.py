@@ -8,8 +8,7 @@ from pathlib import Path
 
 from etc_policy.api.artifacts import write_listed, write_text
 from etc_policy.policy.manifest import Manifest, Policy
-from etc_policy.policy.project import ProjectFiles
-from etc_policy.policy.provenance import render_provenance
+from etc_policy.policy.project import ProjectFiles, render_provenance
 from etc_policy.policy.writers import FORMS, Form, TableShape, left_out, writer_options
 
 #: The list of what the last `etc compile` wrote for policies, so that the next one removes no other file.

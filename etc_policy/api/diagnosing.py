@@ -10,7 +10,7 @@ from etc_policy import __version__
 from etc_policy.api.one_table import entries_of, outcomes_of
 from etc_policy.errors import EtcError, Issue
 from etc_policy.policy.manifest import GitState, Policy
-from etc_policy.policy.targets import Target
+from etc_policy.policy.project_schema import Target
 from etc_policy.report.debug import DebugReport
 from etc_policy.table.formats import count_of
 from etc_policy.table.state import TableState

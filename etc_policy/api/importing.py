@@ -23,11 +23,11 @@ from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.files import policies_with_questions
 from etc_policy.policy.locations import location_fault, location_identity, resolve_location
 from etc_policy.policy.manifest import Policy
-from etc_policy.policy.partition_time import usual_pattern
 from etc_policy.policy.render import render
 from etc_policy.policy.schema import PartitionTime
 from etc_policy.policy.schema_values import GLOB
 from etc_policy.policy.scope import Scope
+from etc_policy.policy.times import usual_pattern
 from etc_policy.report.imports import DriftedKey, ImportedTable, ImportReport
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.verify.diagnosis import TableFacts

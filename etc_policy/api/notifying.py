@@ -7,7 +7,7 @@ from pathlib import Path
 
 from etc_policy.errors import EtcError, RetryableError
 from etc_policy.errors.codes import Code
-from etc_policy.policy.notify_schema import Notify
+from etc_policy.policy.project_schema import Notify
 from etc_policy.report.problems import Findings, ProblemRecord, document_of
 from etc_policy.run.done_store import RecordStore
 from etc_policy.run.sending import NotSentError, channels_of, message_seconds

@@ -32,11 +32,10 @@ from etc_policy.policy.files import policies_with_questions
 from etc_policy.policy.hudi_options import spark_conf_fault
 from etc_policy.policy.locations import Allowed, is_local
 from etc_policy.policy.manifest import Manifest, Policy
-from etc_policy.policy.project_schema import Folders
+from etc_policy.policy.project_schema import Folders, Target
 from etc_policy.policy.reading import read_own_settings
 from etc_policy.policy.resolve import interval_errors
 from etc_policy.policy.selection import Selection, disabled_policies, require_some, select_policies
-from etc_policy.policy.targets import Target
 from etc_policy.policy.writers import TableShape
 from etc_policy.storage.open_storage import real_path
 from etc_policy.table.formats import count_of

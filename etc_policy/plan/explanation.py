@@ -16,7 +16,7 @@ from etc_policy.plan.model import (
     TablePlan,
 )
 from etc_policy.plan.pace_explanation import CHOSEN, MERGED, why_now
-from etc_policy.policy.boundaries import Boundaries, parse_boundaries
+from etc_policy.policy.times import Boundaries, parse_boundaries
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.table.state import CUT_VERSIONS, path_below
 

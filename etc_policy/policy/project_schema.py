@@ -1,13 +1,21 @@
-"""The file `etc_project.yml` as models: the project's name, folders and variables, and where its jobs run."""
+"""The file `etc_project.yml` as models: the project's name, folders and variables, where its jobs run, where messages go.
+
+A run is for one target of it.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, JsonValue, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import AfterValidator, Field, JsonValue, StrictBool, StrictInt, StrictStr, model_validator
 
-from etc_policy.policy.notify_schema import Notify
-from etc_policy.policy.quantities import DEFAULT_JOBS, MAX_JOBS
+from etc_policy.errors import UsageError
+from etc_policy.errors.codes import Code
+from etc_policy.policy.quantities import DEFAULT_CLUSTER_TIMEOUT_MS, DEFAULT_JOBS, MAX_JOBS
+from etc_policy.policy.schema import HttpEndpoint
 from etc_policy.policy.schema_values import (
     Declared,
     DurationMs,
@@ -18,8 +26,15 @@ from etc_policy.policy.schema_values import (
     Region,
     ServerUrl,
     Text,
+    VariableName,
     require_server,
 )
+from etc_policy.policy.secrets import has_reference
+from etc_policy.policy.suggestions import did_you_mean
+
+DEFAULT_TARGET = "default"
+#: The setting of Spark that `catalog.uri` becomes.
+METASTORE_URIS = "spark.hadoop.hive.metastore.uris"
 
 
 class SparkSettings(Declared):
@@ -143,6 +158,88 @@ class Profile(Declared):
     )
 
 
+def _require_address(text: str) -> str:
+    if not re.fullmatch(r"[!-~]+@[!-~]+", text) or set("<>,;") & set(text) or text.count("@") > 1:
+        raise ValueError(f"`{text[:60]}` is not an address such as `data@example.com`")
+    return text
+
+
+Address = Annotated[Text, AfterValidator(_require_address)]
+
+
+class Slack(Declared):
+    """A channel of Slack."""
+
+    url_variable: VariableName = Field(
+        description="Environment variable that holds the URL of the incoming webhook, which is a secret.",
+        examples=["SLACK_WEBHOOK_URL"],
+    )
+
+
+class Email(Declared):
+    """A mail server, from whom it sends, and to whom."""
+
+    server: Text = Field(description="Host of the SMTP server.", examples=["smtp.example.com"])
+    port: StrictInt = Field(587, ge=1, le=65535, description="Its port.", examples=[465])
+    tls: Literal["starttls", "tls", "none"] = Field(
+        "starttls",
+        description="`tls` from the first byte on, `starttls` after a greeting; `none` sends in clear, without a password.",
+        examples=["tls"],
+    )
+    sender: Address = Field(alias="from", description="Address of the sender.", examples=["etc@example.com"])
+    to: tuple[Address, ...] = Field(description="Addresses.", min_length=1, examples=[["data@example.com"]])
+    user: Text | None = Field(None, description="User of the SMTP server.", examples=["etc"])
+    password_variable: VariableName | None = Field(
+        None, description="Environment variable that holds the user's password.", examples=["SMTP_PASSWORD"]
+    )
+
+    @model_validator(mode="after")
+    def _password_is_safe(self) -> Self:
+        if (self.user is None) != (self.password_variable is None):
+            raise ValueError("`user` and `password_variable` of `notify.email` need each other")
+        if self.user is not None and self.tls == "none":
+            raise ValueError("`notify.email` sends no password in clear: use `tls: starttls`, or leave out `user`")
+        return self
+
+
+class Notify(Declared):
+    """Sends a message when a table or partition breaks its limit or recovers, or when a run or verification fails."""
+
+    slack: Slack | None = Field(
+        None, description="A channel of Slack.", examples=[{"url_variable": "SLACK_WEBHOOK_URL"}]
+    )
+    http: HttpEndpoint | None = Field(
+        None, description="Gets plain JSON.", examples=[{"url": "https://alerts.example.com/etc"}]
+    )
+    email: Email | None = Field(
+        None,
+        description="E-mail by SMTP.",
+        examples=[{"server": "smtp.example.com", "from": "etc@example.com", "to": ["data@example.com"]}],
+    )
+    every_ms: IntervalMs = Field(
+        "15m",
+        alias="every",
+        validate_default=True,
+        description="Each of them gets at most one message in this time, with all that is new.",
+        examples=["1h"],
+    )
+    timeout_ms: IntervalMs = Field(
+        "30s", alias="timeout", validate_default=True, description="How long an answer may take.", examples=["10s"]
+    )
+    record: Text | None = Field(
+        None,
+        description="Folder or URI of the record of what was sent, which runs on several machines share; the target folder "
+        "if not given.",
+        examples=["s3a://lake/etc"],
+    )
+
+    @model_validator(mode="after")
+    def _has_somebody(self) -> Self:
+        if self.slack is None and self.http is None and self.email is None:
+            raise ValueError("`notify` needs `slack`, `http` or `email`")
+        return self
+
+
 class Folders(Declared):
     """Folders of the project, relative to it."""
 
@@ -186,3 +283,85 @@ class ProjectFile(Declared):
         description="Where messages about problems are sent.",
         examples=[{"slack": {"url_variable": "SLACK_WEBHOOK_URL"}, "every": "1h"}],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A target, resolved. A project without profiles has one named `default` that leaves everything as it is.
+
+    `spark_confs` and `lock` hold references to variables of the environment, which are filled in when the engine starts;
+    `hidden_confs` are the settings of Spark that have one.
+    `bundle` is a jar's path or Maven coordinates, `packages` are what is loaded beside it; `table_root` is as
+    declared, perhaps relative to the project.
+    """
+
+    name: str = DEFAULT_TARGET
+    profile: str | None = None
+    spark_confs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    bundle: str | None = None
+    packages: tuple[str, ...] = ()
+    catalog: CatalogSettings | None = None
+    lock: Mapping[str, str] = field(default_factory=dict)
+    table_root: str | None = None
+    storage: StorageSettings = field(default_factory=StorageSettings)
+    jobs: int = DEFAULT_JOBS
+    compaction_jobs: int = 1
+    cluster_timeout_ms: int = DEFAULT_CLUSTER_TIMEOUT_MS
+    hidden_confs: frozenset[str] = frozenset()
+
+
+def choose_target(project: ProjectFile, name: str | None) -> tuple[str, str] | None:
+    """The profile and target that are meant; `name` is what `--target` says. None for a project without profiles.
+
+    The project is one whose file was checked: its profile is there, with its default target.
+
+    Raises:
+        UsageError: there is no such target.
+
+    """
+    if not project.profiles:
+        if name is not None and name != DEFAULT_TARGET:
+            hint = "declare targets under `profiles:` in etc_project.yml, or run without `--target` and ETC_TARGET"
+            raise UsageError(
+                Code.NO_SUCH_TARGET, f"there is no target `{name[:60]}`: the project has no profiles", hint=hint
+            )
+        return None
+    names = list(project.profiles)
+    profile = project.profile or (names[0] if len(names) == 1 else str(project.name))
+    known = project.profiles[profile].targets
+    wanted = name or project.profiles[profile].target
+    if wanted not in known:
+        hint = did_you_mean(wanted, known) or f"the targets are {', '.join(known)}"
+        raise UsageError(Code.NO_SUCH_TARGET, f"there is no target `{wanted[:60]}`", hint=hint)
+    return profile, wanted
+
+
+def target_of(chosen: tuple[str, str], project: ProjectFile, is_catalog_hidden: bool) -> Target:
+    """The chosen profile's and target's target; whether the catalog's address came from the environment is known by its file."""
+    declared: TargetDeclaration = project.profiles[chosen[0]].targets[chosen[1]]
+    master = {"spark.master": declared.spark.master} if declared.spark.master else {}
+    confs = declared.spark.confs
+    hidden = {key for key, value in confs.items() if has_reference(value)}
+    return Target(
+        name=chosen[1],
+        profile=chosen[0],
+        spark_confs={**catalog_confs(declared.catalog), **master, **confs},
+        bundle=declared.bundle,
+        packages=tuple(declared.spark.packages),
+        catalog=declared.catalog,
+        lock=declared.lock,
+        table_root=declared.table_root,
+        storage=declared.storage,
+        jobs=declared.jobs,
+        compaction_jobs=declared.jobs if "jobs" in declared.model_fields_set else 1,
+        cluster_timeout_ms=declared.spark.timeout,
+        hidden_confs=frozenset(hidden | ({METASTORE_URIS} if is_catalog_hidden else set())),
+    )
+
+
+def catalog_confs(catalog: CatalogSettings | None) -> dict[str, str]:
+    """Spark's settings for a catalog; that of Glue is asked without Spark."""
+    if catalog is None or catalog.type == "glue":
+        return {}
+    confs = {"spark.sql.catalogImplementation": catalog.type.replace("_", "-")}
+    return confs | ({METASTORE_URIS: catalog.uri} if catalog.uri else {})

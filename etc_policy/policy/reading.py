@@ -28,13 +28,12 @@ from etc_policy.policy.files import (
 )
 from etc_policy.policy.findings import schema_issues
 from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy, ProjectFiles
-from etc_policy.policy.project_schema import ProjectFile
+from etc_policy.policy.project_schema import ProjectFile, Target, choose_target, target_of
 from etc_policy.policy.schema import PolicyDeclaration, PolicyEntry, PolicyFileShape, Strategy, TemplateFile
 from etc_policy.policy.schema_values import LEARNED, Declared
 from etc_policy.policy.scope import Scope, Value, require_known, without_blank
 from etc_policy.policy.secrets import REFERENCE_HINT, canonical_references, changed_secrets, is_secret
 from etc_policy.policy.suggestions import did_you_mean
-from etc_policy.policy.targets import Target, choose_target, target_of
 from etc_policy.policy.yaml_marks import (
     FileMarks,
     Places,

@@ -33,13 +33,13 @@ from etc_policy.policy.hudi_options import (
 )
 from etc_policy.policy.locations import is_catalog_name, location_fault, location_identity, resolve_location
 from etc_policy.policy.manifest import Manifest, Policy, digest
-from etc_policy.policy.partition_time import length_fault
 from etc_policy.policy.project import DeclaredPolicy, ProjectFiles
+from etc_policy.policy.project_schema import Target
 from etc_policy.policy.quantities import duration_text
 from etc_policy.policy.schema import Done, Freshness, PolicyDeclaration
 from etc_policy.policy.secrets import REFERENCE_HINT, changed_secrets
 from etc_policy.policy.suggestions import did_you_mean, listed
-from etc_policy.policy.targets import Target
+from etc_policy.policy.times import length_fault
 from etc_policy.policy.yaml_marks import Places, value_at
 
 

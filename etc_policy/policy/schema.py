@@ -21,8 +21,6 @@ from pydantic import (
     model_validator,
 )
 
-from etc_policy.policy.boundaries import Boundaries, parse_boundaries
-from etc_policy.policy.partition_time import PartitionClock
 from etc_policy.policy.schema_values import (
     TABLE_MARK,
     Budget,
@@ -56,6 +54,7 @@ from etc_policy.policy.schema_values import (
     duration_ms,
     is_encrypted,
 )
+from etc_policy.policy.times import Boundaries, PartitionClock, parse_boundaries
 
 
 class Strategy(Declared):

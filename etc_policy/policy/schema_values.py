@@ -23,9 +23,7 @@ from pydantic import (
 from pydantic.json_schema import WithJsonSchema
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
-from etc_policy.policy.boundaries import BOUNDARIES_PATTERN, parse_boundaries, zone_of
 from etc_policy.policy.locations import is_catalog_name
-from etc_policy.policy.partition_time import pattern_fault
 from etc_policy.policy.quantities import (
     DURATION_PATTERN,
     MAX_MS,
@@ -34,6 +32,7 @@ from etc_policy.policy.quantities import (
     parse_duration_ms,
     parse_size_bytes,
 )
+from etc_policy.policy.times import BOUNDARIES_PATTERN, parse_boundaries, pattern_fault, zone_of
 
 _MAX_LENGTH = 500
 

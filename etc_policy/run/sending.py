@@ -28,7 +28,7 @@ from urllib.parse import quote
 from etc_policy.errors import EtcError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Policy
-from etc_policy.policy.notify_schema import Email, Notify
+from etc_policy.policy.project_schema import Email, Notify
 from etc_policy.policy.schema import HttpEndpoint
 from etc_policy.storage.port import Requests, T, TableStorage
 from etc_policy.table.done import DoneEvent

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from pydantic import ConfigDict, Field
 
 from etc_policy.policy.manifest import Frozen, Level, Policy, RowsWhenDone, VerifyLevel, digest
-from etc_policy.policy.partition_time import Span
+from etc_policy.policy.times import Span
 from etc_policy.table.apply_state import Proof
 from etc_policy.table.history import subject_key
 from etc_policy.table.instants import instant_to_ms, shown_until

@@ -16,9 +16,8 @@ from etc_policy.errors import EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.bundles import DEFAULT_RELEASE, best_release, bundle_of, release_for
 from etc_policy.policy.locations import S3_SCHEMES, Allowed, is_local
-from etc_policy.policy.project_schema import Folders
+from etc_policy.policy.project_schema import Folders, Target
 from etc_policy.policy.secrets import with_hidden, with_values
-from etc_policy.policy.targets import Target
 
 if TYPE_CHECKING:
     from etc_policy.policy.manifest import Policy

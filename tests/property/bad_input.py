@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import etc_policy.policy.render  # noqa: F401 - imported where a file has templates, and an import runs code
 from etc_policy.errors import EtcError, PolicyError
 from etc_policy.policy.files import MAX_FILE_BYTES
-from etc_policy.policy.provenance import render_provenance
+from etc_policy.policy.project import render_provenance
 from etc_policy.policy.reading import read_project
 from etc_policy.policy.resolve import check_project, compile_project
 

@@ -15,7 +15,7 @@ from etc_policy.api import namespaces
 from etc_policy.api.project import Project
 from etc_policy.cli import run as run_command
 from etc_policy.errors import EngineError, EtcError, RetryableError, SeveralErrors, TableError
-from etc_policy.policy.targets import Target
+from etc_policy.policy.project_schema import Target
 from etc_policy.run.file_lease import FileLease
 from etc_policy.table.instants import instant_from_ms
 from etc_policy.wiring import Environment, sessions

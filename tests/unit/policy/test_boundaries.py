@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etc_policy.policy.boundaries import parse_boundaries
+from etc_policy.policy.times import parse_boundaries
 
 YEARS = datetime(2000, 1, 1), datetime(2030, 1, 1)  # noqa: DTZ001 - UTC by `timezones`
 MINUTE = timedelta(minutes=1)

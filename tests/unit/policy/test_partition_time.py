@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etc_policy.policy.partition_time import PartitionClock, Span, length_fault, pattern_fault, usual_pattern
+from etc_policy.policy.times import PartitionClock, Span, length_fault, pattern_fault, usual_pattern
 
 DAY = 86_400_000
 #: Zones of which the clock is moved by an hour and by half of one, at midnight too, and one that left out a day.

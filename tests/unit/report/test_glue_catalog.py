@@ -9,8 +9,7 @@ from etc_policy.api.diagnosing import diagnose_tables
 from etc_policy.api.syncing import sync_table
 from etc_policy.errors import RetryableError, TableError
 from etc_policy.policy.manifest import EventTime, Policy, Sync
-from etc_policy.policy.project_schema import CatalogSettings, StorageSettings
-from etc_policy.policy.targets import Target, catalog_confs
+from etc_policy.policy.project_schema import CatalogSettings, StorageSettings, Target, catalog_confs
 from etc_policy.report.glue_catalog import GlueCatalog
 from etc_policy.report.sync import PropertyChanges, partition_values
 from etc_policy.wiring import Environment
