@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from etc_policy.hudi.writer_form import STREAMING, options_of_indexes
+from etc_policy.hudi.writer_options import STREAMING, options_of_indexes
 from etc_policy.policy.hudi_options import OPERATION_OPTION, option_fault
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.run.ports import Job
@@ -212,7 +212,7 @@ def unread(read: Mapping[str, list[str]]) -> list[str]:
 
 
 def _of_indexes() -> set[str]:
-    from etc_policy.hudi.writer_form import IndexDefinition
+    from etc_policy.hudi.writer_options import IndexDefinition
 
     defined = {
         "column_stats": IndexDefinition(("c",), {}),

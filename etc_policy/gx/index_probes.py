@@ -16,7 +16,7 @@ from etc_policy.gx.view_rows import FILE_NAME, KEY, with_files
 from etc_policy.gx.views import read_view
 from etc_policy.hudi.properties import names_in, read_properties
 from etc_policy.hudi.stable_reading import table_errors
-from etc_policy.hudi.writer_form import (
+from etc_policy.hudi.writer_options import (
     COLUMN_STATISTICS,
     RECORD_INDEX,
     IndexDefinition,

@@ -14,11 +14,11 @@ from typing import Any, BinaryIO, NamedTuple
 from etc_policy.errors import EtcError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.commits import CommitMetadata, decode_commit, decode_metadata
+from etc_policy.hudi.completed_writes import CompletedWrite
 from etc_policy.hudi.footers import can_read_parquet, open_parquet
-from etc_policy.hudi.history import CompletedWrite
+from etc_policy.hudi.metadata_values import bytes_of, load_json, pairs_of, time_of
 from etc_policy.hudi.plan_file import expected_bytes
 from etc_policy.hudi.timeline import Timeline, read_once
-from etc_policy.hudi.values import bytes_of, load_json, pairs_of, time_of
 from etc_policy.storage.port import TableReader
 from etc_policy.table.history import WRITES
 from etc_policy.table.state import CompactionRecord

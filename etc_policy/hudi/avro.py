@@ -121,8 +121,8 @@ def _inflated(block: bytes, codec: str) -> bytes:
     return inflated
 
 
-def parse_schema(schema: Any) -> Any:
-    """The schema as fastavro decodes by it; values come as they are stored.
+def parse_schema(schema: Any, named: dict[str, Any] | None = None) -> Any:
+    """The schema as fastavro decodes by it; values come as they are stored. Types that have names are added to `named`.
 
     Raises:
         BadAvro: it holds itself, is too deep, or makes values of no bytes.
@@ -131,8 +131,9 @@ def parse_schema(schema: Any) -> Any:
     """
     import fastavro
 
-    parsed = fastavro.parse_schema(_as_stored(schema))
-    if _excess(parsed, {}, iter(range(MAX_TYPES))) > _SPARE_VALUES:
+    named = {} if named is None else named
+    parsed = fastavro.parse_schema(_as_stored(schema), named)
+    if _excess(parsed, named, iter(range(MAX_TYPES))) > _SPARE_VALUES:
         raise BadAvro("the schema makes many values of few bytes")
     return parsed
 
@@ -161,7 +162,6 @@ def _excess(kind: Any, named: dict[str, Any], types: Iterator[int], depth: int =
         return 1 - VALUES_PER_BYTE
     if name not in ("record", "error", "fixed", "enum"):
         return _excess(named[name], named, types, depth)
-    named[kind["name"]] = kind
     if "fields" in kind:
         return 1 + sum(below(field["type"]) for field in kind["fields"])
     return 1 - VALUES_PER_BYTE * int(kind.get("size", 1))

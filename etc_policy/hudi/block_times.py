@@ -13,13 +13,13 @@ from typing import Any, BinaryIO
 
 from etc_policy.hudi import blocks as log_blocks
 from etc_policy.hudi.avro import MAX_SCHEMA_BYTES
-from etc_policy.hudi.avro_records import RecordSchemas, record_schemas, records_of
+from etc_policy.hudi.avro_rows import Path, RowSchema, row_schema, values_at
 from etc_policy.hudi.blocks import Block, read_blocks
-from etc_policy.hudi.deletes import ordering_values
+from etc_policy.hudi.delete_blocks import ordering_values
 from etc_policy.hudi.event_time_values import TimeOf, kind_of, reads_as_spark, time_reader
+from etc_policy.hudi.metadata_values import load_json
 from etc_policy.hudi.parquet import split_rows, stored_values
-from etc_policy.hudi.schemas import Path, find_column
-from etc_policy.hudi.values import load_json
+from etc_policy.hudi.schemas import find_column
 from etc_policy.policy.manifest import EventTime
 
 _CONTENT_VERSIONS = (1, 2, 3)
@@ -180,7 +180,7 @@ class _Column:
     path: Path
     kind: str
     time_of: TimeOf
-    schemas: RecordSchemas
+    rows: RowSchema
     is_text: bool
 
 
@@ -200,7 +200,7 @@ def _column_of(schema_text: bytes, wanted: TimesWanted) -> _Column:
         path=path,
         kind=kind,
         time_of=time_reader(kind, wanted.event_time),
-        schemas=record_schemas(schema, path[0]),
+        rows=row_schema(schema),
         is_text=kind == "text" and reads_as_spark(wanted.event_time.format),
     )
 
@@ -228,18 +228,8 @@ def avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
     version, count = _PAIR.unpack_from(block.content)
     if version not in _CONTENT_VERSIONS:
         raise UnknownTimes("another version of data block")
-    for record in records_of(block.content[_PAIR.size :], count, column.schemas):
-        raw = value_at(record, column.path)
-        yield None if raw is None else _known(raw, column)
-
-
-def value_at(record: Any, path: Path) -> Any:
-    """The value at a path; None where a struct on the way is null."""
-    for name in path:
-        if record is None:
-            return None
-        record = record[name]
-    return record
+    for raw in values_at(block.content[_PAIR.size :], count, column.rows, column.path):
+        yield None if raw is None else _known(raw.decode() if column.kind == "text" else raw, column)
 
 
 def _parquet_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:

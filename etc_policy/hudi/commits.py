@@ -24,7 +24,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.hudi.avro import MAGIC, SYNC_BYTES, parse_schema, read_first_record, read_header
 from etc_policy.hudi.avro_pattern import IrregularError, RecordPattern, next_size, read_long, read_text
 from etc_policy.hudi.layout import is_log_name, parse_data_file
-from etc_policy.hudi.values import (
+from etc_policy.hudi.metadata_values import (
     UNKNOWN_FORM,
     is_long,
     list_of,

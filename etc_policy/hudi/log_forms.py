@@ -15,8 +15,8 @@ from etc_policy.errors import RetryableError
 from etc_policy.hudi.blocks import IS_PARTIAL, SCHEMA, BadLogFile, read_headers
 from etc_policy.hudi.commits import CommitFacts, CommitMetadata, LogForm
 from etc_policy.hudi.layout import METADATA_TABLE, parse_data_file
+from etc_policy.hudi.metadata_values import UNKNOWN_FORM, load_json
 from etc_policy.hudi.properties import merging_of, metadata_partitions
-from etc_policy.hudi.values import UNKNOWN_FORM, load_json
 from etc_policy.plan.bundles import OF_HUDI_1_0
 from etc_policy.storage.port import TableReader
 from etc_policy.table.state import CUT_VERSIONS, FileSlice, path_below

@@ -13,12 +13,12 @@ from functools import lru_cache
 from typing import Any, BinaryIO
 
 from etc_policy.hudi import blocks as log_blocks
-from etc_policy.hudi.avro_records import RecordSchemas, record_schemas, records_of
+from etc_policy.hudi.avro_rows import RowSchema, row_schema, values_at
 from etc_policy.hudi.block_times import TimesWanted, UnknownTimes, avro_times, split_parquet
 from etc_policy.hudi.blocks import BadLogFile, Block, OtherLogFile, encode_block, read_blocks
 from etc_policy.hudi.footers import can_read_parquet
 from etc_policy.hudi.log_forms import OPERATION_COLUMN
-from etc_policy.hudi.values import load_json
+from etc_policy.hudi.metadata_values import load_json
 
 #: A larger log file is not one that Hudi writes: offsets in it do not fit an int of Java.
 MAX_LOG_BYTES = 2 << 30
@@ -126,20 +126,20 @@ def _has_operations(schema_text: bytes) -> bool:
 
 def _may_be_deleted(block: Block) -> Iterator[bool]:
     """Of each row whether it is marked as deleted, which is not looked for in Parquet; nothing where there is no such mark."""
-    schemas = _delete_mark(block.header[log_blocks.SCHEMA])
-    if schemas is None:
+    schema = _delete_mark(block.header[log_blocks.SCHEMA])
+    if schema is None:
         return iter(())
     if block.kind == log_blocks.PARQUET_DATA:
         return iter((True,))
     _, count = _PAIR.unpack_from(block.content)
-    return (bool(row[_DELETED]) for row in records_of(block.content[_PAIR.size :], count, schemas))
+    return map(bool, values_at(block.content[_PAIR.size :], count, schema, (_DELETED,)))
 
 
 @lru_cache(maxsize=16)
-def _delete_mark(schema_text: bytes) -> RecordSchemas | None:
+def _delete_mark(schema_text: bytes) -> RowSchema | None:
     schema: Any = load_json(schema_text)
     has_mark = any(field["name"] == _DELETED for field in schema["fields"])
-    return record_schemas(schema, _DELETED) if has_mark else None
+    return row_schema(schema) if has_mark else None
 
 
 def _split_block(block: Block, wanted: TimesWanted, threshold_ms: int, early: Part, late: Part) -> None:

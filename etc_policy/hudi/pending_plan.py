@@ -13,9 +13,9 @@ from typing import Any
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import parse_data_file
+from etc_policy.hudi.metadata_values import list_of, mapping_of
+from etc_policy.hudi.pending_writes import announced_by, marker_files
 from etc_policy.hudi.timeline import Timeline
-from etc_policy.hudi.values import list_of, mapping_of
-from etc_policy.hudi.writers import announced_by, marker_files
 from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.model import CarriedFile, Operation
 from etc_policy.storage.open_storage import is_remote, local_path

@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any
 
 from etc_policy.hudi.layout import is_change_log
-from etc_policy.hudi.values import list_of, mapping_of, pairs_of, size_of, text_of, unknown_form
+from etc_policy.hudi.metadata_values import list_of, mapping_of, pairs_of, size_of, text_of, unknown_form
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.model import CarriedFile, Operation
 from etc_policy.plan.split import merged_paths, with_split

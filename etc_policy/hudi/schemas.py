@@ -16,8 +16,8 @@ from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.commits import CommitMetadata, decode_metadata
+from etc_policy.hudi.metadata_values import list_of, load_json, mapping_of, text_of
 from etc_policy.hudi.timeline import Timeline
-from etc_policy.hudi.values import list_of, load_json, mapping_of, text_of
 from etc_policy.policy.manifest import EventTime
 from etc_policy.table.state import HIDDEN, Instant, Lacking, find_lacking
 

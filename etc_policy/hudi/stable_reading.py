@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from etc_policy.errors import EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.values import UNKNOWN_FORM, unknown_form
+from etc_policy.hudi.metadata_values import UNKNOWN_FORM, unknown_form
 
 _LOCK = Lock()
 #: One for each that is inside, in any thread: whether Python looked for garbage when it came.

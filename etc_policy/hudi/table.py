@@ -9,8 +9,7 @@ from functools import partial
 from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.commit_writes import NO_TRUST
 from etc_policy.hudi.commits import CommitFacts, CommitMetadata, KeptFacts
-from etc_policy.hudi.completion_times import metadata_timeline, read_wrong_times
-from etc_policy.hudi.history import (
+from etc_policy.hudi.completed_writes import (
     MAX_ARCHIVED,
     compactions_by_whom,
     completed_write,
@@ -19,8 +18,12 @@ from etc_policy.hudi.history import (
     table_history,
     write_growth,
 )
+from etc_policy.hudi.completion_times import metadata_timeline, read_wrong_times
+from etc_policy.hudi.file_slices import latest_slices
 from etc_policy.hudi.layout import InstantFile, parse_data_file, timeline_folder
 from etc_policy.hudi.log_forms import is_metadata_of_1_0
+from etc_policy.hudi.metadata_values import text_of
+from etc_policy.hudi.pending_writes import HEARTBEAT_EXPIRY_MS, living_writers, writes_in_flight
 from etc_policy.hudi.properties import (
     PROPERTIES,
     merges_in_any_order,
@@ -32,7 +35,6 @@ from etc_policy.hudi.properties import (
     updates_in_part,
 )
 from etc_policy.hudi.schemas import column_type_of, schema_names, with_schemas
-from etc_policy.hudi.slices import latest_slices
 from etc_policy.hudi.stable_reading import Result, read_until_stable
 from etc_policy.hudi.table_commits import TableCommits, read_commits
 from etc_policy.hudi.timeline import (
@@ -43,8 +45,6 @@ from etc_policy.hudi.timeline import (
     read_timeline,
     require_times,
 )
-from etc_policy.hudi.values import text_of
-from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS, living_writers, writes_in_flight
 from etc_policy.hudi.zones import read_zone
 from etc_policy.policy.locations import is_appended_to
 from etc_policy.policy.manifest import EventTime, digest

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.commit_writes import CommitWrites, Trust, hides_deletes_of
 from etc_policy.hudi.commits import CommitFacts, CommitMetadata
-from etc_policy.hudi.history import MAX_ARCHIVED, CompletedWrite, completed_write
+from etc_policy.hudi.completed_writes import MAX_ARCHIVED, CompletedWrite, completed_write
 from etc_policy.hudi.log_forms import with_log_forms
 from etc_policy.hudi.properties import updates_in_part
 from etc_policy.hudi.schemas import column_since, column_type_of

@@ -16,7 +16,7 @@ from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.commits import CommitFacts, CommitMetadata, decode_commit, decode_metadata
 from etc_policy.hudi.layout import InstantFile, parse_data_file, parse_instant_file, timeline_folder
-from etc_policy.hudi.values import time_of
+from etc_policy.hudi.metadata_values import time_of
 from etc_policy.storage.port import TableReader
 from etc_policy.table.history import WRITES
 from etc_policy.table.state import WRITE_ACTIONS, GroupKey, Instant, InstantState

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import ETC_FOLDER
+from etc_policy.hudi.pending_writes import HEARTBEAT_EXPIRY_MS
 from etc_policy.hudi.stable_reading import permission_hint
-from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.file_lock import is_left, remove
 from etc_policy.run.lease_document import FILE_LEASE, MAX_LEASE_BYTES, LeaseDocument, read_document

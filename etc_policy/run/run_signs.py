@@ -12,8 +12,8 @@ from time import sleep
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import HEARTBEATS, timeline_folder
+from etc_policy.hudi.pending_writes import announced_by, marker_files
 from etc_policy.hudi.properties import read_properties
-from etc_policy.hudi.writers import announced_by, marker_files
 from etc_policy.run.lease_document import FILE_LEASE, MAX_LEASE_BYTES, STORE_LEASE, read_document
 from etc_policy.storage.clocks import time_at
 from etc_policy.storage.port import FileInfo, TableReader, TableStorage, os_errors_as

@@ -14,7 +14,7 @@ from uuid import uuid4
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import ETC_FOLDER
-from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS
+from etc_policy.hudi.pending_writes import HEARTBEAT_EXPIRY_MS
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.lease_document import MAX_VALID_SECONDS, STORE_LEASE, LeaseDocument, read_document
 from etc_policy.run.lock_holder import Owner

@@ -12,17 +12,17 @@ from math import inf
 
 from etc_policy.errors import EngineError, EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.history import commit_of, completed_write, plan_extra, records_added
+from etc_policy.hudi.completed_writes import commit_of, completed_write, plan_extra, records_added
 from etc_policy.hudi.layout import parse_data_file
+from etc_policy.hudi.metadata_values import pairs_of
 from etc_policy.hudi.pending_plan import require_own, rollback_plans
+from etc_policy.hudi.pending_writes import marker_files, open_in_metadata_table, writes_in_flight
 from etc_policy.hudi.plan_file import decode_operations, require_full
 from etc_policy.hudi.properties import metadata_partitions, read_properties
 from etc_policy.hudi.schemas import lacking_at
 from etc_policy.hudi.stable_reading import read_until_stable, table_errors
 from etc_policy.hudi.timeline import CUT_OFF_HINT, Timeline, file_ids_in, read_timeline
-from etc_policy.hudi.values import pairs_of
-from etc_policy.hudi.writer_form import STREAMING
-from etc_policy.hudi.writers import marker_files, open_in_metadata_table, writes_in_flight
+from etc_policy.hudi.writer_options import STREAMING
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.model import Operation
 from etc_policy.plan.split import SPLIT_FOLDER

@@ -11,7 +11,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.hudi.log_forms import Changelog
 from etc_policy.hudi.properties import merging_of, read_properties
 from etc_policy.hudi.stable_reading import read_until_stable
-from etc_policy.hudi.writer_form import STREAMING, option_of_metadata_commits
+from etc_policy.hudi.writer_options import STREAMING, option_of_metadata_commits
 from etc_policy.plan.bundles import DEFAULT_RELEASE, bundle_of, why_unfit
 from etc_policy.run.ports import Job
 from etc_policy.storage.open_storage import open_reader

@@ -11,11 +11,11 @@ from typing import Any
 
 from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.errors.codes import Code
+from etc_policy.hudi.metadata_values import list_of, load_json, mapping_of
 from etc_policy.hudi.properties import ordering_fields, read_properties
 from etc_policy.hudi.schemas import leaf_names
 from etc_policy.hudi.stable_reading import table_errors
-from etc_policy.hudi.values import list_of, load_json, mapping_of
-from etc_policy.hudi.writer_form import (
+from etc_policy.hudi.writer_options import (
     COLUMN_LIST,
     COLUMN_STATISTICS,
     index_definitions,

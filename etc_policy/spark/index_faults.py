@@ -19,7 +19,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.hudi.footers import EncryptedParquetError, open_parquet
 from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.stable_reading import table_errors
-from etc_policy.hudi.writer_form import index_definitions, indexed_columns
+from etc_policy.hudi.writer_options import index_definitions, indexed_columns
 from etc_policy.spark.java_causes import java_causes
 from etc_policy.spark.metadata_listing import opened_metadata
 from etc_policy.spark.store_outage import raise_store_outage

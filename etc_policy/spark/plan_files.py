@@ -7,12 +7,12 @@ from contextlib import suppress
 
 from etc_policy.errors import PLAN_AGAIN, EngineError, RetryableError, StalePlanError
 from etc_policy.errors.codes import Code
+from etc_policy.hudi.file_slices import partitions_of
 from etc_policy.hudi.layout import HEARTBEATS, METADATA_TABLE, parse_data_file, timeline_folder
 from etc_policy.hudi.pending_plan import pending_rollbacks
+from etc_policy.hudi.pending_writes import writes_in_flight
 from etc_policy.hudi.plan_file import encode_plan
 from etc_policy.hudi.properties import read_properties
-from etc_policy.hudi.slices import partitions_of
-from etc_policy.hudi.writers import writes_in_flight
 from etc_policy.plan.cut import archive_passed
 from etc_policy.run.carrying import ADDED_TO, carried_drafts, carried_paths, untouched_carried
 from etc_policy.run.ports import Job

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import yaml
 
 from etc_policy.errors.plain_text import one_line
+from etc_policy.hudi.discovery import Range
 from etc_policy.hudi.event_time_values import UNIT_OF_DIGITS, format_ms, kind_of, text_ms, time_reader
 from etc_policy.hudi.properties import ordering_fields
-from etc_policy.hudi.survey import Range
 from etc_policy.policy.files import MARK
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time

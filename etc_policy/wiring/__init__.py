@@ -22,7 +22,7 @@ from etc_policy.wiring.sessions import SparkSessions as SparkSessions
 
 if TYPE_CHECKING:
     from etc_policy.demo.demo import Demo as Demo
-    from etc_policy.hudi.survey import Columns, Range
+    from etc_policy.hudi.discovery import Columns, Range
     from etc_policy.policy.writers import TableShape
     from etc_policy.report.glue_catalog import GlueCatalog
     from etc_policy.report.metrics import TableObservation
@@ -163,7 +163,7 @@ class Readings(SparkSessions):
 
         With `levels` those alone whose folders match these globs, each for one level.
         """
-        from etc_policy.hudi.survey import find_tables
+        from etc_policy.hudi.discovery import find_tables
 
         self._reach_storages()
         self.require_allowed(location)
@@ -193,14 +193,14 @@ class Readings(SparkSessions):
 
     def columns(self, location: str) -> Columns:
         """The columns of a table that has no policy yet, and its properties."""
-        from etc_policy.hudi.survey import read_columns
+        from etc_policy.hudi.discovery import read_columns
 
         self._reach_storages()
         return read_columns(location)
 
     def column_ranges(self, state: TableState, names: Sequence[str]) -> dict[str, Range]:
         """What the newest base file of a table holds of some columns, by its footer."""
-        from etc_policy.hudi.survey import column_ranges
+        from etc_policy.hudi.discovery import column_ranges
 
         return column_ranges(state.base_path, newest_base_file(state.slices), names)
 
@@ -299,7 +299,7 @@ class Readings(SparkSessions):
 
     def writer_form(self, state: TableState, properties: Mapping[str, str]) -> tuple[WriterOption, ...]:
         """What the table shows of its writers' options, as a compaction takes it."""
-        from etc_policy.hudi.writer_form import (
+        from etc_policy.hudi.writer_options import (
             index_definitions,
             option_of_metadata_commits,
             options_of_base_file,
@@ -317,7 +317,7 @@ class Readings(SparkSessions):
     def has_consistent_buckets(self, state: TableState) -> bool:
         """Whether the table's writers keep buckets by consistent hashing."""
         from etc_policy.hudi.stable_reading import table_errors
-        from etc_policy.hudi.writer_form import has_consistent_buckets
+        from etc_policy.hudi.writer_options import has_consistent_buckets
         from etc_policy.storage.open_storage import open_reader
 
         with table_errors(state.base_path):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from etc_policy.hudi.properties import read_properties
-from etc_policy.hudi.writer_form import STREAMING, option_of_metadata_commits
+from etc_policy.hudi.writer_options import STREAMING, option_of_metadata_commits
 from etc_policy.plan.bundles import bundle_of
 from etc_policy.storage.open_storage import open_reader
 from tests.integration.held import freeze

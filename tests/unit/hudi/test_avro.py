@@ -12,7 +12,6 @@ import pytest
 
 from etc_policy.errors import TableError
 from etc_policy.hudi.avro import INFLATED_BYTES, BadAvro, parse_schema, read_first_record, read_header
-from etc_policy.hudi.avro_records import can_skip
 from etc_policy.hudi.commits import decode_commit, decode_metadata
 from tests.hostile.avro import HOSTILE, array, container, doubling, nested, of_no_bytes, record, recursive
 from tests.unit.hudi.log_file import zigzag
@@ -117,23 +116,6 @@ def test_a_file_that_is_cut_anywhere_is_one_error():
 def test_a_header_has_a_schema():
     with pytest.raises(BadAvro, match="schema is missing"):
         read_header(b"Obj\x01\0" + bytes(16))
-
-
-@pytest.mark.parametrize(
-    ("items", "skips"),
-    [
-        ("boolean", False),
-        ("double", False),
-        (record("s", "float"), False),
-        ("long", True),
-        (["null", "double"], True),
-        (record("s", "float", "string"), True),
-        (array("double"), False),
-    ],
-)
-def test_a_list_without_a_length_in_its_items_is_not_skipped(items, skips):
-    """fastavro notices no end of the bytes while it skips such a list, and would go on for years."""
-    assert can_skip(record("r", array(items))) is skips
 
 
 _ALL = """

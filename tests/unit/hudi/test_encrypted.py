@@ -6,7 +6,7 @@ from etc_policy.errors import EngineError
 from etc_policy.hudi.blocks import BadLogFile
 from etc_policy.hudi.footers import is_encrypted, read_footer
 from etc_policy.hudi.parquet import stored_values
-from etc_policy.hudi.writer_form import options_of_base_file, require_encrypting
+from etc_policy.hudi.writer_options import options_of_base_file, require_encrypting
 from etc_policy.storage.local import LocalStorage
 from tests.encrypted_parquet import write_encrypted
 

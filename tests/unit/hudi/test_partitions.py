@@ -1,4 +1,4 @@
-from etc_policy.hudi.slices import partitions_of
+from etc_policy.hudi.file_slices import partitions_of
 
 
 def test_folders_that_hudi_has_marked_are_partitions():

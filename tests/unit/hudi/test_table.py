@@ -11,8 +11,8 @@ from etc_policy.errors import RetryableError, TableError
 from etc_policy.hudi import stable_reading as attempts
 from etc_policy.hudi import table as hudi_table
 from etc_policy.hudi import table_commits
+from etc_policy.hudi.pending_writes import HEARTBEAT_EXPIRY_MS
 from etc_policy.hudi.table import FileTableReader
-from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS
 from etc_policy.policy.manifest import EventTime
 from etc_policy.table.state import TableState
 from tests.unit.hudi.reading import OURS, TS, read, slices

@@ -9,8 +9,8 @@ import pytest
 
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.hudi.apply_state import FileApplyStateStore
+from etc_policy.hudi.pending_writes import HEARTBEAT_EXPIRY_MS
 from etc_policy.hudi.table import FileTableReader
-from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS
 from etc_policy.policy.manifest import EventTime
 from etc_policy.run import file_lease, run_signs
 from etc_policy.run.file_lease import JAVA_LEASE, FileLease

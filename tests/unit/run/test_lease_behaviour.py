@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from etc_policy.errors import EngineError, RetryableError
+from etc_policy.hudi.pending_writes import HEARTBEAT_EXPIRY_MS, living_writers, writes_in_flight
 from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.timeline import read_timeline
-from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS, living_writers, writes_in_flight
 from etc_policy.policy.project_schema import StorageSettings
 from etc_policy.run import run_signs, store_lease
 from etc_policy.run.file_lease import FileLease

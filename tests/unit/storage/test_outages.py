@@ -6,7 +6,7 @@ import pytest
 
 from etc_policy.errors import RetryableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.survey import find_tables
+from etc_policy.hudi.discovery import find_tables
 from etc_policy.run.carrying import carry_files
 from etc_policy.run.run_signs import RunSigns
 from etc_policy.storage.local import LocalStorage

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etc_policy.hudi.survey import Range
+from etc_policy.hudi.discovery import Range
 from etc_policy.policy.files import MARK
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.reading import read_project

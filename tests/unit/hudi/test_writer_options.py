@@ -15,7 +15,7 @@ from etc_policy.hudi.commits import CommitFacts
 from etc_policy.hudi.log_forms import is_metadata_of_1_0
 from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.table import FileTableReader
-from etc_policy.hudi.writer_form import (
+from etc_policy.hudi.writer_options import (
     COLUMN_LIST,
     STREAMING,
     has_consistent_buckets,

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from etc_policy.hudi.commit_writes import NO_TRUST, LogFacts, Trust, group_writes
 from etc_policy.hudi.commits import CommitMetadata
+from etc_policy.hudi.metadata_values import pairs_of
 from etc_policy.hudi.plan_file import expected_bytes, planned_reads, require_full
 from etc_policy.hudi.timeline import Timeline, plan_file_of
-from etc_policy.hudi.values import pairs_of
 from etc_policy.hudi.zones import table_zone
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.commit_metadata import compaction_record

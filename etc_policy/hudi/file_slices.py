@@ -18,10 +18,10 @@ from etc_policy.hudi.commits import CommitMetadata
 from etc_policy.hudi.completion_times import may_be_shifted
 from etc_policy.hudi.layout import NO_ROWS, DataFileName, is_log_name, parse_data_file, unknown_instant
 from etc_policy.hudi.log_forms import Changelog, changelog_of, with_log_forms
+from etc_policy.hudi.metadata_values import text_of, time_of
 from etc_policy.hudi.properties import metadata_partitions
 from etc_policy.hudi.table_commits import TableCommits
 from etc_policy.hudi.timeline import CLUSTERING, Taken, Timeline
-from etc_policy.hudi.values import text_of, time_of
 from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.split import SPLIT

@@ -22,9 +22,9 @@ from etc_policy.hudi.completion_times import metadata_timeline
 from etc_policy.hudi.footers import is_encrypted, read_footer
 from etc_policy.hudi.layout import InstantFile
 from etc_policy.hudi.log_forms import OPERATION_COLUMN
+from etc_policy.hudi.metadata_values import UNKNOWN_FORM, list_of, load_json, mapping_of, text_of
 from etc_policy.hudi.properties import metadata_partitions
 from etc_policy.hudi.timeline import Timeline, read_timeline
-from etc_policy.hudi.values import UNKNOWN_FORM, list_of, load_json, mapping_of, text_of
 from etc_policy.hudi.zones import table_zone
 from etc_policy.policy.hudi_options import OPERATION_OPTION
 from etc_policy.storage.port import FileInfo, TableReader

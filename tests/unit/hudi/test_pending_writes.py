@@ -7,7 +7,7 @@ from math import inf
 import pytest
 
 from etc_policy.errors import RetryableError
-from etc_policy.hudi.writers import HEARTBEAT_EXPIRY_MS
+from etc_policy.hudi.pending_writes import HEARTBEAT_EXPIRY_MS
 from etc_policy.policy.manifest import Policy, Writer
 from etc_policy.run import table_files
 from etc_policy.run.ports import Job
