@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
+from etc_policy.cli.ci_forms import CheckedCommand, report_tables
 from etc_policy.cli.messages import show_note
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import (
@@ -27,7 +27,6 @@ from etc_policy.errors import ExitCode, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.explainer import explain_plan, list_plan, summarize_changes
 from etc_policy.plan.model import Plan
-from etc_policy.report.checks import checks_of_results
 from etc_policy.report.report import render_results
 from etc_policy.table.formats import MANY_TABLES, fold
 
@@ -79,7 +78,7 @@ def apply_selected(flags: Flags, plan_file: Path | None, every: timedelta | None
             show_note("the next `etc apply` finishes what was begun, or `etc undo` withdraws it")
             raise
     show(flags, results, lambda: render_results(results, text_width(), long=long))
-    report_checks(checks_of_results(results, places(policies)))
+    report_tables(results, lambda: policies)
     return finish(error, results.exit_code)
 
 

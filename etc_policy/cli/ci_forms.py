@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +15,11 @@ from etc_policy.api.one_table import errors_of
 from etc_policy.cli.messages import SETTINGS
 from etc_policy.cli.terminal import print_data
 from etc_policy.cli.value_types import FILE
-from etc_policy.errors import EtcError, ExitCode, SeveralErrors, UsageError, worst
+from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, SeveralErrors, UsageError, worst
 from etc_policy.errors.codes import Code
 
 if TYPE_CHECKING:
     from etc_policy.policy.manifest import Policy
-    from etc_policy.report.checks import Check, Places
 
 _KEY = "etc_policy.checks"
 _FORMS = "etc_policy.ci_forms"
@@ -68,12 +66,12 @@ class CheckedCommand(click.Command):
         if SETTINGS.json and ctx.meta.get(_FORMS, {}).get("github"):
             hint = "leave `--log-format` at text: GitHub reads the lines of `--github` between the messages"
             raise UsageError(Code.USAGE, "`--github` and `--log-format json` both write to stderr", hint=hint)
-        checks: list[Check] = ctx.meta.setdefault(_KEY, [])
+        checks: list[Issue] = ctx.meta.setdefault(_KEY, [])
         _require_own_files(ctx)
         try:
             result = super().invoke(ctx)
         except EtcError as error:
-            unwritten = _write(ctx, _with_issues(checks, error)) if _asked(ctx) else ()
+            unwritten = _write(ctx, checks, error.issues) if _asked(ctx) else ()
             if not unwritten:
                 raise
             found = error.errors if isinstance(error, SeveralErrors) else (error,)
@@ -84,16 +82,20 @@ class CheckedCommand(click.Command):
         return result
 
 
-def report_checks(checks: Iterable[Check]) -> None:
+def report_checks(checks: Iterable[Issue]) -> None:
     """Report what was checked; commands without the forms forget it."""
     context = click.get_current_context(silent=True)
     if context is not None:
         context.meta.setdefault(_KEY, []).extend(checks)
 
 
-def places(policies: Iterable[Policy]) -> Places:
-    """Where each policy is in its file, by its name."""
-    return {policy.name: policy.place for policy in policies}
+def report_tables(report: Any, policies: Callable[[], Iterable[Policy]], *, strict: bool = False) -> None:  # noqa: ANN401
+    """Report the checks of a report's tables, each at the place of its policy, where a form is asked for."""
+    context = click.get_current_context(silent=True)
+    if context is not None and _asked(context):
+        from etc_policy.report.checks import checks_of
+
+        report_checks(checks_of(report, {one.name: one.place for one in policies()}, strict=strict))
 
 
 def _require_own_files(context: click.Context) -> None:
@@ -132,35 +134,16 @@ def _asked(context: click.Context) -> bool:
     return any(context.meta.get(_FORMS, {}).values())
 
 
-def _with_issues(checks: Iterable[Check], error: EtcError) -> list[Check]:
-    """The checks and the error's issues; an issue that a check has already reported gives it its place and its hint."""
-    from etc_policy.report.checks import checks_of_issues
-
-    found = list(checks)
-    for issue in checks_of_issues(error.issues):
-        index = next(
-            (n for n, check in enumerate(found) if (check.group, check.code) == (issue.group, issue.name)), None
-        )
-        if index is None:
-            found.append(issue)
-        else:
-            reported = found[index]
-            hint = None if issue.hint and issue.hint in (reported.message or "") else issue.hint
-            found[index] = replace(reported, where=reported.where or issue.where, hint=reported.hint or hint, code=None)
-    return found
-
-
-def _write(context: click.Context, checks: list[Check]) -> tuple[EtcError, ...]:
-    """Write the forms that were asked for; the errors of those that cannot be."""
+def _write(context: click.Context, found: list[Issue], errors: Sequence[Issue] = ()) -> tuple[EtcError, ...]:
+    """Write the forms that were asked for, of checks and errors; the errors of those that cannot be."""
     from etc_policy.api.artifacts import append_named
-    from etc_policy.report.checks import github_annotations, markdown_summary
+    from etc_policy.report.checks import github_annotations, junit_xml, markdown_summary, with_errors
 
+    checks = with_errors(found, errors)
     asked = context.meta[_FORMS]
     title, works = context.command_path, []
     if asked["junit_xml"]:
-        from etc_policy.report.junit import write_junit
-
-        works.append(partial(write_junit, title, checks, asked["junit_xml"]))
+        works.append(partial(_write_junit, asked["junit_xml"], junit_xml(title, checks)))
     if asked["github"]:
         project = Path(context.params.get("project_dir") or ".")
         print_data(github_annotations(checks, partial(_path_in_repository, project)), err=True)
@@ -168,6 +151,22 @@ def _write(context: click.Context, checks: list[Check]) -> tuple[EtcError, ...]:
     summary, files = markdown_summary(title, checks), filter(None, (asked["summary"], github_file))
     works += [partial(append_named, Path(path), summary, "--summary") for path in files]
     return errors_of(*works)
+
+
+def _write_junit(path: Path, content: bytes) -> None:
+    """Write the file in one step.
+
+    Raises:
+        EngineError: the file cannot be written.
+
+    """
+    from etc_policy.storage.files import write_named
+
+    try:
+        write_named(path, content)
+    except (OSError, ValueError) as error:
+        hint = "name another place by `--junit-xml`"
+        raise EngineError(Code.CANNOT_WRITE_JUNIT, f"cannot write `{path}`", hint=hint, cause=str(error)) from error
 
 
 def _path_in_repository(project_dir: Path, path: str) -> str:

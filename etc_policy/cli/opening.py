@@ -154,10 +154,8 @@ def open_tables(flags: Flags, paths: tuple[str, ...]) -> Iterator[Project]:
 
 
 def _warn(issue: Issue) -> None:
-    from etc_policy.report.checks import checks_of_issues
-
     show_warning(issue)
-    report_checks(checks_of_issues((issue,)))
+    report_checks([issue])
 
 
 def settle(verb: Callable[P, T], *args: P.args, **named: P.kwargs) -> tuple[T, SeveralErrors | None]:

@@ -9,14 +9,13 @@ from typing import Any
 import click
 
 from etc_policy.api.project import Project
-from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
+from etc_policy.cli.ci_forms import CheckedCommand, report_checks
 from etc_policy.cli.messages import issue_fields
 from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import Flags, common_options, examples, trust_options
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.errors import ExitCode, Issue, PolicyError
 from etc_policy.policy.manifest import Manifest, Policy
-from etc_policy.report.checks import Check, checks_of_issues
 from etc_policy.table.formats import count_of
 
 
@@ -38,9 +37,8 @@ def command(flags: Flags) -> ExitCode:
         issues = _issues(project, as_data=flags.output == "json")
         errors = [issue for issue in issues if issue.level == "error"]
         policies = () if errors else project.policies(*flags.terms)
-        report_checks(checks_of_issues(issues if errors else ()))
-        where = places(policies)
-        report_checks(Check(policy.name, "parse", "pass", where=where[policy.name]) for policy in policies)
+        report_checks(issues if errors else ())
+        report_checks(Issue("parse", "", one.place, level="pass", policy=one.name) for one in policies)
         if flags.output != "json":
             print_text(_count(project.manifest(), policies))
             return ExitCode.DONE

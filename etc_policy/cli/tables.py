@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -16,7 +15,7 @@ import click
 
 from etc_policy.api.arguments import DEFAULT_POLL, span_ms
 from etc_policy.api.project import Project
-from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
+from etc_policy.cli.ci_forms import CheckedCommand, report_tables
 from etc_policy.cli.messages import show_note
 from etc_policy.cli.opening import finish as ended
 from etc_policy.cli.opening import open_project, open_tables, settle
@@ -46,7 +45,6 @@ from etc_policy.table.formats import MANY_TABLES, TEXT_WIDTH, count_of, format_b
 
 if TYPE_CHECKING:
     from etc_policy.plan.model import Plan
-    from etc_policy.report.checks import Check, Places
     from etc_policy.report.debug import DebugReport
     from etc_policy.report.history import PolicyHistory
     from etc_policy.report.results import FreshnessReport, Report, TableFreshness
@@ -70,16 +68,19 @@ def report_of(
     flags: Flags,
     call: Callable[[Project], Report],
     text: Callable[[Any, bool], str],
-    checks: Callable[[Any, Places], Sequence[Check]] | None = None,
     code: Callable[[Any], ExitCode] = lambda report: report.exit_code,
     paths: tuple[str, ...] = (),
+    *,
+    strict: bool = False,
 ) -> ExitCode:
-    """Print what a verb found, as `text` says or as JSON; `text` is also given whether something failed."""
+    """Print what a verb found, as `text` says or as JSON; `text` is also given whether something failed.
+
+    With `strict` a warning fails where CI systems are shown it.
+    """
     with open_tables(flags, paths) if paths else open_project(flags) as project:
         report, error = settle(call, project)
-        where = places(project.policies(*flags.terms)) if checks else {}
         show(flags, report, lambda: text(report, error is not None))
-        report_checks(checks(report, where) if checks else ())
+        report_tables(report, lambda: project.policies(*flags.terms), strict=strict)
         return ended(error, code(report))
 
 
@@ -195,17 +196,14 @@ def plan(
     as target/plan.json too. A table that cannot be compacted now is refused with its reason, and the others are planned
     all the same.
     """
-    from etc_policy.report.checks import checks_of_plan
-
     require_one_form(flags, explain=explain, long=long)
     with open_project(flags) as project:
         found, error = settle(project.plan, *flags.terms, at=flags.at, out=out, check=True, **how)
-        where = places(project.policies(*flags.terms))
+        report_tables(found, lambda: project.policies(*flags.terms))
     hint = "\n`etc plan --long` shows the tables one by one, `--explain` says why."
     show(flags, found, lambda: text_of_plan(found, explain=explain, long=long, hint=hint, width=text_width()))
     if out is not None:
         show_note(f"Saved: etc apply {shlex.quote(str(out))}")
-    report_checks(checks_of_plan(found, where))
     ended(error)
     return ExitCode.CHANGES if detailed_exitcode and found.has_changes else ExitCode.DONE
 
@@ -236,7 +234,6 @@ def verify(flags: Flags, level: VerifyLevel | None, full: bool, long: bool) -> E
     promises. `metadata` needs no Spark, except to read column statistics for event times that commits do not carry;
     `data` compares the rows of both views.
     """
-    from etc_policy.report.checks import checks_of_verifications
     from etc_policy.report.report import render_verifications
 
     require_one_form(flags, long=long)
@@ -244,7 +241,6 @@ def verify(flags: Flags, level: VerifyLevel | None, full: bool, long: bool) -> E
         flags,
         lambda project: project.verify(*flags.terms, at=flags.at, level=level, full=full),
         lambda report, _: render_verifications(report, text_width(), long=long),
-        checks_of_verifications,
     )
 
 
@@ -305,8 +301,6 @@ def freshness(
     PATH is a table, and needs no project: its event-time column and data latency are guessed as by `etc import`. Nothing is
     written then.
     """
-    from etc_policy.report.checks import checks_of_freshness
-
     if paths and (flags.select or flags.exclude):
         raise click.UsageError("PATH is a table without a project, and `--select` a policy of one")
     require_one_form(flags, long=long)
@@ -318,9 +312,9 @@ def freshness(
             *flags.terms, at=flags.at, check=True, partitions=partitions, notify=notify, archived=archived
         ),
         lambda report, _: text_of_freshness(report, long=long or partitions is not None, width=text_width()),
-        partial(checks_of_freshness, fail_on_warn=fail_on == "warn"),
         lambda report: report.exit_code_from(fail_on),
         paths,
+        strict=fail_on == "warn",
     )
 
 
@@ -562,7 +556,6 @@ def sync(flags: Flags, remove: bool, long: bool) -> ExitCode:
     each run: the threshold of the last completed compaction, how far RO is complete now, and whether that compaction was
     verified. Only the catalog is written. A catalog that does not answer is tried three times, then the exit code is 4.
     """
-    from etc_policy.report.checks import checks_of_syncs
     from etc_policy.report.report import render_sync
 
     require_one_form(flags, long=long)
@@ -570,7 +563,6 @@ def sync(flags: Flags, remove: bool, long: bool) -> ExitCode:
         flags,
         lambda project: project.sync(*flags.terms, at=flags.at, remove=remove),
         lambda report, _: render_sync(report, text_width(), long=long),
-        checks_of_syncs,
     )
 
 

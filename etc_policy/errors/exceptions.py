@@ -75,18 +75,31 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One finding about the project's files; `level` is `error` or `warning`."""
+    """One finding: an error or a warning, or what a check says, of which `code` is the name then.
+
+    `level` is `error` or `warning`, of a check also `pass`, or `fail` where it is known that what was checked is not so.
+    `details` are more lines about it, `error_code` is that of the error which a check reports.
+    """
 
     code: str
     message: str
     where: Where | None = None
     hint: str | None = None
     level: str = "error"
+    policy: str | None = None
+    seconds: float | None = None
+    details: tuple[str, ...] = ()
+    error_code: str | None = None
 
     def __post_init__(self) -> None:
         """No issue shows a password, whatever it quotes."""
         object.__setattr__(self, "message", without_passwords(self.message))
         object.__setattr__(self, "hint", self.hint and without_passwords(self.hint))
+
+    @property
+    def subject(self) -> str:
+        """The policy that it is about; else it is about the project."""
+        return self.policy or (self.where.object_name if self.where else None) or "project"
 
     def __str__(self) -> str:
         lines = [f"{self.level}[{self.code}]: {one_line(self.message)}"]

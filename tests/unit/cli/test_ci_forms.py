@@ -5,9 +5,6 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from etc_policy.cli.ci_forms import _with_issues
-from etc_policy.errors import EtcError, ExitCode, SeveralErrors, Where
-from etc_policy.report.checks import Check
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 
@@ -169,12 +166,3 @@ def test_annotations_do_not_stand_among_messages_that_are_json(etc, project):
     code, out, err = etc("parse", "--github", "--log-format", "json")
     assert (code, out, len(err.splitlines())) == (64, "", 1)
     assert json.loads(err)["code"] == "ETC001"
-
-
-def test_an_error_of_another_table_with_the_same_words_is_reported_too():
-    checks = [Check("a", "plan", "error", "it is gone", code="ETC201"), Check("b", "plan", "pass", "it is gone")]
-    errors = [
-        EtcError("ETC201", f"`{name}`: it is gone", where=Where("p.yml", 1, 1, object_name=name)) for name in "ab"
-    ]
-    found = _with_issues(checks, SeveralErrors(errors, ExitCode.ENGINE))
-    assert [(one.group, one.name) for one in found] == [("a", "plan"), ("b", "plan"), ("b", "ETC201")]

@@ -7,15 +7,7 @@ import pytest
 from etc_policy.errors import Issue, Where
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.model import make_plan
-from etc_policy.report.checks import (
-    checks_of_freshness,
-    checks_of_issues,
-    checks_of_plan,
-    checks_of_results,
-    github_annotations,
-    markdown_summary,
-)
-from etc_policy.report.junit import write_junit
+from etc_policy.report.checks import checks_of, github_annotations, junit_xml, markdown_summary, with_errors
 from etc_policy.report.results import FreshnessReport, RunResults, TableFreshness
 from etc_policy.verify.ports import ExpectationResult, Verification
 from tests.unit.plan.states import PLAN
@@ -25,7 +17,7 @@ PLACES = {"orders_ro": Where("policies/a.yml", 3, 5, "orders_ro")}
 
 
 def told(checks):
-    return [(check.group, check.name, check.status, check.message) for check in checks]
+    return [(check.subject, check.code, check.level, check.message) for check in checks]
 
 
 @pytest.mark.parametrize(
@@ -44,9 +36,9 @@ def test_freshness(status, strict, found):
         policy="orders_ro", base_path="/t", status=status, complete_until_ms=1_700_000_000_000, lag_seconds=5400
     )
     report = FreshnessReport(observed_at="2026-01-01T12:00:00.000Z", tables=(table,))
-    (check,) = checks_of_freshness(report, PLACES, fail_on_warn=strict)
+    (check,) = checks_of(report, PLACES, strict=strict)
     message = "RO is complete until 2023-11-14 22:13:20 UTC, 1h30m ago"
-    assert (check.status, check.message, check.where) == (found, message, PLACES["orders_ro"])
+    assert (check.level, check.message, check.where) == (found, message, PLACES["orders_ro"])
 
 
 def test_results_with_their_expectations():
@@ -64,7 +56,7 @@ def test_results_with_their_expectations():
             "sync": None,
         }
     )
-    checks = checks_of_results(RunResults(tables=(run, refused)), PLACES)
+    checks = checks_of(RunResults(tables=(run, refused)), PLACES)
     assert told(checks) == [
         ("orders_ro", "apply", "pass", "compacted, threshold -"),
         ("orders_ro", "expect_no_key_twice", "error", "gone"),
@@ -76,34 +68,33 @@ def test_results_with_their_expectations():
 
 def test_a_sync_that_failed_is_an_error_beside_a_run_that_is_done():
     sync = RUN.sync.model_copy(update={"status": "failed", "message": "down"})
-    checks = checks_of_results(RunResults(tables=(RUN.model_copy(update={"sync": sync}),)), PLACES)
-    assert [(check.name, check.status) for check in checks] == [("apply", "pass"), ("sync", "error")]
+    checks = checks_of(RunResults(tables=(RUN.model_copy(update={"sync": sync}),)), PLACES)
+    assert [(check.code, check.level) for check in checks] == [("apply", "pass"), ("sync", "error")]
 
 
 @pytest.mark.parametrize("status", ["refused", "stale", "failed"])
 def test_what_was_not_done_is_an_error(status):
     run = RUN.model_copy(update={"status": status, "verification": None, "sync": None})
-    (check,) = checks_of_results(RunResults(tables=(run,)), PLACES)
-    assert check.status == "error"
+    (check,) = checks_of(RunResults(tables=(run,)), PLACES)
+    assert check.level == "error"
 
 
 def test_plan():
     refused = PLAN.model_copy(update={"action": "refused", "reason": "pending", "hints": ("wait", "more")})
-    checks = checks_of_plan(make_plan("2026-01-01T12:00:00Z", (PLAN, refused)), PLACES)
-    assert [(check.status, check.hint) for check in checks] == [("pass", None), ("error", "wait")]
+    checks = checks_of(make_plan("2026-01-01T12:00:00Z", (PLAN, refused)), PLACES)
+    assert [(check.level, check.hint) for check in checks] == [("pass", None), ("error", "wait")]
     assert checks[0].message.startswith("compact ")
 
 
 @pytest.mark.parametrize("action", ["compact", "nothing_due", "refused"])
-def test_each_form_says_of_a_plan_what_its_text_says(action, tmp_path):
+def test_each_form_says_of_a_plan_what_its_text_says(action):
     idle = {} if action == "compact" else {"operations": (), "instant": None, "reason": "why", "hints": ("do this",)}
     table = PLAN.model_copy(
         update={"action": action, "policy_changes": ("data_latency: 1h -> 2h",), "warnings": ("look",), **idle}
     )
     plan = make_plan("2026-01-01T12:00:00Z", (table,))
-    checks = checks_of_plan(plan, PLACES)
-    write_junit("etc plan", checks, tmp_path / "junit.xml")
-    forms = [unescape(markdown_summary("etc plan", checks)), unescape((tmp_path / "junit.xml").read_text())]
+    checks = checks_of(plan, PLACES)
+    forms = [unescape(markdown_summary("etc plan", checks)), unescape(junit_xml("etc plan", checks).decode())]
     forms += [github_annotations(checks)] if action == "refused" else []
     text = [" ".join(line.split()) for line in explain_plan(plan, width=1000).splitlines()]
     for form in forms:
@@ -113,17 +104,13 @@ def test_each_form_says_of_a_plan_what_its_text_says(action, tmp_path):
         assert [value for value in values if f"RO complete: {value}" not in form] == []
 
 
-def test_issues():
-    issues = (
-        Issue("ETC102", "bad", Where("a.yml", 1, 1, "orders_ro"), "mend it"),
-        Issue("ETC110", "odd", Where("a.yml", 2), level="warning"),
-        Issue("ETC300", "broken"),
-    )
-    checks = checks_of_issues(issues)
-    assert [(c.group, c.name, c.status, c.hint) for c in checks] == [
-        ("orders_ro", "ETC102", "error", "mend it"),
-        ("project", "ETC110", "warn", None),
-        ("project", "ETC300", "error", None),
+def test_an_error_of_another_table_with_the_same_words_is_reported_too():
+    checks = [Issue("plan", "gone", policy="a", error_code="ETC201"), Issue("plan", "gone", level="pass", policy="b")]
+    issues = [Issue("ETC201", f"`{name}`: gone", Where("p.yml", 1, 1, name), "look") for name in "ab"]
+    assert [(one.subject, one.code, one.hint) for one in with_errors(checks, issues)] == [
+        ("a", "plan", "look"),
+        ("b", "plan", None),
+        ("b", "ETC201", "look"),
     ]
 
 
@@ -132,5 +119,5 @@ def test_equal_expectations_are_checks_with_names_of_their_own():
     found = RUN.model_copy(
         update={"verification": Verification(level="data", status="pass", threshold_ms=1, expectations=(twice, twice))}
     )
-    names = [check.name for check in checks_of_results(RunResults(tables=(found,)), PLACES)]
+    names = [check.code for check in checks_of(RunResults(tables=(found,)), PLACES)]
     assert names[1:3] == ["expect_event_times_within_bounds", "expect_event_times_within_bounds #2"]
