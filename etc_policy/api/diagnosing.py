@@ -14,7 +14,7 @@ from etc_policy.policy.project_schema import Target
 from etc_policy.report.debug import DebugReport
 from etc_policy.table.formats import count_of
 from etc_policy.table.state import TableState
-from etc_policy.verify.diagnosis import LAST_SYNC, Finding, FindingStatus, TableFacts, diagnose_table
+from etc_policy.verify.diagnosis import LAST_SYNC, Finding, TableFacts, diagnose_table, finding
 from etc_policy.wiring import Environment, clock_ms
 
 
@@ -36,6 +36,10 @@ def diagnose(
     return DebugReport(etc_version=__version__, findings=findings)
 
 
+_of_project = partial(finding, "project")
+_UNKNOWN_TARGET = _of_project("target", "skipped", "not known: etc_project.yml has errors")
+
+
 def diagnose_project(
     environment: Environment, issues: Sequence[Issue], policies: int, *, target_known: bool
 ) -> tuple[Finding, ...]:
@@ -48,30 +52,30 @@ def _target(target: Target) -> Finding:
     where = f"{target.name}{f' of {target.profile}' if target.profile else ''}"
     master = target.spark_confs.get("spark.master", "local[2]")
     message = f"{where}: Spark at {master}, tables below {target.table_root or 'the project'}"
-    return _finding("project", "target", "ok", message, None)
+    return _of_project("target", "ok", message)
 
 
 def _files(environment: Environment, issues: Sequence[Issue], policies: int) -> Finding:
     errors = [issue for issue in issues if issue.level == "error"]
     if errors:
         message = f"{count_of(len(errors), 'error')}, the first: {errors[0].message}"
-        return _finding("project", "files", "error", message, "`etc parse` shows all of them")
+        return _of_project("files", "error", message, "`etc parse` shows all of them")
     selected = f"policies selected: {policies}, in {environment.project_dir}"
     if issues:
         message = f"{selected}; {count_of(len(issues), 'warning')}, the first: {issues[0].message}"
-        return _finding("project", "files", "warn", message, "`etc parse` shows all of them")
-    return _finding("project", "files", "ok", selected, None)
+        return _of_project("files", "warn", message, "`etc parse` shows all of them")
+    return _of_project("files", "ok", selected)
 
 
 def _git(state: GitState | None) -> Finding:
     if state is None:
-        return _finding(
+        return finding(
             "project", "git", "warn", "not in git: runs cannot be joined to a commit", "keep policies in git"
         )
     if state.dirty:
         message = f"{state.sha[:12]}, and files that differ from it"
-        return _finding("project", "git", "warn", message, "commit before `etc apply`, so that a run names what it did")
-    return _finding("project", "git", "ok", state.sha[:12], None)
+        return _of_project("git", "warn", message, "commit before `etc apply`, so that a run names what it did")
+    return _of_project("git", "ok", state.sha[:12])
 
 
 def diagnose_tables(
@@ -86,13 +90,13 @@ def diagnose_tables(
 
 
 def _diagnose(policy: Policy, facts: TableFacts) -> tuple[Finding, ...]:
-    return (_finding(policy.name, "table", "ok", facts.state.base_path, None), *diagnose_table(facts))
+    return (finding(policy.name, "table", "ok", facts.state.base_path), *diagnose_table(facts))
 
 
 def _unreadable(policy: Policy, error: EtcError) -> tuple[Finding, ...]:
-    hint = next((issue.hint for issue in error.issues if issue.hint), None)
+    hint = next(iter(error.hints), None)
     where = error.where or policy.place
-    return (_finding(policy.name, "table", "error", error.with_cause, hint or (f"see {where}" if where else None)),)
+    return (finding(policy.name, "table", "error", error.with_cause, hint or (f"see {where}" if where else None)),)
 
 
 def read_facts(environment: Environment, policy: Policy, *, spark: bool = False, read_logs: bool = True) -> TableFacts:
@@ -137,19 +141,12 @@ def diagnose_machine(environment: Environment, variables: Mapping[str, str], *, 
     if not start:
         return (
             *found,
-            _finding("machine", "session", "skipped", "Spark was not started", "`etc debug --spark` tries it"),
+            finding("machine", "session", "skipped", "Spark was not started", "`etc debug --spark` tries it"),
         )
     try:
         message = (
             f"Spark {environment.spark.version} started and answers {environment.spark.sql('SELECT 1').count()} row"
         )
     except EtcError as error:
-        return (*found, _finding("machine", "session", "error", str(error), next(iter(error.issues)).hint))
-    return (*found, _finding("machine", "session", "ok", message, None))
-
-
-def _finding(subject: str, check: str, status: FindingStatus, message: str, hint: str | None) -> Finding:
-    return Finding(subject=subject, check=check, status=status, message=message, hint=hint)
-
-
-_UNKNOWN_TARGET = _finding("project", "target", "skipped", "not known: etc_project.yml has errors", None)
+        return (*found, finding("machine", "session", "error", str(error), next(iter(error.issues)).hint))
+    return (*found, finding("machine", "session", "ok", message))

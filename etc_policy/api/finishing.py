@@ -10,7 +10,7 @@ from etc_policy.api.one_table import by_release, entries_of, one_by_one, set_pla
 from etc_policy.api.table_apply import writes_beside_errors
 from etc_policy.errors import EtcError
 from etc_policy.policy.manifest import Policy
-from etc_policy.report.results import FinishedService, FinishReport, UndoReport, WithdrawnPlan, failed_tables
+from etc_policy.report.results import FailedTable, FinishedService, FinishReport, UndoReport, WithdrawnPlan
 from etc_policy.wiring import Environment, resolve_table
 
 
@@ -31,7 +31,7 @@ def finish_tables(environment: Environment, policies: Iterable[Policy]) -> Finis
 
     _, failed = entries_of(one_by_one(_in_turn(environment, policies), finish), lambda *_: None)
     errors = (*failed, *beside)
-    return FinishReport(finished=tuple(finished), failed=failed_tables(errors)).with_errors(errors)
+    return FinishReport(finished=tuple(finished), failed=tuple(map(FailedTable.of, errors))).with_errors(errors)
 
 
 def _in_turn(environment: Environment, policies: Iterable[Policy]) -> Iterator[Policy]:
@@ -48,4 +48,4 @@ def undo_tables(environment: Environment, policies: Iterable[Policy]) -> UndoRep
 
     withdrawn, errors = entries_of(one_by_one(_in_turn(environment, policies), undo), lambda *_: [])
     plans = tuple(chain.from_iterable(withdrawn))
-    return UndoReport(withdrawn=plans, failed=failed_tables(errors)).with_errors(errors)
+    return UndoReport(withdrawn=plans, failed=tuple(map(FailedTable.of, errors))).with_errors(errors)

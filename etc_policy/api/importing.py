@@ -28,7 +28,7 @@ from etc_policy.policy.schema import PartitionTime
 from etc_policy.policy.schema_values import GLOB
 from etc_policy.policy.scope import Scope
 from etc_policy.policy.times import usual_pattern
-from etc_policy.report.imports import DriftedKey, ImportedTable, ImportReport
+from etc_policy.report.imports import ImportedTable, ImportReport
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.verify.diagnosis import TableFacts
 from etc_policy.verify.proposal import Survey, find_drift, proposed_lines, render_proposal, time_columns
@@ -115,7 +115,7 @@ class Importer:
 
     def _compared(self, owners: Mapping[str, Policy]) -> dict[str, ImportedTable]:
         def compare(policy: Policy, facts: TableFacts) -> ImportedTable:
-            drift = tuple(DriftedKey(**one._asdict()) for one in find_drift(facts))
+            drift = tuple(find_drift(facts))
             status = "drifted" if drift else "known"
             return ImportedTable(table=policy.table, policy=policy.name, status=status, file=policy.source, drift=drift)
 

@@ -127,7 +127,7 @@ def _unreadable(policy: Policy, now_ms: int, error: EtcError) -> TablePlan:
         threshold_ms=policy.latest_ms(now_ms),
         watermark_known=False,
         seen=SeenState(properties_fingerprint="", last_completed=None, instants_completed=()),
-        hints=tuple(issue.hint for issue in error.issues if issue.hint),
+        hints=error.hints,
     )
 
 

@@ -128,7 +128,7 @@ def unread_history(policy: Policy, error: EtcError) -> PolicyHistory:
         attempts=(),
         reason=error.with_cause,
         reason_code=error.code,
-        hints=tuple(issue.hint for issue in error.issues if issue.hint),
+        hints=error.hints,
     )
 
 

@@ -8,20 +8,13 @@ from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.manifest import Frozen
 from etc_policy.report.results import Report
 from etc_policy.table.formats import count_of, rows_of
+from etc_policy.verify.proposal import DriftedKey
 
 IMPORT_SCHEMA_VERSION = 1
 
 ImportStatus = Literal["written", "new", "known", "drifted", "left_out", "failed"]
 _STATUSES: tuple[ImportStatus, ...] = get_args(ImportStatus)
 _WORDS: dict[ImportStatus, str] = {"known": "in project", "left_out": "left out"}
-
-
-class DriftedKey(Frozen):
-    """A key of a policy, what it says, and what the table shows now."""
-
-    key: str
-    declared: str
-    reason: str
 
 
 class ImportedTable(Frozen):

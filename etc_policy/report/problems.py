@@ -6,6 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -64,14 +65,24 @@ class Findings:
         self.problems += problems
 
     def add_results(self, results: Iterable[TableResult]) -> None:
-        """Add how a run went."""
+        """Add how a run went; one whose plan was stale is made again by the next run."""
+        ended = {"failed": "failed", "refused": "was refused"}
         for one in results:
-            self.add(one.policy, ["run"], problems_of_run(one, self.now_ms))
+            title = f"the run of `{one.policy}` {ended[one.status]}" if one.status in ended else None
+            details = filter(None, (one.reason, *one.hints))
+            self._add(one.policy, "run", title, details, f"etc history {one.policy}")
 
     def add_verdicts(self, verdicts: Iterable[tuple[str, Verification]]) -> None:
         """Add the verdict over each policy's table."""
         for policy, verdict in verdicts:
-            self.add(policy, ["verification"], problems_of_verification(policy, verdict, self.now_ms))
+            failed = verdict.status in ("fail", "error")
+            title = f"the verification of `{policy}`: {verdict.status}" if failed else None
+            self._add(policy, "verification", title, [verdict.failures], f"etc verify --select {policy}")
+
+    def _add(self, policy: str, kind: ProblemKind, title: str | None, details: Iterable[str], command: str) -> None:
+        """Add that a kind was checked, and the problem where there is a title."""
+        made = {"policy": policy, "kind": kind, "details": tuple(details), "command": command, "since_ms": self.now_ms}
+        self.add(policy, [kind], [] if title is None else [Problem(title=title, **made)])
 
 
 class SentProblems(Frozen):
@@ -160,33 +171,28 @@ def problems_of_freshness(
     """The table and those of its partitions that are beyond the policy's limit; nothing without one."""
     if not has_limits(policy.freshness):
         return
-    name, held = policy.name, tuple(_held_back_by(found, state))
-    command = f"etc freshness --select {name}"
+    name, command, limit_ms = policy.name, f"etc freshness --select {policy.name}", error_limit_ms(policy.freshness)
+    problem = partial(Problem, policy=name, since_ms=now_ms)
     if found.status == "unknown":
-        title, details = f"nobody knows how far `{name}` is complete", (found.reason or "",)
-        yield Problem(policy=name, kind="limit", title=title, details=details, command=command, since_ms=now_ms)
+        title = f"nobody knows how far `{name}` is complete"
+        yield problem(kind="limit", title=title, details=(found.reason or "",), command=command)
     elif found.status == "error":
         title = f"`{name}` is beyond its limit: RO is complete until {format_time(found.complete_until_ms)}"
         late = f"that is {format_duration(round((found.lag_seconds or 0) * 1000))} ago"
-        yield Problem(policy=name, kind="limit", title=title, details=(late, *held), command=command, since_ms=now_ms)
-    limit_ms = error_limit_ms(policy.freshness)
-    late_ones = (
-        one
-        for one in (found.partitions.partitions if found.partitions and limit_ms is not None else ())
-        if one.status == "closed"
-        and (since_ms := _lacks_since_ms(one)) is not None
-        and now_ms > since_ms + (limit_ms or 0)
-    )
-    for one in late_ones:
+        yield problem(kind="limit", title=title, details=(late, *_held_back_by(found, state)), command=command)
+    if limit_ms is None or found.partitions is None:
+        return
+    for one in found.partitions.partitions:
+        since_ms = _lacks_since_ms(one)
+        if one.status != "closed" or since_ms is None or now_ms <= since_ms + limit_ms:
+            continue
         behind = f"held back by `{one.held_back_by}` of `{one.file_id}`" if one.held_back_by else "it lacks its proof"
-        yield Problem(
-            policy=name,
+        yield problem(
             kind="partition",
             partition=one.partition,
             title=f"`{one.partition}` of `{name}` is beyond its limit: it ended at {format_time(one.ends_ms)}",
             details=(f"{count_of(one.log_files, 'log file')} not compacted, {behind}",),
             command=f"{command} --by partition{_option_of(one.partition)}",
-            since_ms=now_ms,
         )
 
 
@@ -212,32 +218,6 @@ def _held_back_by(found: TableFreshness, state: TableState | None) -> Iterator[s
         pending = next((one for one in state.pending if one.action != "deltacommit"), None)
         if pending is not None:
             yield f"pending: {pending.action} of {pending.requested}"
-
-
-def problems_of_run(result: TableResult, now_ms: int) -> Iterator[Problem]:
-    """That a run failed or refused the table; one whose plan was stale is made again by the next run."""
-    if result.status in ("failed", "refused"):
-        yield Problem(
-            policy=result.policy,
-            kind="run",
-            title=f"the run of `{result.policy}` {'failed' if result.status == 'failed' else 'was refused'}",
-            details=tuple(filter(None, (result.reason, *result.hints))),
-            command=f"etc history {result.policy}",
-            since_ms=now_ms,
-        )
-
-
-def problems_of_verification(policy: str, verdict: Verification, now_ms: int) -> Iterator[Problem]:
-    """That a verification did not pass."""
-    if verdict.status in ("fail", "error"):
-        yield Problem(
-            policy=policy,
-            kind="verification",
-            title=f"the verification of `{policy}`: {verdict.status}",
-            details=(verdict.failures,),
-            command=f"etc verify --select {policy}",
-            since_ms=now_ms,
-        )
 
 
 def document_of(message: Message, project: str | None) -> dict[str, object]:

@@ -119,18 +119,11 @@ class FailedTable(Frozen):
     reason_code: str
     hints: tuple[str, ...]
 
-
-def failed_tables(errors: Iterable[EtcError]) -> tuple[FailedTable, ...]:
-    """Each error as an entry of a report."""
-    return tuple(
-        FailedTable(
-            policy=error.where.object_name if error.where else None,
-            reason=error.message,
-            reason_code=error.code,
-            hints=tuple(issue.hint for issue in error.issues if issue.hint),
-        )
-        for error in errors
-    )
+    @classmethod
+    def of(cls, error: EtcError) -> Self:
+        """The entry of an error."""
+        policy = error.where.object_name if error.where else None
+        return cls(policy=policy, reason=error.message, reason_code=error.code, hints=error.hints)
 
 
 class FinishReport(Report):

@@ -78,10 +78,8 @@ class SimulationReport(Report):
 
 def unread_simulation(policy: Policy, error: EtcError) -> TableSimulation:
     """The entry of a table that could not be read."""
-    hints = tuple(issue.hint for issue in error.issues if issue.hint)
-    return TableSimulation(
-        policy=policy.name, base_path=policy.table, reason=error.with_cause, reason_code=error.code, hints=hints
-    )
+    found = TableSimulation(policy=policy.name, base_path=policy.table, reason=error.with_cause)
+    return found.model_copy(update={"reason_code": error.code, "hints": error.hints})
 
 
 def render_simulation(report: SimulationReport, width: int) -> str:

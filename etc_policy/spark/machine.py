@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from etc_policy.spark.java_runtime import UNFIT_HINT, find_java, spark_variables
 from etc_policy.spark.session import DEFAULT_BUNDLE
 from etc_policy.storage.object_cache import cache_folder, kept_in
 from etc_policy.table.formats import count_of, format_bytes
-from etc_policy.verify.diagnosis import Finding, FindingStatus
+from etc_policy.verify.diagnosis import Finding, finding
 
+_finding = partial(finding, "machine")
 _INSTALL = 'run `pip install "etc-policy[local]"`'
 
 
@@ -25,7 +27,7 @@ def machine_findings(bundle: str | None, confs: Mapping[str, str], environ: Mapp
     """Python, Java, Spark, Great Expectations and the Hudi bundle; `bundle` and Spark's `confs` are those of the target."""
     found = installed("pyspark")
     return (
-        Finding(subject="machine", check="python", status="ok", message=f"Python {platform.python_version()}"),
+        _finding("python", "ok", f"Python {platform.python_version()}"),
         _java(environ),
         _spark(found, environ.get("SPARK_HOME")),
         _zone(),
@@ -145,7 +147,3 @@ def _is_file(path: Path) -> bool:
     with suppress(OSError):
         return path.is_file()
     return False
-
-
-def _finding(check: str, status: FindingStatus, message: str, hint: str | None = None) -> Finding:
-    return Finding(subject="machine", check=check, status=status, message=message, hint=hint)

@@ -62,6 +62,11 @@ class Finding(Frozen):
     hint: str | None = None
 
 
+def finding(subject: str, check: str, status: FindingStatus, message: str, hint: str | None = None) -> Finding:
+    """A finding, of plain values in this order."""
+    return Finding(subject=subject, check=check, status=status, message=message, hint=hint)
+
+
 @dataclass(frozen=True, slots=True)
 class HeldLock:
     """A lock file that somebody holds now; `is_left` says that it is etc's own and its process has ended."""
@@ -543,8 +548,4 @@ CHECKS: Mapping[str, TableCheck] = {
 
 def diagnose_table(facts: TableFacts) -> tuple[Finding, ...]:
     """What every check says about the table."""
-    return tuple(
-        Finding(subject=facts.policy.name, check=name, status=status, message=message, hint=hint)
-        for name, check in CHECKS.items()
-        for status, message, hint in [check(facts)]
-    )
+    return tuple(finding(facts.policy.name, name, *check(facts)) for name, check in CHECKS.items())

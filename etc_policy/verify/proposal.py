@@ -20,7 +20,7 @@ from etc_policy.hudi.discovery import Range
 from etc_policy.hudi.event_time_values import UNIT_OF_DIGITS, format_ms, kind_of, text_ms, time_reader
 from etc_policy.hudi.properties import ordering_fields
 from etc_policy.policy.files import MARK
-from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.policy.manifest import EventTime, Frozen, Policy
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.verify.diagnosis import (
     TableFacts,
@@ -349,27 +349,26 @@ def _text(value: str) -> str:
     return yaml.safe_dump(braced, default_style='"', width=sys.maxsize).strip()
 
 
-class Drift(NamedTuple):
-    """A key of a policy whose value is not what the table shows now."""
+class DriftedKey(Frozen):
+    """A key of a policy, what it says, and what the table shows now."""
 
     key: str
     declared: str
     reason: str
 
 
-def find_drift(facts: TableFacts) -> Iterator[Drift]:
+def find_drift(facts: TableFacts) -> Iterator[DriftedKey]:
     """Where the table is not, or no longer, what its policy says of it and its writers; not what only the policy decides."""
     policy = facts.policy
     verdict = judge_latency(facts.history, policy.data_latency_ms, facts.clock_ms)
     if verdict.status == "too_short" and verdict.observed is not None and verdict.suggested_ms is not None:
-        enough = format_duration(verdict.suggested_ms)
-        yield Drift(
-            "data_latency", format_duration(policy.data_latency_ms), f"{_seen(verdict.observed)}; {enough} would do"
-        )
+        declared, enough = format_duration(policy.data_latency_ms), format_duration(verdict.suggested_ms)
+        reason = f"{_seen(verdict.observed)}; {enough} would do"
+        yield DriftedKey(key="data_latency", declared=declared, reason=reason)
     for key, check in _CHECKS.items():
         status, message, _ = check(facts)
         if status in ("warn", "error"):
-            yield Drift(key, _declared(policy, key), one_line(message))
+            yield DriftedKey(key=key, declared=_declared(policy, key), reason=one_line(message))
 
 
 def _declared(policy: Policy, key: str) -> str:

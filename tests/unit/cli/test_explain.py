@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import etc_policy
-from etc_policy.errors import exceptions as errors
+from etc_policy import errors
 from etc_policy.errors.codes import Code, explain
 from etc_policy.plan.rules import explain_refusal
 from etc_policy.report.schemas import explain_key, keys
