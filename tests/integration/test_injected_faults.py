@@ -1,4 +1,4 @@
-"""Faults injected into a real table, one test each: docs/injected-faults.md describes them. None may end in a clean `pass`.
+"""Faults injected into a real table, one test each: docs/concepts/tested.md describes them. None may end in a clean `pass`.
 
 A fault is injected into a copy of a table that was compacted correctly, and verification has only the table to go by.
 """
