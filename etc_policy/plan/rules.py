@@ -200,7 +200,7 @@ RULES: tuple[Rule, ...] = (
         means="A write is in flight that the compaction would have to wait for, or writers keep adding to every file slice "
         "whose deletes are due. It passes when they commit or pause. If a write has failed, end or restart its process. A "
         "table of version 6 is planned between two batches only (docs/how-to/writers.md). If your writers never pause, see "
-        "docs/concepts/other-processes.md.",
+        "docs/how-to/locks.md.",
         mended_by=_WRITERS,
     ),
     Rule(

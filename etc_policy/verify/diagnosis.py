@@ -366,7 +366,7 @@ def duplicate_keys(facts: TableFacts) -> Found:
             f"may be there: {count_of(len(exposed), 'file group')} took a write beside a compaction that merged deletes, the "
             f"first {first.file_group} at {first.compaction}"
         )
-        hint = "`etc verify --level data` finds them; docs/how-to/double-keys.md says how to remove them"
+        hint = "`etc verify --level data` finds them; docs/concepts/deletes.md says how to remove them"
         return "warn", message, hint
     if not facts.others_compact:
         return _none_found(

@@ -1,4 +1,4 @@
-"""A table that stock Hudi has given two rows of one key: what says so, and that docs/how-to/double-keys.md mends it."""
+"""A table that stock Hudi has given two rows of one key: what says so, and that docs/concepts/deletes.md mends it."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.integration.hudi_tables import WRITER, StockTable
 from tests.integration.test_gx_verifier import ROWS, TWICE, check, row
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended]
-HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "double-keys.md"
+HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "concepts" / "deletes.md"
 TS = EventTime(column="ts")
 
 
@@ -63,7 +63,7 @@ def test_it_is_found_and_mended(spark, tmp_path, index):
     found = check(table)[1][TWICE]
     (twice,) = found.observed["samples"]["duplicate_keys_in_rt"]
     assert (twice["key"], len(twice["file_groups"])) == ("1", 2)
-    assert "docs/how-to/double-keys.md" in found.message
+    assert "docs/concepts/deletes.md" in found.message
 
     mend(spark, table, tmp_path / "kept")
     assert check(table)[1][TWICE].status == "pass"
