@@ -74,7 +74,7 @@ def read_sources(project_dir: str, policies: str = "policies", templates: str = 
         hint = "run `etc init DIR` for a new project, or name the project by `--project-dir DIR`"
         raise PolicyError([Issue(Code.NO_POLICIES, message, hint=hint)])
     issues: list[Issue] = []
-    found = sorted(_find(folder, issues, 0), key=lambda file: file.relative_to(root).as_posix())
+    found = sorted(_find(folder, root, issues, 0), key=lambda file: file.relative_to(root).as_posix())
     if not found and not issues:
         hint = "policy files end in `.yml` or `.yaml`"
         raise PolicyError([Issue(Code.NO_POLICIES, "there is no policy file in the folder", Where(str(folder)), hint)])
@@ -127,15 +127,19 @@ def two_of_one_name(files: Iterable[Path]) -> Iterator[Issue]:
         first.setdefault(file.stem, file)
 
 
-def _find(folder: Path, issues: list[Issue], depth: int) -> Iterator[Path]:
+def _find(folder: Path, root: Path, issues: list[Issue], depth: int) -> Iterator[Path]:
     for entry in _entries(folder, issues):
         path = Path(entry.path)
-        is_folder = path.is_dir()
-        if is_folder and (entry.is_symlink() or depth >= MAX_FOLDER_DEPTH):
+        leads_out = entry.is_symlink() and _leads_out(path, root)
+        is_folder = not leads_out and path.is_dir()
+        if leads_out and path.suffix.lower() not in YAML_SUFFIXES:
+            hint = "put the folder or file itself there, or remove the link"
+            issues.append(Issue(Code.LEAVES_PROJECT, "a link leads out of the project", Where(str(path)), hint))
+        elif is_folder and (entry.is_symlink() or depth >= MAX_FOLDER_DEPTH):
             hint = "put the folder itself under `policies`"
             issues.append(Issue(Code.LEAVES_PROJECT, "a linked folder is not followed", Where(str(path)), hint))
         elif is_folder:
-            yield from _find(path, issues, depth + 1)
+            yield from _find(path, root, issues, depth + 1)
         elif path.suffix.lower() in YAML_SUFFIXES:
             yield path
 
@@ -152,10 +156,7 @@ def read_file(file: Path, root: Path, issues: list[Issue]) -> SourceFile | None:
     """A regular file below `root`, of a bounded size and in UTF-8; what is wrong with it goes to `issues`."""
     where = Where(str(file))
     try:
-        real, whole = file.resolve(strict=True), root.resolve()
-        if (
-            not real.is_relative_to(whole) or ".git" in real.relative_to(whole).parts
-        ):  # git keeps keys of its server there
+        if _leads_out(file, root):
             hint = "copy the file into the project"
             issues.append(Issue(Code.LEAVES_PROJECT, "the file is a link that leads out of the project", where, hint))
             return None
@@ -170,6 +171,12 @@ def read_file(file: Path, root: Path, issues: list[Issue]) -> SourceFile | None:
         return None
     text = _decode(data, where, issues)
     return None if text is None else SourceFile(str(file), file.relative_to(root).as_posix(), text)
+
+
+def _leads_out(path: Path, root: Path) -> bool:
+    """Whether links lead to what is not the project's: nobody looks whether it is there. Git keeps keys of its server."""
+    real, whole = Path(os.path.realpath(path)), Path(os.path.realpath(root))
+    return not real.is_relative_to(whole) or ".git" in real.relative_to(whole).parts
 
 
 def _decode(data: bytes, where: Where, issues: list[Issue]) -> str | None:
@@ -189,9 +196,12 @@ def read_suite(name: str, project_dir: Path) -> tuple[str, str]:
     """The path (as named in errors) and text of suite `name`: `suites/<name>.yml` of the project, else the shipped one.
 
     Raises:
-        PolicyError: there is no such suite, there are two, or its file cannot be read.
+        PolicyError: there is no such suite, there are two, its file cannot be read, or the project's suites lie elsewhere.
 
     """
+    if _leads_out(own := project_dir / "suites", project_dir):
+        message, hint = "the folder is a link that leads out of the project", "copy the suites into the project"
+        raise PolicyError([Issue(Code.LEAVES_PROJECT, message, Where(str(own)), hint)])
     for folder in _folders(project_dir):
         found = [file for file in _files(folder) if file.stem == name]
         if two := list(two_of_one_name(found)):
@@ -211,9 +221,7 @@ def suite_names(project_dir: Path) -> tuple[str, ...]:
 def own_suite_names(project_dir: Path) -> tuple[str, ...]:
     """The suites that the project itself holds, sorted; none where their folder is a link out of it, which shows no names."""
     folder = project_dir / "suites"
-    if not Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(project_dir)):
-        return ()
-    return tuple(sorted({file.stem for file in _files(folder)}))
+    return () if _leads_out(folder, project_dir) else tuple(sorted({file.stem for file in _files(folder)}))
 
 
 def shipped_suite_names() -> tuple[str, ...]:

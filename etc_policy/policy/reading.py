@@ -5,6 +5,7 @@ Each text is read once, and each value has its place with it. Every fault is gat
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -33,7 +34,7 @@ from etc_policy.policy.schema import PolicyDeclaration, PolicyEntry, PolicyFileS
 from etc_policy.policy.schema_values import LEARNED, Declared
 from etc_policy.policy.scope import Scope, Value, require_known, without_blank
 from etc_policy.policy.secrets import REFERENCE_HINT, canonical_references, changed_secrets, is_secret
-from etc_policy.policy.suggestions import did_you_mean
+from etc_policy.policy.suggestions import begin_project, did_you_mean
 from etc_policy.policy.yaml_marks import (
     FileMarks,
     Places,
@@ -293,6 +294,7 @@ def read_settings(
         UsageError: there is no target `target`.
 
     """
+    begin_project()
     scope = Scope(environment, dict(given or {}))
     if source is None:
         choose_target(ProjectFile(), target)
@@ -366,7 +368,7 @@ def _wrong_version(project: ProjectFile, marks: FileMarks) -> Iterator[Issue]:
         return
     if __version__ not in wanted:
         message = f"the project wants etc {project.require_etc}, this is {__version__}"
-        hint = f'run `pip install "etc-policy{wanted}"`, or change `require_etc`'
+        hint = f"run `pip install {shlex.quote(f'etc-policy{wanted}')}`, or change `require_etc`"
         yield Issue(Code.WRONG_VERSION, message, where, hint)
 
 

@@ -85,6 +85,25 @@ def test_links_within_the_project_are_read_and_others_refused(project):
     assert sorted(_codes(sources)) == ["ETC102", "ETC102", "ETC103", "ETC103"]
 
 
+@pytest.mark.parametrize("name", ["a.yml", "a"])
+@pytest.mark.parametrize("place", ["policies", "templates"])
+def test_a_link_does_not_say_what_is_there(project, place, name):
+    """A file, a folder, nothing, a link to itself, or what nobody may look at: the words are the same."""
+    outside = project.parent / "outside"
+    (outside / "folder").mkdir(parents=True)
+    (outside / "file").touch()
+    (outside / "loop").symlink_to("loop")
+    (project / place).mkdir(exist_ok=True)
+    (project / "policies" / "good.yml").write_text("x")
+    said = []
+    for leads_to in ("folder", "file", "nothing", "loop", "file/below"):
+        (project / place / name).symlink_to(outside / leads_to)
+        said.append(read_sources(str(project)).issues)
+        (project / place / name).unlink()
+    assert len({str(one) for one in said}) == 1
+    assert [str(issue.code) for issue in said[0]] == ([] if (place, name) == ("templates", "a") else ["ETC103"])
+
+
 def test_what_is_no_regular_file_is_not_read(project):
     os.mkfifo(project / "policies" / "a.yml")
     (project / "policies" / "b.yml").mkdir()

@@ -93,8 +93,17 @@ def test_links_within_the_project_are_read_and_others_refused(own):
 
 def test_a_linked_folder_of_suites_that_leaves_the_project_is_not_read(own):
     (own / "suites").rmdir()
+    (own.parent / "other").mkdir(exist_ok=True)
+    (own.parent / "other" / "a.yml").write_text("name: a")
     (own / "suites").symlink_to("../other")
-    assert _code(own, "a") == "ETC103"
+    said = []
+    for name in ("a", "b", "ro_complete"):  # there, not there, and shipped
+        with pytest.raises(PolicyError) as raised:
+            read_suite(name, own)
+        said += raised.value.issues
+    assert {(str(one.code), one.message, one.where.path) for one in said} == {
+        ("ETC103", "the folder is a link that leads out of the project", str(own / "suites"))
+    }
 
 
 def test_what_is_no_file_is_not_read(own):
