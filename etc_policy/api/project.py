@@ -454,13 +454,14 @@ class Project(Workspace):
         from etc_policy.api.run_records import load_runs
         from etc_policy.api.site import WrittenSite, site_files, write_site
 
+        folder = Path(out) if out else self.target_dir / "site"
+        self._require_own_way(folder)
         reading = self._read()
         now_ms = moment_ms(at)
         policies = self._learned(self._select(reading, select, exclude), now_ms)
         name = reading.manifest.project or self.project_dir.resolve().name or "etc"
         kept = load_runs(self.target_dir, self._warn)
         files = site_files(self.environment, name, policies, now_ms, kept, runs, self._warn)
-        folder = Path(out) if out else self.target_dir / "site"
         write_site(folder, files, "--out" if out else "--target-dir")
         return WrittenSite(folder, tuple(sorted(files)), tuple(policy.name for policy in policies))
 

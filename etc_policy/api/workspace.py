@@ -65,6 +65,27 @@ def default_target_dir(project_dir: Path) -> Path:
     return folder
 
 
+def require_own_way(path: Path, project_dir: Path, *, is_project: bool = False) -> None:
+    """Return if no link below this folder or the project's, where a stranger's files lie, is on the way to a path.
+
+    Raises:
+        UsageError: one is: whoever made it would choose what is written, or which project is read.
+
+    """
+    absolute = Path.cwd() / path
+    roots = [root for root in (Path.cwd(), Path.cwd() / project_dir) if root.parent != root]
+    for place in (*reversed(absolute.parents), absolute):
+        is_theirs = any(place != root and place.is_relative_to(root) for root in roots)
+        if place.is_symlink() and (is_theirs or (is_project and place == absolute)):
+            hint = (
+                "name the folder that it leads to, where you know it"
+                if is_project
+                else "remove it, or name another place"
+            )
+            message = f"`{place}` is a link, which files that are not trusted may have brought"
+            raise UsageError(Code.NOT_TRUSTED, message, hint=hint)
+
+
 @checks_arguments
 class Workspace:
     """A project folder and, for the verbs that need one, a Spark session that is started once and stopped by `close`.
@@ -120,6 +141,8 @@ class Workspace:
         self.target_dir = Path(target_dir) if target_dir is not None else default_target_dir(self.project_dir)
         self._variables = dict(variables or {})
         self._allowed = self._allowed_by(allow) if are_untrusted(untrusted) else None
+        self._require_own_way(self.project_dir, is_project=True)
+        self._require_own_way(self.target_dir)
         self._state = state or os.environ.get("ETC_STATE") or None
         self._spark_confs, self._spark_log = _free_confs(spark_confs or {}), spark_log
         self._metadata_only, self._read_once = metadata_only, read_once
@@ -179,6 +202,11 @@ class Workspace:
     def _may_look(self, folder: str) -> bool:
         """Whether the project's files may have a folder of this machine looked at, by its path without links."""
         return self._allowed is None or self._allowed.reaches(folder)
+
+    def _require_own_way(self, path: Path, *, is_project: bool = False) -> None:
+        """As `require_own_way`, where the files are a stranger's."""
+        if self._allowed is not None:
+            require_own_way(path, self.project_dir, is_project=is_project)
 
     def _require_trust(self, verb: str) -> None:
         """Return if the project's files may have anything done.

@@ -108,6 +108,7 @@ def _require_own_files(context: click.Context) -> None:
     asked, given = context.meta.get(_FORMS, {}), context.params
     named = {"PLAN_FILE": given.get("plan_file"), "--out": given.get("out")}
     named |= {"--junit-xml": asked.get("junit_xml"), "--summary": asked.get("summary")}
+    require_own_ways(named.values(), given.get("untrusted"), given.get("project_dir"))
     taken: dict[str, str] = {}
     for option, path in named.items():
         if path is None or _takes_what_comes(path):
@@ -121,6 +122,19 @@ def _require_own_files(context: click.Context) -> None:
         holder = taken.get(os.path.realpath(kept))
         if holder is not None and not (kept.name == _PLAN and holder in ("PLAN_FILE", "--out")):
             raise click.UsageError(f"`{holder}` names `{kept}`, which etc writes itself: name another file", context)
+
+
+def require_own_ways(paths: Iterable[Path | None], untrusted: bool | None, project_dir: Path | None) -> None:
+    """Return if no link that a stranger's files may have brought is on the way to what is written.
+
+    Raises:
+        UsageError: one is.
+
+    """
+    from etc_policy.api.workspace import are_untrusted, require_own_way
+
+    for path in filter(None, paths if are_untrusted(untrusted) else ()):
+        require_own_way(path, project_dir or Path())
 
 
 def _takes_what_comes(path: Path) -> bool:

@@ -15,7 +15,7 @@ import click
 
 from etc_policy.api.arguments import DEFAULT_POLL, span_ms
 from etc_policy.api.project import Project
-from etc_policy.cli.ci_forms import CheckedCommand, report_tables
+from etc_policy.cli.ci_forms import CheckedCommand, report_tables, require_own_ways
 from etc_policy.cli.messages import show_note
 from etc_policy.cli.opening import finish as ended
 from etc_policy.cli.opening import open_project, open_tables, settle
@@ -446,6 +446,7 @@ def simulate(flags: Flags, names: tuple[str, ...], html: Path | None, long: bool
     paths = tuple(name for name in names if "/" in name)
     if paths and (len(paths) < len(names) or flags.select or flags.exclude):
         raise click.UsageError("a path is a table without a project: give no policies beside it")
+    require_own_ways((html,), flags.untrusted, flags.project_dir)
 
     def text(report: Any) -> str:  # noqa: ANN401
         blocks = render_simulation(report, text_width()) if long or len(report.tables) < MANY_TABLES else ""

@@ -15,6 +15,7 @@ import pytest
 from etc_policy.api.arguments import SAFE_VERBS
 from etc_policy.api.project import Project
 from etc_policy.errors import UsageError
+from etc_policy.policy import suggestions
 from tests.unit.cli.conftest import POLICY
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
@@ -402,3 +403,89 @@ def test_a_table_that_is_named_by_its_path_is_none_of_a_stranger(beside, etc, co
     assert (code, "PATH is a table of your own" in err) == (64, True)
     monkeypatch.setenv("ETC_UNTRUSTED", "0")
     assert "PATH is a table of your own" not in etc(command, "./lake")[2]
+
+
+OUTPUTS = (
+    "parse --junit-xml target/parse.xml", "plan --junit-xml target/parse.xml", "freshness --summary target/parse.xml",
+    "plan --out target/parse.xml", "simulate --html target/parse.xml", "docs generate --out target/parse.xml",
+    "compile", "plan --target-dir target", "parse --junit-xml ./target/parse.xml",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("link", ["target", "target/parse.xml"])
+@pytest.mark.parametrize("command", OUTPUTS)
+def test_nothing_is_written_through_a_link_that_came_with_the_files(beside, etc, command, link):
+    """Neither out of the project nor in it, where `policies` or `.git` would get files that other commands read."""
+    project, secret = beside
+    for leads_to in (secret, project / "policies"):
+        place = project / link
+        place.parent.mkdir(exist_ok=True)
+        place.symlink_to(leads_to if link == "target" else leads_to / "file.xml")
+        before = sorted(leads_to.rglob("*"))
+        code, _, err = etc(*command.split())
+        if link == "target" or "parse.xml" in command:
+            assert (code in (3, 64), "link" in err) == (True, True), (command, err)
+        assert sorted(leads_to.rglob("*")) == before
+        place.unlink()
+
+
+def test_a_project_s_folder_that_is_a_link_is_not_opened(beside, etc, monkeypatch):
+    """Else its own folder, which may always be reached, would be another one."""
+    project, _ = beside
+    monkeypatch.chdir(project)
+    (project / "warehouse").symlink_to(project.parent)
+    for folder in ("warehouse", "./warehouse/project", str(project / "warehouse")):
+        code, out, err = etc("ls", "--project-dir", folder)
+        assert (code, out, f"`{project / 'warehouse'}` is a link" in err) == (64, "", True)
+    monkeypatch.chdir("/")
+    code, _, err = etc("ls", "--project-dir", str(project / "warehouse"))
+    assert (code, "is a link" in err) == (64, True)
+    monkeypatch.setenv("ETC_UNTRUSTED", "0")
+    assert etc("ls", "--project-dir", str(project / "warehouse" / "project"))[0] == 0
+
+
+def test_outputs_of_the_runner_are_written(beside, etc, tmp_path):
+    """A link beside the checkout is the runner's, as are devices."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert etc("parse", "--junit-xml", str(tmp_path / "link" / "a.xml"), "--summary", "/dev/stderr")[0] == 0
+    assert (tmp_path / "real" / "a.xml").exists()
+
+
+@pytest.mark.parametrize("form", ["variables", "templates", "expectations"])
+def test_few_words_are_looked_for_in_a_project(beside, etc, monkeypatch, form):
+    """Each may take a tenth of a second, and a file of 1 MiB has ten thousand."""
+    project, _ = beside
+    looked_for, names = [], [f"{'a' * 40}{number:06d}" for number in range(700)]
+    look = suggestions.get_close_matches
+    monkeypatch.setattr(
+        suggestions,
+        "get_close_matches",
+        lambda word, known, **how: looked_for.append(len(known)) or look(word, known[:1], **how),
+    )
+    rest, more = "event_time_column: ts, data_latency: 1h", ""
+    if form == "variables":
+        more = "vars:\n" + "".join(f"  {name}: 1\n" for name in names)
+        lines = [f"{{name: p{n}, table: \"{{{{ var('{one}b') }}}}\", {rest}}}" for n, one in enumerate(names)]
+    elif form == "templates":
+        (project / "templates").mkdir()
+        for name in names[:300]:
+            (project / "templates" / f"{name}.yml").write_text("version: 1\ntemplate: {tags: [a]}\n")
+        lines = [f"{{name: p{n}, table: t{n}, extends: {one}b, {rest}}}" for n, one in enumerate(names)]
+    else:
+        (project / "suites").mkdir()
+        suite = "".join(f"  - type: expect_column_values_to_be_betwxeen_{n}\n" for n in range(500))
+        (project / "suites" / "mine.yml").write_text(f"name: mine\nexpectations:\n{suite}")
+        lines = [f"{{name: p, table: t, verify: {{suite: mine}}, {rest}}}"]
+    text = f"version: 1\n{more}policies:\n" + "".join(f"  - {line}\n" for line in lines)
+    (project / "policies" / "b.yml").write_text(text)
+    code, _, err = etc("parse")
+    assert (code, "errors" in err) == (1, True), err
+    assert 0 < len(looked_for) <= 50
+    assert max(looked_for) <= 600
+
+
+def test_a_version_that_is_wanted_is_quoted_to_paste(beside, etc):
+    project, _ = beside
+    (project / "etc_project.yml").write_text('require_etc: "===`touch${IFS}here`"\n')
+    assert "run `pip install 'etc-policy===`touch${IFS}here`'`" in etc("parse")[2]
