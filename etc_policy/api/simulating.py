@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _HOUR_MS = 3_600_000
 _NOT_BY_ETC = {"figures": None, "reason": "not replayed, as the planner refuses the table"}
+#: Of each setting so many runs are replayed at most, a minute's work: every 5 minutes of a year.
+MAX_RUNS = 110_000
 _BY_RECORD = "rows are split with `granularity: record`, and metadata has none"
 
 
@@ -165,9 +167,18 @@ def _settings(
         ),
     ):
         every = None if schedule.commits else schedule.every_ms
-        figures = figures_of(past, stock, replay(past, schedule))
-        found = SimulatedSetting(kind="stock", name=name, every_ms=every, commits=schedule.commits, figures=figures)
-        yield found.model_copy(update=_NOT_BY_ETC) if figures.refused else found
+        replayed = _replayed(past, schedule)
+        found = SimulatedSetting(kind="stock", name=name, every_ms=every, commits=schedule.commits, **replayed)
+        yield found.model_copy(update=_NOT_BY_ETC) if found.figures and found.figures.refused else found
+
+
+def _replayed(past: Past, schedule: Schedule) -> dict[str, Any]:
+    """The figures of a schedule, or why there are none."""
+    runs = 0 if schedule.commits else (past.end_ms - past.begin_ms) // schedule.every_ms
+    if runs > MAX_RUNS:
+        reason = f"these would be {runs:,} runs, and {MAX_RUNS:,} are replayed at most: name less of the past by --last"
+        return {"figures": None, "reason": reason}
+    return {"figures": figures_of(past, schedule.policy, replay(past, schedule)), "reason": None}
 
 
 def _by_policy(past: Past, policy: Policy, every_ms: int | None, run_ms: int) -> SimulatedSetting:
@@ -175,11 +186,11 @@ def _by_policy(past: Past, policy: Policy, every_ms: int | None, run_ms: int) ->
     known_ms = every_ms or policy.strategy.every_ms
     schedule = Schedule(policy, known_ms or _HOUR_MS, run_ms, paced=has_pace(policy, known_ms))
     by_record = not policy.is_stock and policy.strategy.granularity == "record"
+    replayed = {"figures": None, "reason": _BY_RECORD} if by_record else _replayed(past, schedule)
     return SimulatedSetting(
         kind="policy",
         name=f"policy, every {format_duration(schedule.every_ms)}",
         every_ms=schedule.every_ms,
         just_in_time=schedule.paced,
-        figures=None if by_record else figures_of(past, policy, replay(past, schedule)),
-        reason=_BY_RECORD if by_record else None,
+        **replayed,
     )

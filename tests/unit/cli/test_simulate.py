@@ -278,3 +278,15 @@ def test_several_tables_are_on_one_page_the_worst_first(lake, etc, tmp_path, mon
     assert page.count("<svg") == 6
     assert "12.1 KiB a day, and 6.8 KiB\nby the policies: 44% saved" in page
     assert etc("simulate", "--long")[1] == out
+
+
+def test_a_schedule_of_more_runs_than_anybody_waits_for_is_not_replayed(lake, etc, tmp_path):
+    """Else a policy of one line keeps whoever asks busy without end."""
+    policy = tmp_path / "policies" / "a.yml"
+    policy.write_text(policy.read_text().replace("every: 15m", "every: 1ms"))
+    code, out, _ = etc("simulate", "--set", "data_latency=20m", "--output", "json")
+    settings = json.loads(out)["tables"][0]["settings"]
+    assert code == 0
+    assert [one["figures"] is None for one in settings] == [False, True, True, False, False]
+    assert settings[1]["reason"].startswith("these would be 14,400,000 runs, and 110,000 are replayed at most")
+    assert "14,400,000 runs" in re.sub(r"\s+", " ", etc("simulate")[1])
