@@ -15,7 +15,7 @@ from etc_policy.errors import EtcError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.commits import CommitMetadata, decode_commit, decode_metadata
 from etc_policy.hudi.completed_writes import CompletedWrite
-from etc_policy.hudi.footers import can_read_parquet, open_parquet
+from etc_policy.hudi.footers import INFLATED_BYTES, INFLATED_TIMES, can_read_parquet, open_parquet, require_modest
 from etc_policy.hudi.metadata_values import bytes_of, load_json, pairs_of, time_of
 from etc_policy.hudi.plan_file import expected_bytes
 from etc_policy.hudi.timeline import Timeline, read_once
@@ -29,8 +29,6 @@ _WRITE_COLUMNS = ("instantTime", "completionTime", "action", "metadata", "plan")
 _TIMES = ("instantTime", "completionTime")
 #: Each row has an instant and metadata of its own, so that honest rows take more.
 _BYTES_PER_ROW = 4
-#: How far the footer may say that the file's columns are compressed; small files may be compressed at will.
-_INFLATED_TIMES, _INFLATED_BYTES = 100, 64 << 20
 _BATCH_ROWS = 4_096
 #: So many compactions are read at first where one after the other may be asked for, and so many times more after that.
 _FIRST_COMPACTIONS, _MORE = 4, 8
@@ -272,20 +270,23 @@ def archive_rows(stream: BinaryIO, columns: Sequence[str], wanted: Wanted | None
     """
     names = list(dict.fromkeys((*columns, wanted[0]) if wanted else columns))
     file = open_parquet(stream, read_dictionary=names)
-    _require_modest(file.metadata, stream.seek(0, os.SEEK_END))
+    _require_likely(file.metadata, stream.seek(0, os.SEEK_END))
     _require_flat(file.schema_arrow, names)
     for group in range(file.num_row_groups):
+        if wanted:
+            require_modest(stream, file.metadata, [group], wanted[:1])
         if wanted and not _is_in(file, group, *wanted):
             continue
+        require_modest(stream, file.metadata, [group], names)
         for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=names):
             found = [_values(batch.column(name)) for name in names]
             rows = (dict(zip(names, row, strict=True)) for row in zip(*found, strict=True))
             yield from (row for row in rows if wanted is None or row[wanted[0]] in wanted[1])
 
 
-def _require_modest(metadata: Any, size: int) -> None:
+def _require_likely(metadata: Any, size: int) -> None:
     inflated = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
-    if metadata.num_rows * _BYTES_PER_ROW > size or inflated > max(_INFLATED_BYTES, _INFLATED_TIMES * size):
+    if metadata.num_rows * _BYTES_PER_ROW > size or inflated > max(INFLATED_BYTES, INFLATED_TIMES * size):
         raise BadArchive(f"it claims {metadata.num_rows:,} rows of {inflated:,} bytes, and has {size:,} bytes")
 
 

@@ -1,16 +1,26 @@
-"""The footers of Parquet files: no row is read. Needs pyarrow."""
+"""The footers of Parquet files, and how large their pages become: no row is read. Needs pyarrow."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import struct
+from collections.abc import Collection
 from typing import Any
 
 from etc_policy.storage.port import TableReader
 
 #: How a file ends: the length of its footer, and these bytes where that is encrypted.
 _TAIL, _ENCRYPTED = struct.Struct("<i4s"), b"PARE"
+
+
+#: How large the pages of a file's columns may become: so many times the file, small files at will.
+INFLATED_TIMES, INFLATED_BYTES = 100, 64 << 20
+#: Fields of a page's header, and the kinds of values that one has in Thrift's compact protocol.
+_INFLATED, _COMPRESSED, _DATA, _DATA_2 = 2, 3, 5, 8
+_TRUE, _FALSE, _BYTE, _INTEGERS, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, (4, 5, 6), 7, 8, 12
+#: Each value is the one before with another end, so that a few bytes are many. Hudi's writers do not write it.
+_DELTA_BYTE_ARRAY = 7
 
 
 class EncryptedParquetError(OSError):
@@ -84,3 +94,91 @@ def _tail(stream: Any) -> tuple[int, bytes]:
     tail = stream.read(_TAIL.size)
     stream.seek(0)
     return _TAIL.unpack(tail) if len(tail) == _TAIL.size else (0, b"")
+
+
+def require_modest(stream: Any, metadata: Any, groups: Collection[int], names: Collection[str] | None = None) -> None:
+    """Return if the pages of these columns, without names of all of them, become no more than honest ones.
+
+    The footer says how large they become, and whoever made the file wrote it; so the pages' own headers are read, which a
+    reader goes by.
+
+    Raises:
+        OSError: they become larger, or are not written as Hudi writes them.
+
+    """
+    left = max(INFLATED_BYTES, INFLATED_TIMES * stream.seek(0, os.SEEK_END))
+    for group in map(metadata.row_group, groups):
+        for column in map(group.column, range(group.num_columns)):
+            path = column.path_in_schema
+            if names is None or any(path == name or path.startswith(f"{name}.") for name in names):
+                left -= _inflated(stream, column)
+    if left < 0:
+        raise OSError("its pages become far larger than the file")
+
+
+def _inflated(stream: Any, column: Any) -> int:
+    """How large the pages of a column of a row group become."""
+    begin, first = column.data_page_offset, column.dictionary_page_offset
+    if column.has_dictionary_page and first is not None and 0 < first < begin:
+        begin = first
+    if min(begin, column.total_compressed_size) < 0:
+        raise OSError("a column before the file's begin")
+    stream.seek(begin)
+    pages, at, inflated = stream.read(column.total_compressed_size), 0, 0
+    while at < len(pages):
+        try:
+            header, at = _read_struct(pages, at)
+            inflated += header[_INFLATED]
+            at += header[_COMPRESSED]
+        except (IndexError, KeyError, TypeError, RecursionError) as error:
+            raise OSError("a page whose header is not understood") from error
+        encodings = header.get(_DATA, {}).get(2), header.get(_DATA_2, {}).get(4)
+        if min(header[_INFLATED], header[_COMPRESSED]) < 0 or _DELTA_BYTE_ARRAY in encodings:
+            raise OSError("a page that Hudi does not write")
+    return inflated
+
+
+def _read_struct(content: bytes, at: int) -> tuple[dict[int, Any], int]:
+    """The values of a struct by the ids of its fields, each once, and where it ends."""
+    found: dict[int, Any] = {}
+    field = 0
+    while kind := content[at]:
+        at += 1
+        if kind >> 4:
+            field += kind >> 4
+        else:
+            field, at = _integer(content, at)
+        if field in found:
+            raise KeyError(field)
+        found[field], at = _read_value(content, at, kind & 15)
+    return found, at + 1
+
+
+def _read_value(content: bytes, at: int, kind: int) -> tuple[Any, int]:
+    if kind in (_TRUE, _FALSE):
+        return kind == _TRUE, at
+    if kind in _INTEGERS:
+        return _integer(content, at)
+    if kind == _STRUCT:
+        return _read_struct(content, at)
+    if kind == _BINARY:
+        length, at = _varint(content, at)
+        return None, at + length
+    if kind in (_BYTE, _DOUBLE):
+        return None, at + (1 if kind == _BYTE else 8)
+    raise KeyError(kind)
+
+
+def _integer(content: bytes, at: int) -> tuple[int, int]:
+    number, at = _varint(content, at)
+    return (number >> 1) ^ -(number & 1), at
+
+
+def _varint(content: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while shift <= 63:
+        byte = content[at]
+        number, shift, at = number | (byte & 0x7F) << shift, shift + 7, at + 1
+        if byte < 0x80:
+            return number, at
+    raise IndexError(at)

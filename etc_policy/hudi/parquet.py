@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import repeat
 from typing import Any
 
 from etc_policy.hudi.blocks import BadLogFile
-from etc_policy.hudi.footers import open_parquet
+from etc_policy.hudi.footers import open_parquet, require_modest
 
 #: Each row has a key of its own, so that honest rows take more.
 MAX_ROWS_PER_BYTE = 64
@@ -26,17 +26,25 @@ def stored_values(content: memoryview, path: tuple[str, ...], kind: str) -> Iter
         BadLogFile: the Parquet file's own schema has no such column, or says that it holds something else.
 
     """
-    import pyarrow
-
     name = ".".join(path)
     try:
-        opened = open_parquet(pyarrow.BufferReader(content), read_dictionary=[name])
-        if opened.metadata.num_rows > MAX_ROWS_PER_BYTE * len(content):
-            raise BadLogFile("more rows than its bytes can hold keys of")
+        opened = _opened(content, (name,), read_dictionary=[name])
         for batch in opened.iter_batches(columns=[name]):
             yield from _values_of(batch.column(path[0]), path, kind)
     except (OSError, KeyError) as error:  # pyarrow's own errors; nothing is read from disk here
         raise BadLogFile("no Parquet file, or one without the column") from error
+
+
+def _opened(content: memoryview, names: Collection[str] | None = None, **options: Any) -> Any:
+    """The Parquet file, of which these columns are read."""
+    import pyarrow
+
+    stream = pyarrow.BufferReader(content)
+    opened = open_parquet(stream, **options)
+    if opened.metadata.num_rows > MAX_ROWS_PER_BYTE * len(content):
+        raise BadLogFile("more rows than its bytes can hold keys of")
+    require_modest(stream, opened.metadata, range(opened.num_row_groups), names)
+    return opened
 
 
 def split_rows(
@@ -54,9 +62,7 @@ def split_rows(
     from pyarrow import compute
 
     try:
-        opened = open_parquet(pyarrow.BufferReader(content))
-        if opened.metadata.num_rows > MAX_ROWS_PER_BYTE * len(content):
-            raise BadLogFile("more rows than its bytes can hold keys of")
+        opened = _opened(content)
         rows = opened.read()
         values = _stored(rows.column(path[0]).combine_chunks(), path, kind).to_pylist()
         late = pyarrow.array([is_late(value) for value in values], pyarrow.bool_())

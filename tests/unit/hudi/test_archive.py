@@ -7,6 +7,7 @@ from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.plan_file import encode_plan
 from etc_policy.storage.open_storage import open_storage
 from etc_policy.table.history import THRESHOLD
+from tests.unit.hudi.log_file import with_small_footer
 from tests.unit.hudi.reading import OURS, read, slices
 from tests.unit.hudi.table_folder import COMMIT_SCHEMA, archived, at, avro, base, commit_metadata, log
 
@@ -225,6 +226,24 @@ def test_rows_that_take_no_bytes_are_not_read(table, rows, text):
         archive.writes(("x", text), 5)
     assert error.value.code == "ETC208"
     assert pyarrow.default_memory_pool().max_memory() - before < 64 << 20
+
+
+@pytest.mark.parametrize("column", ["instantTime", "metadata"])
+def test_a_page_that_becomes_far_larger_is_not_read(table, column):
+    """The footer says that it does not."""
+    import pyarrow
+    import pyarrow.parquet
+
+    path = table.archive(archived(at("09:00:00"), at("09:00:01"), log("f1")))
+    names = ("instantTime", "completionTime", "action", "metadata", "plan")
+    texts = {name: [at("09:00:00")] for name in names} | {column: ["x" * 100_000_000]}
+    options = {"compression": "zstd", "use_dictionary": False, "write_statistics": False, "store_schema": False}
+    pyarrow.parquet.write_table(pyarrow.table(texts), path, **options)
+    path.write_bytes(with_small_footer(path.read_bytes()))
+    archive = Archive(open_storage(str(table.base)), {})
+    with pytest.raises(TableError) as error:
+        archive.writes((at("09:00:00"),), 5)
+    assert (error.value.code, "far larger" in str(error.value.cause)) == ("ETC208", True)
 
 
 def test_equal_metadata_is_in_memory_once(table):

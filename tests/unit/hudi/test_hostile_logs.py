@@ -12,6 +12,7 @@ from pyarrow import parquet  # noqa: TID253 - as above
 
 from etc_policy.hudi.block_times import LogTimes, TimesWanted, read_times
 from etc_policy.hudi.blocks import MAX_BLOCK_BYTES
+from etc_policy.hudi.footers import _inflated, require_modest
 from etc_policy.policy.manifest import EventTime
 from tests.hostile.avro import array, nested, record, recursive
 from tests.unit.hudi import log_file as log
@@ -111,3 +112,49 @@ def test_equal_texts_of_parquet_are_in_memory_once():
     before = pyarrow.default_memory_pool().max_memory()
     assert read(content, wanted) == LogTimes(70)
     assert pyarrow.default_memory_pool().max_memory() - before < 64 << 20
+
+
+TEXTS = TimesWanted(EventTime(column="ts", unit="ms"), "string", ())
+
+
+def text_block(texts, change=lambda content: content, **options):
+    buffer = io.BytesIO()
+    options = {"compression": "zstd", "use_dictionary": False, "write_statistics": False, **options}
+    parquet.write_table(pyarrow.table({"ts": texts}), buffer, store_schema=False, **options)
+    return log.block(log.PARQUET, change(buffer.getvalue()), {log.SCHEMA: json.dumps(log.schema("string"))})
+
+
+@pytest.mark.parametrize("change", [lambda content: content, log.with_small_footer])
+@pytest.mark.parametrize("pages", [1, 20])
+def test_a_page_of_parquet_that_becomes_far_larger_is_not_read(pages, change):
+    """Whatever the footer says: 47 KB took 7 GB."""
+    texts = ["70" + " " * (80_000_000 // pages) + str(n) for n in range(pages)]
+    content = text_block(texts, change, data_page_size=1_000)
+    assert len(content) < 100_000
+    before = pyarrow.default_memory_pool().max_memory()
+    found = read(content, TEXTS)
+    assert (found.min_ms, found.damaged) == (None, True)
+    assert pyarrow.default_memory_pool().max_memory() - before < 64 << 20
+    assert read(text_block([text[:100] for text in texts], change), TEXTS).damaged is False
+
+
+def test_texts_that_are_made_of_the_one_before_are_not_read():
+    """Each takes a byte or two, and is as long as the first."""
+    texts = ["70" + " " * 1_000 + str(n) for n in range(2_000)]
+    options = {"compression": "none", "column_encoding": {"ts": "DELTA_BYTE_ARRAY"}}
+    assert read(text_block(texts, **options), TEXTS).damaged is True
+
+
+def test_the_pages_of_a_file_are_what_its_footer_says():
+    """Of each codec and version that Hudi's writers and pyarrow have, so that no honest file is refused."""
+    table = pyarrow.table({"ts": [str(n) for n in range(5_000)], "n": list(range(5_000)), "empty": [None] * 5_000})
+    for codec in ("none", "snappy", "gzip", "zstd"):
+        for options in ({"data_page_version": "2.0"}, {"use_dictionary": False}, {"write_page_checksum": True}, {}):
+            buffer = io.BytesIO()
+            parquet.write_table(table, buffer, compression=codec, data_page_size=4_000, row_group_size=2_000, **options)
+            metadata = parquet.read_metadata(buffer)
+            require_modest(buffer, metadata, range(metadata.num_row_groups))
+            for group in map(metadata.row_group, range(metadata.num_row_groups)):
+                for column in map(group.column, range(group.num_columns)):
+                    pages = _inflated(buffer, column)
+                    assert 0 <= column.total_uncompressed_size - pages < column.total_uncompressed_size / 3 + 200
