@@ -12,11 +12,11 @@ from itertools import compress, count
 from pathlib import Path
 
 from etc_policy.api.artifacts import require_writable
-from etc_policy.api.derived_plans import created_ms
+from etc_policy.api.each_table import by_release, side_by_side
 from etc_policy.api.observers import observed, step, table_ends
-from etc_policy.api.one_table import by_release, side_by_side
-from etc_policy.api.planning import plan_tables, refusal_errors, require_made_before_now
+from etc_policy.api.planning import plan_tables, refusal_errors
 from etc_policy.api.run_records import RUNS_FOLDER, record_apply
+from etc_policy.api.saved_plans import created_ms, require_made_before_now
 from etc_policy.api.table_apply import TableApply
 from etc_policy.api.verifying import require_verifiable
 from etc_policy.errors import EtcError, Issue

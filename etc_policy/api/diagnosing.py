@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 
 from etc_policy import __version__
-from etc_policy.api.one_table import entries_of, outcomes_of
+from etc_policy.api.each_table import each_table
 from etc_policy.errors import EtcError, Issue
 from etc_policy.policy.manifest import GitState, Policy
 from etc_policy.policy.project_schema import Target
@@ -82,10 +82,8 @@ def diagnose_tables(
     environment: Environment, policies: Iterable[Policy], *, spark: bool = False
 ) -> tuple[Finding, ...]:
     """Every check on every table; a table that cannot be read is one finding. With `spark` the metadata table is read too."""
-    outcomes = outcomes_of(
-        policies, partial(read_facts, environment, spark=spark), _diagnose, environment.jobs, environment.progress
-    )
-    findings, _ = entries_of(outcomes, _unreadable)
+    read = partial(read_facts, environment, spark=spark)
+    findings, _ = each_table(environment, policies, read, _unreadable, _diagnose)
     return tuple(chain.from_iterable(findings))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import chain
 
-from etc_policy.api.one_table import by_release, entries_of, one_by_one, set_place
+from etc_policy.api.each_table import by_release, each_table, set_place
 from etc_policy.api.table_apply import writes_beside_errors
 from etc_policy.errors import EtcError
 from etc_policy.policy.manifest import Policy
@@ -29,7 +29,7 @@ def finish_tables(environment: Environment, policies: Iterable[Policy]) -> Finis
                     set_place(error, policy)
                     beside.append(error)
 
-    _, failed = entries_of(one_by_one(_in_turn(environment, policies), finish), lambda *_: None)
+    _, failed = each_table(environment, _in_turn(environment, policies), finish, lambda *_: None, in_turn=True)
     errors = (*failed, *beside)
     return FinishReport(finished=tuple(finished), failed=tuple(map(FailedTable.of, errors))).with_errors(errors)
 
@@ -46,6 +46,6 @@ def undo_tables(environment: Environment, policies: Iterable[Policy]) -> UndoRep
         instant = environment.runner().undo(policy, resolve_table(environment, policy).table)
         return [] if instant is None else [WithdrawnPlan(policy=policy.name, instant=instant)]
 
-    withdrawn, errors = entries_of(one_by_one(_in_turn(environment, policies), undo), lambda *_: [])
+    withdrawn, errors = each_table(environment, _in_turn(environment, policies), undo, lambda *_: [], in_turn=True)
     plans = tuple(chain.from_iterable(withdrawn))
     return UndoReport(withdrawn=plans, failed=tuple(map(FailedTable.of, errors))).with_errors(errors)

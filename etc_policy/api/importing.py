@@ -15,8 +15,8 @@ from zoneinfo import ZoneInfo
 
 from etc_policy import __version__
 from etc_policy.api.diagnosing import read_facts
+from etc_policy.api.each_table import each_table
 from etc_policy.api.loading import ProjectReading
-from etc_policy.api.one_table import outcomes_of
 from etc_policy.errors import EtcError, TableError, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.errors.plain_text import one_line
@@ -119,12 +119,8 @@ class Importer:
             status = "drifted" if drift else "known"
             return ImportedTable(table=policy.table, policy=policy.name, status=status, file=policy.source, drift=drift)
 
-        read = self._read_facts
-        outcomes = outcomes_of(owners.values(), read, compare, self.environment.jobs, self.environment.progress)
-        return {
-            key: self._failed(policy, outcome) if isinstance(outcome, EtcError) else outcome
-            for key, (policy, outcome) in zip(owners, outcomes, strict=True)
-        }
+        tables, _ = each_table(self.environment, owners.values(), self._read_facts, self._failed, compare)
+        return dict(zip(owners, tables, strict=True))
 
     def _new(self, found: Mapping[str, _Found]) -> dict[str, ImportedTable]:
         """The tables that the project has not; `key` is the identity of each."""
@@ -137,15 +133,12 @@ class Importer:
         def read(policy: Policy) -> Survey:
             return self._survey(policy, policies[policy.name][1])
 
+        def failed(policy: Policy, error: EtcError) -> ImportedTable:
+            return self._failed(policy, error, is_named=policies[policy.name][1].is_named)
+
         chosen = [self._provisional(name, one.location) for name, (_, one) in policies.items()]
-        outcomes = outcomes_of(chosen, read, self._written, self.environment.jobs, self.environment.progress)
-        tables = {}
-        for policy, outcome in outcomes:
-            key, one = policies[policy.name]
-            if isinstance(outcome, EtcError):
-                outcome = self._failed(policy, outcome, is_named=one.is_named)
-            tables[key] = outcome
-        return tables
+        tables, _ = each_table(self.environment, chosen, read, failed, self._written)
+        return {policies[table.policy][0]: table for table in tables}
 
     def _failed(self, policy: Policy, error: EtcError, *, is_named: bool = True) -> ImportedTable:
         is_error = is_named or error.code not in NO_POLICY_FITS

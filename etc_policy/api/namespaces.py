@@ -11,9 +11,9 @@ from functools import partial
 from itertools import chain, count, takewhile
 from typing import NamedTuple, TypeVar
 
+from etc_policy.api.each_table import side_by_side
 from etc_policy.api.importing import is_linked, plain_name, table_identity
 from etc_policy.api.loading import ProjectReading
-from etc_policy.api.one_table import side_by_side
 from etc_policy.errors import EtcError, Issue, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import is_local, location_fault, location_identity, resolve_location

@@ -1,17 +1,19 @@
-"""Looks at tables without changing them: how fresh each is, and what its last run did."""
+"""Looks at tables without changing them: how fresh each is, what was published of it, and what its last run did."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from etc_policy.api.learning import with_learned_latencies
-from etc_policy.api.one_table import entries_of, one_table, readings_of
+from etc_policy.api.each_table import each_table, table_errors
 from etc_policy.api.proofs import freshness_of
 from etc_policy.api.run_records import last_results, load_runs
 from etc_policy.errors import EtcError, Issue
+from etc_policy.plan.plan_warnings import retention_warning
 from etc_policy.policy.manifest import Policy
+from etc_policy.report.cuts import CutsReport, TableCuts, table_cuts
 from etc_policy.report.freshness import unreadable, with_partitions
 from etc_policy.report.history import PolicyHistories, PolicyHistory, policy_history, unread_history
 from etc_policy.report.metrics import TableObservation
@@ -20,9 +22,12 @@ from etc_policy.report.results import TableFreshness
 from etc_policy.report.run_files import RunFiles
 from etc_policy.run.done_store import DoneStore
 from etc_policy.run.results import TableResult
+from etc_policy.table.cuts import published_cuts
+from etc_policy.table.history import promise_of, promises_in
 from etc_policy.table.partitions import done_since_ms
 from etc_policy.table.proofs import doubt_about
 from etc_policy.table.state import TableState
+from etc_policy.verify.latency import learn_latency
 from etc_policy.verify.ports import Verification
 from etc_policy.wiring import Environment, clock_ms
 
@@ -53,7 +58,7 @@ def observe_freshness(
         found = unreadable(policy, error.with_cause).model_copy(update={"error_code": error.code})
         return found, tuple(problems_of_freshness(policy, found, None, now_ms))
 
-    entries, errors = entries_of(readings_of(environment, chosen, read), unread)
+    entries, errors = each_table(environment, chosen, read, unread)
     if findings is not None:
         for policy, (found, problems) in zip(chosen, entries, strict=True):
             is_known = found.complete_until_ms is not None  # else nobody has looked at its partitions
@@ -95,7 +100,7 @@ def settled_verdicts(
 
 def _is_in_doubt(environment: Environment, policy: Policy) -> bool:
     try:
-        with one_table(policy):
+        with table_errors(policy):
             kept = environment.apply_states.read(environment.locate(policy))
             is_noted = bool(kept.unproven or kept.misrecorded)
             return is_noted and doubt_about(policy, environment.read_state(policy, read_logs=False)) is not None
@@ -141,8 +146,8 @@ def table_histories(
 ) -> PolicyHistories:
     """The history of each table; those that cannot be read have the reason."""
     runs = load_runs(target_dir, warn)
-    found = readings_of(environment, policies, lambda policy: _history(environment, policy, runs))
-    histories, errors = entries_of(found, unread_history)
+    read = partial(_history, environment, runs=runs)
+    histories, errors = each_table(environment, policies, read, unread_history)
     return PolicyHistories(histories=histories).with_errors(errors)
 
 
@@ -156,7 +161,7 @@ def table_history(
 
     """
     try:
-        with one_table(policy):
+        with table_errors(policy):
             return _history(environment, policy, load_runs(target_dir, warn))
     except EtcError as error:
         error.report = unread_history(policy, error)
@@ -168,3 +173,38 @@ def _history(environment: Environment, policy: Policy, runs: RunFiles) -> Policy
     record = DoneStore(log.base_path).known() if policy.done else None
     reopened = record.reopened if record else None
     return policy_history(policy, log, runs.files, tuple(str(issue) for issue in runs.issues), reopened)
+
+
+def list_cuts(environment: Environment, policies: Iterable[Policy]) -> CutsReport:
+    """The cuts of each table; one that cannot be read has the reason."""
+
+    def read(policy: Policy) -> TableCuts:
+        state, history = environment.read_table(policy, archived=True)
+        cuts = published_cuts(promises_in(policy, history), environment.base_files(state))
+        return table_cuts(policy, state, cuts, retention_warning(policy, state))
+
+    def unread(policy: Policy, error: EtcError) -> TableCuts:
+        return TableCuts(policy=policy.name, base_path=policy.table, reason=error.with_cause)
+
+    tables, errors = each_table(environment, policies, read, unread)
+    return CutsReport(tables=tables).with_errors(errors)
+
+
+def with_learned_latencies(environment: Environment, policies: Sequence[Policy], now_ms: int) -> tuple[Policy, ...]:
+    """The policies, with the `data_latency` that the tables' histories had at `now_ms` where it is learned.
+
+    It stays the longest that may be for a table that cannot be read, which the verb itself reports.
+    """
+
+    def learned(policy: Policy) -> Policy:
+        if policy.learned_latency is None:
+            return policy
+        state, history = environment.read_table(policy, kept=True)
+        promise = promise_of(policy, state)
+        latency_ms, evidence = learn_latency(history, policy.learned_latency, now_ms)
+        evidence = evidence.model_copy(update={"promised_ms": promise.threshold_ms if promise else None})
+        return policy.model_copy(update={"data_latency_ms": latency_ms, "latency_evidence": evidence})
+
+    if not any(policy.learned_latency for policy in policies):
+        return tuple(policies)
+    return each_table(environment, policies, learned, lambda policy, _: policy)[0]

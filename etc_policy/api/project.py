@@ -34,8 +34,8 @@ from etc_policy.api.arguments import (
     span_ms,
 )
 from etc_policy.api.artifacts import create_text, keep_copy, write_named
+from etc_policy.api.each_table import raise_all, table_errors
 from etc_policy.api.loading import ProjectReading
-from etc_policy.api.one_table import one_table, raise_all
 from etc_policy.api.workspace import Workspace
 from etc_policy.errors import EtcError, Issue, PolicyError, UsageError
 from etc_policy.errors.codes import Code
@@ -212,7 +212,7 @@ class Project(Workspace):
 
         """
         from etc_policy.api.applying import Applier, recorded
-        from etc_policy.api.planning import choose_policies
+        from etc_policy.api.saved_plans import choose_policies
 
         reading = self._read()
         selected, disabled = self._select(reading, select, exclude), self._disabled(reading, select, exclude)
@@ -387,7 +387,7 @@ class Project(Workspace):
 
     def cuts(self, select: Terms = (), exclude: Terms = ()) -> CutsReport:
         """The published cuts of each selected table; SeveralErrors where one is not read, whose report has the reason."""
-        from etc_policy.api.cuts import list_cuts
+        from etc_policy.api.observing import list_cuts
 
         return list_cuts(self.environment, self.policies(select, exclude)).or_raise()
 
@@ -426,7 +426,7 @@ class Project(Workspace):
     def kept_beside(self, name: str) -> Mapping[str, int]:
         """The size in bytes of each file that etc keeps in one policy's table, by its path there."""
         policy = self._one(name, "forget")
-        with one_table(policy):
+        with table_errors(policy):
             return self.environment.forgetter().kept(resolve_table(self.environment, policy).table)
 
     def forget(self, name: str) -> None:
@@ -438,7 +438,7 @@ class Project(Workspace):
 
         """
         policy = self._one(name, "forget")
-        with one_table(policy):
+        with table_errors(policy):
             found = resolve_table(self.environment, policy)
             self.environment.forgetter().forget(
                 found.table, lambda: self.environment.read_state(found, read_logs=False)

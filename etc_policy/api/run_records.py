@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from etc_policy.api.artifacts import read_text, remove_file, write_text
-from etc_policy.api.one_table import errors_of
+from etc_policy.api.each_table import errors_of
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, Where
 from etc_policy.errors.codes import Code
 from etc_policy.plan.model import Plan

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from etc_policy.api.one_table import readings_of
-from etc_policy.errors import EtcError, ExitCode
+from etc_policy.api.each_table import each_table
+from etc_policy.errors import ExitCode
 from etc_policy.plan.fleet import Allowance, by_debt
 from etc_policy.plan.model import Plan, TablePlan
 from etc_policy.plan.simulation import ASSUMED_RUN_MS
@@ -181,8 +181,13 @@ def _leaves_nothing_due(table: TablePlan, policy: Policy, now_ms: int) -> bool:
 
 def marks_of(environment: Environment, policies: Iterable[Policy]) -> dict[str, Mark]:
     """The mark of each policy's table, by the policy's name; one that cannot be read has none, and its plan says why."""
-    found = readings_of(environment, policies, environment.read_mark)
-    return {policy.name: mark for policy, mark in found if not isinstance(mark, EtcError)}
+    chosen = tuple(policies)
+
+    def read(policy: Policy) -> Mark | None:
+        return environment.read_mark(policy)
+
+    marks, _ = each_table(environment, chosen, read, lambda *_: None)
+    return {policy.name: mark for policy, mark in zip(chosen, marks, strict=True) if mark is not None}
 
 
 def _has_failed(result: TableResult) -> bool:

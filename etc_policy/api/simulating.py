@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from etc_policy.api.each_table import each_table
 from etc_policy.api.loading import ProjectReading
-from etc_policy.api.one_table import entries_of, readings_of
 from etc_policy.api.proofs import freshness_of
 from etc_policy.errors import PolicyError, UsageError
 from etc_policy.errors.codes import Code
@@ -115,7 +115,7 @@ def simulate_tables(
         replayed = _simulated(past, policy, changed.get(policy.name), every_ms, price)
         return found.model_copy(update=replayed)
 
-    tables, errors = entries_of(readings_of(environment, policies, simulate), unread_simulation)
+    tables, errors = each_table(environment, policies, simulate, unread_simulation)
     return SimulationReport(tables=tables, price=price).with_errors(errors)
 
 

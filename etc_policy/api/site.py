@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from etc_policy.api.artifacts import write_listed
+from etc_policy.api.each_table import each_table, table_errors
 from etc_policy.api.observing import partitions_of
-from etc_policy.api.one_table import entries_of, one_table, readings_of
 from etc_policy.api.proofs import freshness_of
 from etc_policy.errors import EngineError, EtcError, Issue
 from etc_policy.errors.codes import Code
@@ -55,8 +55,7 @@ def site_files(
     def read(policy: Policy) -> SiteTable:
         return _read_facts(environment, policy, now_ms, kept.files)
 
-    found = readings_of(environment, policies, read)
-    facts, _ = entries_of(found, lambda policy, error: _unknown(policy, error, warn))
+    facts, _ = each_table(environment, policies, read, lambda policy, error: _unknown(policy, error, warn))
     try:
         return render(facts)
     except Exception:  # which table's it is shows when each is rendered alone
@@ -68,7 +67,7 @@ def _shown(
 ) -> SiteTable:
     """The table if its pages can be made, else one of which nothing is known."""
     try:
-        with one_table(table.policy):
+        with table_errors(table.policy):
             render((table,))
             return table
     except EtcError as error:

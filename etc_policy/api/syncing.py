@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from etc_policy.api.one_table import entries_of, one_by_one
+from etc_policy.api.each_table import each_table
 from etc_policy.api.proofs import freshness_of
 from etc_policy.errors import EtcError, RetryableError, UsageError
 from etc_policy.errors.codes import Code
@@ -58,7 +58,7 @@ def sync_tables(
         verdict = verdict_of(last) if last is not None and last.status != "nothing_due" else None
         return sync_table(environment, policy, now_ms, verdict)
 
-    return entries_of(one_by_one(policies, sync), failed_sync)
+    return each_table(environment, policies, sync, failed_sync, in_turn=True)
 
 
 def sync_table(environment: Environment, policy: Policy, now_ms: int, verdict: Verdict | None = None) -> SyncResult:

@@ -9,13 +9,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from etc_policy.api.attempts import Attempt, Step, Tried
-from etc_policy.api.derived_plans import require_derived
+from etc_policy.api.each_table import set_place, table_errors
 from etc_policy.api.observers import note, step, table_begins
-from etc_policy.api.one_table import one_table, set_place
-from etc_policy.api.partition_events import send_partition_events
-from etc_policy.api.partition_proofs import prove_partitions
-from etc_policy.api.planning import require_same_table
+from etc_policy.api.partitions import prove_partitions, send_partition_events
 from etc_policy.api.proofs import begin_proof, note_verdict
+from etc_policy.api.saved_plans import require_derived, require_same_table
 from etc_policy.api.starvation import count_refusal, count_run, count_stale, end_refusals, is_blocked_by_pending_work
 from etc_policy.api.syncing import failed_sync, sync_table
 from etc_policy.api.verifying import (
@@ -94,7 +92,7 @@ class TableApply:
         """Around a step without which the table is not compacted; `table` is the plan that is to be carried out."""
         started_ms = clock_ms()
         try:
-            with one_table(self.policy):
+            with table_errors(self.policy):
                 yield
         except EtcError as error:
             self.fail(error, started_ms, table)
@@ -261,7 +259,7 @@ class TableApply:
             count_run(self.policy, self.environment.apply_states, clock_ms(), moved=moved, busy=busy)
         for follow in (self._judge_beside, self._prove_partitions, self.sync, self._send_events):
             try:
-                with one_table(self.policy):
+                with table_errors(self.policy):
                     follow()
             except EtcError as error:
                 self.errors.append(error)
@@ -301,7 +299,7 @@ class TableApply:
             return
         started_ms = clock_ms()
         try:
-            with one_table(self.policy), step("sync", self.policy.name):
+            with table_errors(self.policy), step("sync", self.policy.name):
                 done = sync_table(self.environment, self.policy, self.now_ms, verdict_of(result))
         except EtcError as error:
             self.errors.append(error)
@@ -350,7 +348,7 @@ class TableApply:
         if done.status != "refused":
             end_refusals(self.policy, store, run_ms)
             try:
-                with one_table(self.policy), step("verify", self.policy.name):
+                with table_errors(self.policy), step("verify", self.policy.name):
                     done = self._verified(done, table)
             except EtcError as error:
                 self.errors.append(error)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any
 
-from etc_policy.api.one_table import by_release, entries_of, outcomes_of, set_place
+from etc_policy.api.each_table import by_release, each_table, set_place
 from etc_policy.api.proofs import note_misrecorded, note_verdict
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, RetryableError, TableError
 from etc_policy.errors.codes import Code
@@ -60,12 +59,13 @@ def verify_tables(
 
     rows = any(Level[level or policy.verify.level].reads_rows for policy in by_name.values())
     jobs = 1 if rows else environment.jobs  # what was read long before the rows are would only have to be read again
-    groups = by_release(environment, by_name.values())
-    found = chain.from_iterable(outcomes_of(group, read, use, jobs, environment.progress) for group in groups)
-    verified, errors = entries_of(found, partial(_unverified, level))
-    places = {name: place for place, name in enumerate(by_name)}
-    tables = tuple(sorted(verified, key=lambda one: places[one.policy]))
-    wrong = (error for one in tables for error in wrong_times_errors(by_name[one.policy], one.verification))
+    verified, errors = dict[str, TableVerification](), list[EtcError]()
+    for group in by_release(environment, by_name.values()):
+        found, failed = each_table(environment, group, read, partial(_unverified, level), use, jobs=jobs)
+        verified |= {table.policy: table for table in found}
+        errors += failed
+    tables = tuple(verified[name] for name in by_name)
+    wrong = (error for table in tables for error in wrong_times_errors(by_name[table.policy], table.verification))
     return VerificationReport(observed_at=iso_time(now_ms), tables=tables).with_errors((*errors, *wrong))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from glob import escape
 from typing import Protocol
 
-from etc_policy.api.one_table import one_table
+from etc_policy.api.each_table import table_errors
 from etc_policy.api.proofs import freshness_of
 from etc_policy.errors import EtcError, Issue, PolicyError, RetryableError, TableError
 from etc_policy.errors.codes import Code
@@ -210,7 +210,7 @@ class Waiter:
     def _complete(self, policy: Policy) -> bool:
         known = self.found.get(policy.name)
         try:
-            with one_table(policy):
+            with table_errors(policy):
                 state, now_ms = self.environment.read_state(policy), self.now()
                 self._require_knowable(policy, state)
                 found = freshness_of(policy, state, now_ms, clock_at_ms=now_ms)

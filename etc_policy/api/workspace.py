@@ -24,8 +24,8 @@ from etc_policy.api.arguments import (
     span_ms,
     terms_of,
 )
+from etc_policy.api.each_table import table_errors
 from etc_policy.api.loading import ProjectReading, read_whole_project
-from etc_policy.api.one_table import one_table
 from etc_policy.errors import EngineError, EtcError, Issue, PolicyError, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.files import policies_with_questions
@@ -272,7 +272,7 @@ class Workspace:
     def _read_shape(self, policy: Policy) -> TableShape | None:
         """One that cannot be read is a warning."""
         try:
-            with one_table(policy):
+            with table_errors(policy):
                 return self.environment.table_shape(policy)
         except EtcError as error:
             for issue in error.issues:
@@ -372,7 +372,7 @@ class Workspace:
         """The policies, with what their tables' histories say of a `data_latency` that is learned."""
         if not any(policy.learned_latency for policy in policies):
             return policies
-        from etc_policy.api.learning import with_learned_latencies
+        from etc_policy.api.observing import with_learned_latencies
 
         return with_learned_latencies(self.environment, policies, now_ms)
 

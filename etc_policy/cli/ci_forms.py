@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from etc_policy.api.one_table import errors_of
+from etc_policy.api.each_table import errors_of
 from etc_policy.cli.messages import SETTINGS
 from etc_policy.cli.terminal import print_data
 from etc_policy.cli.value_types import FILE

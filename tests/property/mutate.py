@@ -18,8 +18,9 @@ from typing import Any
 from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
-from etc_policy.api import partition_events, table_apply
+from etc_policy.api import partitions as sent
 from etc_policy.api import proofs as noted
+from etc_policy.api import table_apply
 from etc_policy.errors.codes import Code
 from etc_policy.hudi import archive, file_slices, log_times, schemas, table, table_commits, timeline
 from etc_policy.plan import builder, clock, cut, hold, planning_context, rules, skipped_slices
@@ -270,7 +271,7 @@ OF_PARTITIONS: dict[str, Broken] = {
     ),
     "what is sent holds now": replaced(done.PartitionRecord, "to_send", not_as_of_now),
     "what a dead run may have sent counts": replaced(done.DoneRecord, "begun", lambda record, *_: record),
-    "success files of no record go": replaced(partition_events, "_left_files", lambda *_: []),
+    "success files of no record go": replaced(sent, "_left_files", lambda *_: []),
 }
 
 

@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
-from etc_policy.api import partition_events
+from etc_policy.api import partitions as api_partitions
 from etc_policy.policy.manifest import EventTime, Freshness, Level, Policy, VerifyLevel
 from etc_policy.policy.schema import Done, PartitionTime
 from etc_policy.table import done as rules
@@ -673,7 +673,7 @@ class World:
 
     def send(self, reading: Reading, found: PartitionsFreshness) -> bool:
         """Each action gets what there is, until it fails or the run is killed: before it was sent, or before that is recorded."""
-        self.success_files.difference_update(partition_events._left_files(cast(Any, self), self.record, found))
+        self.success_files.difference_update(api_partitions._left_files(cast(Any, self), self.record, found))
         for action in ACTIONS:
             for event in self.record.to_send(action, found, done_since_ms(reading.policy)):
                 if event.kind == "done":

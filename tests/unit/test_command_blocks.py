@@ -18,7 +18,7 @@ import urllib.request
 import pytest
 import yaml
 
-from etc_policy.api.partition_events import send_partition_events
+from etc_policy.api.partitions import send_partition_events
 from etc_policy.api.project import Project
 from etc_policy.table.instants import add_ms
 from tests.command_blocks import (

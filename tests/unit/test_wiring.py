@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from etc_policy.api.one_table import by_release
+from etc_policy.api.each_table import by_release
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.gx import verifier as gx_verifier
 from etc_policy.gx.verifier import GxVerifier

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from etc_policy.api.partition_events import send_partition_events
+from etc_policy.api.partitions import send_partition_events
 from etc_policy.api.project import Project
 from etc_policy.api.verifying import verify_tables
 from tests.unit.api.hourly import HOURLY, hour

@@ -2,8 +2,8 @@
 
 import pytest
 
-from etc_policy.api.derived_plans import require_derived
 from etc_policy.api.project import Project
+from etc_policy.api.saved_plans import require_derived
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from tests.unit.hudi.table_folder import TableFolder, at, base, log

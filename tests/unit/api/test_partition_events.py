@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.api.partition_events import send_partition_events
+from etc_policy.api.partitions import send_partition_events
 from etc_policy.api.project import Project
 from etc_policy.errors import RetryableError, TableError
 from etc_policy.report.sync import no_partition
@@ -372,7 +372,7 @@ class TestRollbacks:
     def test_or_after_an_hour(self, run, late, tmp_path, monkeypatch):
         self.put_back(late, tmp_path, with_record=False)
         later_ms = int(time.time() * 1000) + 3_600_000
-        monkeypatch.setattr("etc_policy.api.partition_events.clock_ms", lambda: later_ms)
+        monkeypatch.setattr("etc_policy.api.partitions.clock_ms", lambda: later_ms)
         assert run(self.DONE) == (1, 1)
 
     def test_what_was_not_sent_before_is_not_sent_of_an_older_copy(self, run, orders, tmp_path):
@@ -620,9 +620,9 @@ def update(self, change, **how):
 DoneStore.update = update
 """
 SEND = """
-from etc_policy.api import partition_events
+from etc_policy.api import partitions
 with Project(".") as project:
-    partition_events.send_partition_events(project.environment, project.policies()[0], int(sys.argv[2]))
+    partitions.send_partition_events(project.environment, project.policies()[0], int(sys.argv[2]))
 """
 
 

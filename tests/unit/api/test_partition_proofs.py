@@ -1,5 +1,6 @@
 """`done.proof: data` compares the rows of the partitions that are to be done, and of no others, once."""
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -66,8 +67,7 @@ def orders(tmp_path):
 @pytest.fixture
 def send(tmp_path, orders, monkeypatch):
     """What the end of an `etc apply` does after its verification; returns the verdict and what was sent."""
-    from etc_policy.api.partition_events import send_partition_events
-    from etc_policy.api.partition_proofs import prove_partitions
+    from etc_policy.api.partitions import prove_partitions, send_partition_events
 
     def run():
         with Project(tmp_path) as project:
@@ -172,6 +172,16 @@ def test_what_a_comparison_found_is_taken_back_by_none_that_reads_fewer_rows(tmp
     verifier.wrong = None
     verdict, sent = send()
     assert (verdict, sent.done, doubt(tmp_path)) == (None, 1, None)
+
+
+def test_an_older_etc_reads_what_is_kept_of_it(verifier, send, orders):
+    """It knows these keys, takes the first word for the compaction, and no text but that of equal rows for a proof."""
+    verifier.wrong = VIEWS_AGREE
+    send()
+    kept = json.loads((orders.base / ".hoodie" / ".etc" / "memory.json").read_bytes())
+    (doubt,) = kept["unproven"]
+    assert doubt.keys() == {"compaction", "why", "verification", "level", "event_time", "passed"}
+    assert (doubt["compaction"].split(" ")[0], doubt["level"], kept["compared"]) == ("", "data", {TEN: ""})
 
 
 def test_a_verification_of_all_rows_takes_it_back_too(tmp_path, verifier, send, orders):

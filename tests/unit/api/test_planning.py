@@ -9,15 +9,9 @@ from datetime import UTC
 import pytest
 
 from etc_policy.api import loading
-from etc_policy.api.one_table import raise_all
-from etc_policy.api.planning import (
-    load_plan,
-    match_policies,
-    plan_tables,
-    refusal_errors,
-    require_made_before_now,
-    require_same_table,
-)
+from etc_policy.api.each_table import raise_all
+from etc_policy.api.planning import plan_tables, refusal_errors
+from etc_policy.api.saved_plans import load_plan, match_policies, require_made_before_now, require_same_table
 from etc_policy.errors import (
     EngineError,
     EtcError,
@@ -388,11 +382,11 @@ class TestSameTable:
 class TestAPlanFromTheFuture:
     @pytest.mark.parametrize("ahead_ms", [-(10**10), 0, 60_000])
     def test_it_is_not(self, monkeypatch, ahead_ms):
-        monkeypatch.setattr("etc_policy.api.planning.clock_ms", lambda: NOW - ahead_ms)
+        monkeypatch.setattr("etc_policy.api.saved_plans.clock_ms", lambda: NOW - ahead_ms)
         require_made_before_now(SAVED)
 
     def test_it_is(self, monkeypatch):
-        monkeypatch.setattr("etc_policy.api.planning.clock_ms", lambda: NOW - 600_000)
+        monkeypatch.setattr("etc_policy.api.saved_plans.clock_ms", lambda: NOW - 600_000)
         with pytest.raises(EtcError, match="10m ahead of this machine's clock") as error:
             require_made_before_now(SAVED)
         assert (error.value.code, error.value.exit_code) == ("ETC418", ExitCode.ENGINE)

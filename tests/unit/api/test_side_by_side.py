@@ -7,11 +7,12 @@ import sys
 import threading
 import time
 from contextvars import ContextVar
+from types import SimpleNamespace
 
 import pytest
 
 from etc_policy import Project
-from etc_policy.api.one_table import outcomes_of, side_by_side
+from etc_policy.api.each_table import each_table, side_by_side
 from etc_policy.cli.main import main
 from etc_policy.errors import EtcError, TableError
 from etc_policy.policy.manifest import EventTime, Policy
@@ -22,6 +23,11 @@ TABLES = 12
 
 def policy(name, table=None):
     return Policy(name=name, table=table or f"/{name}", event_time=EventTime(column="ts"), data_latency_ms=1)
+
+
+def with_jobs(count):
+    """An environment that reads so many tables at once."""
+    return SimpleNamespace(jobs=count, progress=lambda _: None)
 
 
 class Meeting:
@@ -98,12 +104,12 @@ def test_a_table_s_error_is_its_own_and_the_others_go_on():
             raise ValueError("odd")
         return one.name
 
-    found = outcomes_of(map(policy, "abcd"), read, lambda one, name: (one.name, name), 3, lambda _: None)
-    outcomes = {one.name: result for one, result in found}
-    assert list(outcomes) == list("abcd")
-    assert (outcomes["a"], outcomes["d"]) == (("a", "a"), ("d", "d"))
-    assert [outcomes[name].code for name in "bc"] == ["ETC201", "ETC236"]
-    assert all(isinstance(outcomes[name], EtcError) for name in "bc")
+    entries, errors = each_table(
+        with_jobs(3), map(policy, "abcd"), read, lambda one, _: (one.name, None), lambda one, name: (one.name, name)
+    )
+    assert entries == (("a", "a"), ("b", None), ("c", None), ("d", "d"))
+    assert [error.code for error in errors] == ["ETC201", "ETC236"]
+    assert all(isinstance(error, EtcError) for error in errors)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +123,7 @@ def test_a_file_that_cannot_be_used_is_not_the_table_s_fault(error, hint):
     def read(_):
         raise error
 
-    ((_, found),) = outcomes_of([policy("a")], read, lambda one, name: (one, name), 1, lambda _: None)
+    _, (found,) = each_table(with_jobs(1), [policy("a")], read, lambda *_: None)
     assert (found.code, found.hint.startswith(hint)) == ("ETC236", True), found.hint
 
 
@@ -128,16 +134,16 @@ def test_tables_of_the_catalog_are_read_where_spark_may_be_asked():
         readers[one.name] = threading.get_ident()
 
     policies = [policy("a"), policy("b", "sales.b"), policy("c"), policy("d", "sales.d")]
-    users = [result for _, result in outcomes_of(policies, read, lambda *_: threading.get_ident(), 2, lambda _: None)]
+    users, _ = each_table(with_jobs(2), policies, read, lambda *_: None, lambda *_: threading.get_ident())
     here = threading.get_ident()
     assert (readers["b"], readers["d"], set(users)) == (here, here, {here})
     assert here not in (readers["a"], readers["c"])
 
 
 def test_a_long_reading_says_how_far_it_is(monkeypatch):
-    monkeypatch.setattr("etc_policy.api.one_table._SAID_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("etc_policy.api.each_table._SAID_EVERY_SECONDS", 0.0)
     said = []
-    list(outcomes_of(map(policy, "ab"), lambda _: None, lambda *_: None, 2, said.append))
+    each_table(SimpleNamespace(jobs=2, progress=said.append), map(policy, "ab"), lambda _: None, lambda *_: None)
     assert said == ["a: read, 1 of 2 tables", "b: read, 2 of 2 tables"]
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from etc_policy.api.derived_plans import created_ms, require_derived
 from etc_policy.api.project import Project
+from etc_policy.api.saved_plans import created_ms, require_derived
 from etc_policy.errors import StalePlanError
 from tests.unit.hudi.log_file import avro
 from tests.unit.hudi.table_folder import TableFolder, at, base, log

@@ -21,7 +21,7 @@ from queue import SimpleQueue
 from threading import Thread
 from time import monotonic
 from traceback import clear_frames
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from etc_policy.errors import EtcError, SeveralErrors, TableError, worst
 from etc_policy.errors.codes import Code
@@ -31,7 +31,6 @@ from etc_policy.wiring import Environment
 
 Result = TypeVar("Result")
 Reading = TypeVar("Reading")
-Progress = Callable[[str], None]
 #: A call, and whether it may run beside others; else it runs in the caller's thread when its turn comes.
 Call = tuple[Callable[[], Result], bool]
 #: So many results for each thread are kept while an earlier one is waited for.
@@ -44,7 +43,7 @@ _SAID_EVERY_SECONDS = 5.0
 
 
 @contextmanager
-def one_table(policy: Policy) -> Iterator[None]:
+def table_errors(policy: Policy) -> Iterator[None]:
     """What goes wrong in the block is an EtcError at the policy's place, whatever it was.
 
     Raises:
@@ -71,77 +70,96 @@ def _what_to_look_at(error: Exception) -> str:
     return f"{what}; `--debug` prints the stack"
 
 
-def entries_of(
-    outcomes: Iterable[tuple[Policy, Result | EtcError]], instead: Callable[[Policy, EtcError], Result]
-) -> tuple[tuple[Result, ...], tuple[EtcError, ...]]:
-    """An entry for each table, which is what `instead` makes of its error where it has one; and the errors."""
-    entries: list[Result] = []
-    errors: list[EtcError] = []
-    for policy, found in outcomes:
-        if isinstance(found, EtcError):
-            errors.append(found)
-            entries.append(instead(policy, found))
-        else:
-            entries.append(found)
-    return tuple(entries), tuple(errors)
-
-
-def one_by_one(
-    policies: Iterable[Policy], work: Callable[[Policy], Result]
-) -> Iterator[tuple[Policy, Result | EtcError]]:
-    """Each policy with what the work gives, or with the table's error; one table after the other, in this thread."""
-    return ((policy, _attempt(policy, partial(work, policy))) for policy in policies)
-
-
-def readings_of(
-    environment: Environment, policies: Iterable[Policy], read: Callable[[Policy], Result]
-) -> Iterator[tuple[Policy, Result | EtcError]]:
-    """As `outcomes_of`, where nothing more is made of what was read."""
-    return outcomes_of(policies, read, lambda _, found: found, environment.jobs, environment.progress)
-
-
 def by_release(environment: Environment, policies: Iterable[Policy]) -> Iterator[tuple[Policy, ...]]:
     """The policies whose tables one release of Hudi takes, then those of the next, in the order of their first.
 
     Until the next are asked for Spark has that release. A table that cannot be read is with those that any takes.
     """
     groups: dict[str | None, list[Policy]] = {}
-    for policy, release in readings_of(environment, policies, environment.release_of):
-        groups.setdefault(None if isinstance(release, EtcError) else release, []).append(policy)
+    chosen = tuple(policies)
+    releases, _ = each_table(environment, chosen, environment.release_of, lambda *_: None)
+    for policy, release in zip(chosen, releases, strict=True):
+        groups.setdefault(release, []).append(policy)
     for release, found in groups.items():
         with environment.with_release(release):
             yield tuple(found)
 
 
-def outcomes_of(
+Entries = tuple[tuple[Result, ...], tuple[EtcError, ...]]
+
+
+@overload
+def each_table(
+    environment: Environment,
+    policies: Iterable[Policy],
+    read: Callable[[Policy], Result],
+    instead: Callable[[Policy, EtcError], Result],
+    *,
+    in_turn: bool = False,
+) -> Entries[Result]: ...
+@overload
+def each_table(
+    environment: Environment,
     policies: Iterable[Policy],
     read: Callable[[Policy], Reading],
+    instead: Callable[[Policy, EtcError], Result],
     use: Callable[[Policy, Reading], Result],
-    jobs: int,
-    progress: Progress,
-) -> Iterator[tuple[Policy, Result | EtcError]]:
-    """Each policy, in their order, with what `use` makes of what was read of its table, or with the table's error.
+    *,
+    jobs: int | None = None,
+) -> Entries[Result]: ...
+def each_table(
+    environment: Environment,
+    policies: Iterable[Policy],
+    read: Callable[[Policy], Any],
+    instead: Callable[[Policy, EtcError], Any],
+    use: Callable[[Policy, Any], Any] = lambda _, found: found,
+    *,
+    jobs: int | None = None,
+    in_turn: bool = False,
+) -> Entries[Any]:
+    """An entry for each table, in the policies' order, and the errors.
 
-    `read` runs for up to `jobs` tables at once, so it may not ask Spark; for a table that only a catalog knows it runs in
-    this thread, as `use` always does.
+    An entry is what `use` makes of what was read of the table, or `instead` of the table's error. `read` runs for up to `jobs`
+    tables at once (those of the environment), so it may not ask Spark; for a table that only a catalog knows it runs in this
+    thread, as `use` always does. With `in_turn` all do, each when its policy is taken.
     """
-    chosen = tuple(policies)
-    calls = ((partial(_attempt, policy, partial(read, policy)), not is_catalog_name(policy.table)) for policy in chosen)
-    readings = side_by_side(calls, min(jobs, len(chosen)))
+    entries: list[Any] = []
+    errors: list[EtcError] = []
+    readings = _in_turn(policies, read) if in_turn else _read(environment, tuple(policies), read, jobs)
+    for policy, reading in readings:
+        outcome = reading if isinstance(reading, EtcError) else _outcome(policy, partial(use, policy, reading))
+        if isinstance(outcome, EtcError):
+            errors.append(outcome)
+            outcome = instead(policy, outcome)
+        entries.append(outcome)
+    return tuple(entries), tuple(errors)
+
+
+def _in_turn(
+    policies: Iterable[Policy], read: Callable[[Policy], Reading]
+) -> Iterator[tuple[Policy, Reading | EtcError]]:
+    return ((policy, _outcome(policy, partial(read, policy))) for policy in policies)
+
+
+def _read(
+    environment: Environment, policies: Sequence[Policy], read: Callable[[Policy], Reading], jobs: int | None
+) -> Iterator[tuple[Policy, Reading | EtcError]]:
+    """Each policy with what was read, some of them at once; a long reading says how far it is."""
+    calls = (
+        (partial(_outcome, policy, partial(read, policy)), not is_catalog_name(policy.table)) for policy in policies
+    )
+    readings = side_by_side(calls, min(environment.jobs if jobs is None else jobs, len(policies)))
     due = monotonic() + _SAID_EVERY_SECONDS
-    for number, (policy, reading) in enumerate(zip(chosen, readings, strict=True), 1):
+    for number, (policy, reading) in enumerate(zip(policies, readings, strict=True), 1):
         if monotonic() >= due:
-            progress(f"{policy.name}: read, {number} of {len(chosen)} tables")
+            environment.progress(f"{policy.name}: read, {number} of {len(policies)} tables")
             due = monotonic() + _SAID_EVERY_SECONDS
-        if isinstance(reading, EtcError):
-            yield policy, reading
-        else:
-            yield policy, _attempt(policy, partial(use, policy, reading))
+        yield policy, reading
 
 
-def _attempt(policy: Policy, work: Callable[[], Result]) -> Result | EtcError:
+def _outcome(policy: Policy, work: Callable[[], Result]) -> Result | EtcError:
     try:
-        with one_table(policy):
+        with table_errors(policy):
             return work()
     except EtcError as error:
         return error
