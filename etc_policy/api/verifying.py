@@ -30,9 +30,9 @@ from etc_policy.verify.ports import (
     UNANSWERED,
     UNFIT,
     UNREADABLE,
+    CheckStatus,
     ExpectationResult,
     Verification,
-    VerificationStatus,
 )
 from etc_policy.verify.prover import claim_of, compare_partitions, verify_table
 from etc_policy.verify.suites import parse_suite, suite_issues
@@ -237,7 +237,7 @@ def _without_rows(evidence: Evidence, level: VerifyLevel, error: EtcError, expec
     """The verdict where no row could be read: what metadata proves, and where that shows what is broken it is a failure."""
     broken = broken_verification(level, evidence.claim.threshold_ms, error, expectation=expectation)
     proved = () if evidence.ends else always_checked(evidence)
-    status: VerificationStatus = "fail" if any(one.status == "fail" for one in proved) else "error"
+    status: CheckStatus = "fail" if any(one.status == "fail" for one in proved) else "error"
     return broken.model_copy(update={"status": status, "expectations": (*proved, *broken.expectations)})
 
 

@@ -11,7 +11,7 @@ import click
 
 from etc_policy.cli.ci_forms import CheckedCommand, report_tables
 from etc_policy.cli.messages import show_note
-from etc_policy.cli.opening import finish, open_project, settle
+from etc_policy.cli.opening import exit_with, open_project, report_and_error
 from etc_policy.cli.options import (
     Flags,
     common_options,
@@ -73,13 +73,15 @@ def apply_selected(flags: Flags, plan_file: Path | None, every: timedelta | None
         if plan_file is None and not yes:
             _require_an_answer(flags.output)
         try:
-            results, error = settle(project.apply, plan_file, *flags.terms, at=flags.at, every=every, confirm=confirm)
+            results, error = report_and_error(
+                project.apply, plan_file, *flags.terms, at=flags.at, every=every, confirm=confirm
+            )
         except KeyboardInterrupt:
             show_note("the next `etc apply` finishes what was begun, or `etc undo` withdraws it")
             raise
     show(flags, results, lambda: render_results(results, text_width(), long=long))
     report_tables(results, lambda: policies)
-    return finish(error, results.exit_code)
+    return exit_with(error, results.exit_code)
 
 
 def _require_an_answer(output: str) -> None:

@@ -12,7 +12,7 @@ from etc_policy.api.applying import Applier, recorded
 from etc_policy.api.artifacts import remove_file, write_text
 from etc_policy.api.project import Project
 from etc_policy.cli.messages import show_note
-from etc_policy.cli.opening import finish, open_project, settle
+from etc_policy.cli.opening import exit_with, open_project, report_and_error
 from etc_policy.cli.options import PROJECT_OPTIONS, Flags, examples, shared_options
 from etc_policy.cli.printing import from_here, say, text_width
 from etc_policy.cli.terminal import print_data
@@ -169,13 +169,13 @@ def _compact(project: Project, demo: Demo) -> ExitCode:
     say(explain_plan(plan, width=text_width()))
     before = demo.views(plan.tables[0].threshold_ms)
     heading("3. Apply and verify", f"etc apply {project.target_dir / 'plan.json'}")
-    results, error = settle(project.apply, plan, POLICY)
+    results, error = report_and_error(project.apply, plan, POLICY)
     say(render_results(results, text_width()))
-    code = finish(error, results.exit_code)
+    code = exit_with(error, results.exit_code)
     heading("4. Compare the rows", "etc verify --level data")
-    report, error = settle(project.verify, POLICY, level="data")
+    report, error = report_and_error(project.verify, POLICY, level="data")
     say(render_verifications(report, text_width()))
-    code = worst([code, finish(error, report.exit_code)])
+    code = worst([code, exit_with(error, report.exit_code)])
     heading("5. What the read-optimized view (RO) holds", "rows by status, against the snapshot view (RT)")
     say(render_views(before, demo.views(plan.tables[0].threshold_ms)))
     return code

@@ -139,7 +139,7 @@ def open_tables(flags: Flags, paths: tuple[str, ...]) -> Iterator[Project]:
     with TemporaryDirectory(prefix="etc-") as folder:
         own = replace(flags, project_dir=Path(folder), target_dir=Path(folder, "target"))
         with open_project(own) as project:
-            report, failed = settle(project.import_tables, paths, guesses=True)
+            report, failed = report_and_error(project.import_tables, paths, guesses=True)
             if failed is not None and all(table.status == "failed" for table in report.tables):
                 raise failed
             for policy in project.policies():
@@ -158,7 +158,7 @@ def _warn(issue: Issue) -> None:
     report_checks([issue])
 
 
-def settle(verb: Callable[P, T], *args: P.args, **named: P.kwargs) -> tuple[T, SeveralErrors | None]:
+def report_and_error(verb: Callable[P, T], *args: P.args, **named: P.kwargs) -> tuple[T, SeveralErrors | None]:
     """The report of a verb and, where it failed and has one, its errors: to be raised when the report is printed.
 
     A verdict that did not pass is in the report, and is not said again as an error.
@@ -174,7 +174,7 @@ def settle(verb: Callable[P, T], *args: P.args, **named: P.kwargs) -> tuple[T, S
         return report, SeveralErrors(errors, error.exit_code) if errors else None
 
 
-def finish(error: SeveralErrors | None, code: ExitCode = ExitCode.DONE) -> ExitCode:
+def exit_with(error: SeveralErrors | None, code: ExitCode = ExitCode.DONE) -> ExitCode:
     """The exit code of the report.
 
     Raises:

@@ -19,7 +19,7 @@ import click
 from etc_policy.api.project import Project
 from etc_policy.api.running import Rounds, marks_of
 from etc_policy.cli.messages import show_error, show_note
-from etc_policy.cli.opening import open_project, settle
+from etc_policy.cli.opening import open_project, report_and_error
 from etc_policy.cli.options import (
     PROJECT_OPTIONS,
     SELECT_OPTIONS,
@@ -255,7 +255,7 @@ def _round(
         names = plans.chosen(plan, changed, began_ms, marks) if plan else ()
         chosen = [one for one in due if one.name in names]
         if names:
-            results, error = settle(
+            results, error = report_and_error(
                 project.apply, None, names, every=every, first=names, goes_on=lambda: not stop.is_set()
             )
     except EtcError as failure:

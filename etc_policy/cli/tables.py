@@ -17,8 +17,7 @@ from etc_policy.api.arguments import DEFAULT_POLL, span_ms
 from etc_policy.api.project import Project
 from etc_policy.cli.ci_forms import CheckedCommand, report_tables, require_own_ways
 from etc_policy.cli.messages import show_note
-from etc_policy.cli.opening import finish as ended
-from etc_policy.cli.opening import open_project, open_tables, settle
+from etc_policy.cli.opening import exit_with, open_project, open_tables, report_and_error
 from etc_policy.cli.options import (
     PROJECT_OPTIONS,
     SELECT_OPTIONS,
@@ -78,10 +77,10 @@ def report_of(
     With `strict` a warning fails where CI systems are shown it.
     """
     with open_tables(flags, paths) if paths else open_project(flags) as project:
-        report, error = settle(call, project)
+        report, error = report_and_error(call, project)
         show(flags, report, lambda: text(report, error is not None))
         report_tables(report, lambda: project.policies(*flags.terms), strict=strict)
-        return ended(error, code(report))
+        return exit_with(error, code(report))
 
 
 def lines_or(lines: Iterable[str], none: str, *, failed: bool) -> str:
@@ -198,13 +197,13 @@ def plan(
     """
     require_one_form(flags, explain=explain, long=long)
     with open_project(flags) as project:
-        found, error = settle(project.plan, *flags.terms, at=flags.at, out=out, check=True, **how)
+        found, error = report_and_error(project.plan, *flags.terms, at=flags.at, out=out, check=True, **how)
         report_tables(found, lambda: project.policies(*flags.terms))
     hint = "\n`etc plan --long` shows the tables one by one, `--explain` says why."
     show(flags, found, lambda: text_of_plan(found, explain=explain, long=long, hint=hint, width=text_width()))
     if out is not None:
         show_note(f"Saved: etc apply {shlex.quote(str(out))}")
-    ended(error)
+    exit_with(error)
     return ExitCode.CHANGES if detailed_exitcode and found.has_changes else ExitCode.DONE
 
 
@@ -454,11 +453,11 @@ def simulate(flags: Flags, names: tuple[str, ...], html: Path | None, long: bool
 
     select = () if paths else (*names, *flags.select)
     with open_tables(flags, paths) if paths else open_project(flags) as project:
-        report, error = settle(project.simulate, select, flags.exclude, **how)
+        report, error = report_and_error(project.simulate, select, flags.exclude, **how)
         if html is not None:
             write_named(html, render_fleet_page(report, clock_ms(), read_template), "--html")
         show(flags, report, lambda: text(report))
-        return ended(error, report.exit_code)
+        return exit_with(error, report.exit_code)
 
 
 @verb(
@@ -496,9 +495,9 @@ def history(flags: Flags, name: str | None, limit: int) -> ExitCode:
     """
     if name is not None and flags.terms == ((), ()):
         with open_project(flags) as project:
-            found, error = settle(project.history, name)
+            found, error = report_and_error(project.history, name)
         show(flags, found, lambda: text_of_histories((found,), limit, text_width()))
-        return ended(error)
+        return exit_with(error)
     terms = require_choice(flags, *([name] if name is not None else []))
     return report_of(
         flags,

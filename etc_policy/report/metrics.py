@@ -12,7 +12,7 @@ from etc_policy.policy.selection import FreshnessStatus
 from etc_policy.report.results import TableFreshness
 from etc_policy.run.results import SyncStatus, TableResult, TableStatus
 from etc_policy.table.partitions import PartitionsFreshness
-from etc_policy.verify.ports import VerificationStatus
+from etc_policy.verify.ports import CheckStatus
 
 #: Every sample has these labels; a gauge of states has `status` after them, one of steps `step`.
 LABELS = ("policy", "table", "target")
@@ -217,7 +217,7 @@ def _run_samples(run: TableResult) -> Iterator[MetricSample]:
     for step, seconds in run.step_seconds.items():
         yield MetricSample(RUN_SECONDS, seconds, step)
     if run.verification is not None:
-        yield from _states(RUN_VERIFICATION, get_args(VerificationStatus), run.verification.status)
+        yield from _states(RUN_VERIFICATION, get_args(CheckStatus), run.verification.status)
         yield from _known(RUN_LATE_ROWS, run.verification.late_rows)
     if run.sync is not None:
         yield from _states(RUN_SYNC, get_args(SyncStatus), run.sync.status)

@@ -16,7 +16,7 @@ from etc_policy.run.results import TableResult, TableStatus
 from etc_policy.table.formats import iso_time
 from etc_policy.table.history import promise_of
 from etc_policy.table.state import CompactionRecord, TableState
-from etc_policy.verify.ports import VerificationStatus
+from etc_policy.verify.ports import CheckStatus
 from etc_policy.verify.prover import proof_level, verdict_on_rows
 
 PREFIX = "etc.event_time."
@@ -37,7 +37,7 @@ NOT_DONE: tuple[TableStatus, ...] = ("refused", "stale", "failed")
 
 #: `partly_verified`: of the rows only a sample, a window or those of a condition were compared.
 _VERIFIED, _PARTLY, _FAILED, _UNVERIFIED = "verified", "partly_verified", "failed", "unverified"
-_SAID: dict[VerificationStatus, str] = {"pass": _VERIFIED, "warn": _VERIFIED, "fail": _FAILED}
+_SAID: dict[CheckStatus, str] = {"pass": _VERIFIED, "warn": _VERIFIED, "fail": _FAILED}
 
 
 class PropertyStore(Protocol):
@@ -94,7 +94,7 @@ class Verdict:
     `verified_at` is empty where that is not known, `partial` is true where it looked at some of the rows only.
     """
 
-    status: VerificationStatus
+    status: CheckStatus
     level: VerifyLevel
     threshold_ms: int | None
     instant: str | None

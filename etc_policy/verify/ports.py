@@ -14,7 +14,6 @@ from etc_policy.policy.manifest import Frozen, Policy, VerifyLevel
 from etc_policy.table.state import TableState
 
 CheckStatus = Literal["pass", "warn", "fail", "error"]
-VerificationStatus = Literal["pass", "warn", "fail", "error"]
 
 
 class ExpectationResult(Frozen):
@@ -68,7 +67,7 @@ class Verification(Frozen):
     """
 
     level: VerifyLevel
-    status: VerificationStatus
+    status: CheckStatus
     threshold_ms: int | None
     late_rows: int | None = None
     coverage: Coverage | None = None

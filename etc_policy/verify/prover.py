@@ -33,13 +33,13 @@ from etc_policy.verify.metadata_checks import (
     is_wanted,
 )
 from etc_policy.verify.ports import (
+    CheckStatus,
     Coverage,
     DataCheck,
     DataVerifier,
     ExpectationResult,
     UncheckedExpectation,
     Verification,
-    VerificationStatus,
 )
 from etc_policy.verify.suites import SuiteExpectation, bind_suite, suite_parameters
 
@@ -280,7 +280,7 @@ def lacks_rows(verification: Verification) -> bool:
     return limit is not None and any(one.observed.get(_UP_TO, limit) <= limit for one in found)
 
 
-def verdict_on_rows(verification: Verification) -> VerificationStatus:
+def verdict_on_rows(verification: Verification) -> CheckStatus:
     """The verdict; a failure where RO lacks rows that it promises, however lightly the suite takes them.
 
     Also where something else could not be checked.
@@ -303,7 +303,7 @@ def on_promise(verification: Verification) -> Verification:
     return verification.model_copy(update={"status": "warn"}) if is_of_now else verification
 
 
-def verdict_over(expectations: Sequence[ExpectationResult]) -> VerificationStatus:
+def verdict_over(expectations: Sequence[ExpectationResult]) -> CheckStatus:
     """The verdict over all results: what could not be checked first, then what failed, then warnings."""
     found = {expectation.status for expectation in expectations}
     for status in ("error", "fail", "warn"):

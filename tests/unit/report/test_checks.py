@@ -8,7 +8,7 @@ from etc_policy.errors import Issue, Where
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.model import make_plan
 from etc_policy.report.checks import checks_of, github_annotations, junit_xml, markdown_summary, with_errors
-from etc_policy.report.results import FreshnessReport, RunResults, TableFreshness
+from etc_policy.report.results import FreshnessReport, RunResults, SyncReport, TableFreshness
 from etc_policy.verify.ports import ExpectationResult, Verification
 from tests.unit.plan.states import PLAN
 from tests.unit.report.test_metrics import RUN
@@ -70,6 +70,8 @@ def test_a_sync_that_failed_is_an_error_beside_a_run_that_is_done():
     sync = RUN.sync.model_copy(update={"status": "failed", "message": "down"})
     checks = checks_of(RunResults(tables=(RUN.model_copy(update={"sync": sync}),)), PLACES)
     assert [(check.code, check.level) for check in checks] == [("apply", "pass"), ("sync", "error")]
+    report = SyncReport(observed_at="2026-01-01T12:00:00.000Z", tables=(sync,))
+    assert checks_of(report, PLACES) == checks[1:]
 
 
 @pytest.mark.parametrize("status", ["refused", "stale", "failed"])
