@@ -23,8 +23,9 @@ from etc_policy.hudi.blocks import BadLogFile
 
 #: From so many rows on it pays to decode them side by side, and to load numpy for it.
 _MANY, _WORTH_LOADING = 100, 1_000
-#: So many fields of rows are passed in a block, items of lists among them: those of long lists the decoder passes faster.
-_MOST_STEPS = 20_000
+#: So many rows are decoded together, and so many fields of them passed, items of lists among them: those of long lists the
+#: decoder passes faster.
+_TOGETHER, _MOST_STEPS = 20_000, 20_000
 _LENGTH = struct.Struct(">i")
 _SIZES = {"boolean": 1, "float": 4, "double": 8}
 _PLAIN = frozenset({"null", "int", "long", "bytes", *_SIZES})
@@ -75,11 +76,12 @@ def values_at(content: memoryview, count: int, schema: RowSchema, path: Path) ->
         Exception: fastavro raises almost anything over damaged bytes.
 
     """
-    if count >= (_MANY if "numpy" in sys.modules else _WORTH_LOADING) and _numpy() is not None:
-        found = _side_by_side(content, count, schema, path)
-        if found is not None:
-            return iter(found)
-    return one_by_one(content, count, schema, path)
+    at, is_many = 0, count >= (_MANY if "numpy" in sys.modules else _WORTH_LOADING) and _numpy() is not None
+    while is_many and count > 0:
+        values, at = side_by_side(content, at, min(count, _TOGETHER), schema, path)
+        is_many, count = bool(values), count - len(values)
+        yield from values
+    yield from one_by_one(content[at:], count, schema, path)
 
 
 @cache
@@ -110,21 +112,20 @@ def one_by_one(content: memoryview, count: int, schema: RowSchema, path: Path) -
         raise BadLogFile("bytes after the last record")
 
 
-def _side_by_side(content: memoryview, count: int, schema: RowSchema, path: Path) -> list[Any] | None:
-    """None where it is not known that these bytes are such rows."""
-    starts, ends, at = list[int](), list[int](), 0
+def side_by_side(content: memoryview, at: int, count: int, schema: RowSchema, path: Path) -> tuple[list[Any], int]:
+    """The same of so many rows from a place on, and where they end; no values where it is not known that these are such rows."""
+    starts, ends, end = list[int](), list[int](), at
     try:
-        while at < len(content):
-            starts.append(at + _LENGTH.size)
-            at += _LENGTH.size + _LENGTH.unpack_from(content, at)[0]
-            if at < starts[-1]:
-                return None
-            ends.append(at)
+        for _ in range(count):
+            starts.append(end + _LENGTH.size)
+            end += _LENGTH.size + _LENGTH.unpack_from(content, end)[0]
+            if not starts[-1] <= end <= len(content):
+                return [], at
+            ends.append(end)
         values, places = _Rows(content, schema).read(schema.record, _numpy().array(starts), path)
     except (_UnknownRowsError, struct.error, LookupError):
-        return None
-    is_whole = at == len(content) and len(ends) == count and bool((places == _numpy().array(ends)).all())
-    return list(values) if is_whole else None
+        return [], at
+    return (list(values), end) if (places == _numpy().array(ends)).all() else ([], at)
 
 
 class _UnknownRowsError(Exception):
@@ -163,7 +164,7 @@ class _Rows:
                 sizes, places = self._sizes(places)
                 return None if path is None else self._texts(places, places + sizes), places + sizes
             case "boolean":
-                return None if path is None else self._flags(places), places + 1
+                return None if path is None else self._bytes[places].astype(bool).astype(object), places + 1
         if path is not None:
             raise _UnknownRowsError
         return None, self._behind(kind, name, places)
@@ -210,7 +211,6 @@ class _Rows:
         places, rows = places.copy(), self._np.arange(len(places))
         while len(rows):
             counts, places[rows] = self._longs(places[rows])
-            self._require(abs(counts + 0.0) <= len(self._content))
             sized = rows[counts < 0]
             places[sized] = self._longs(places[sized])[1]
             rows, counts = rows[counts != 0], abs(counts[counts != 0])
@@ -241,14 +241,8 @@ class _Rows:
         return sizes, places
 
     def _texts(self, starts: Any, ends: Any) -> Any:
-        self._require(ends <= len(self._content))
         places = zip(starts.tolist(), ends.tolist(), strict=True)
         return self._np.fromiter((bytes(self._content[start:end]) for start, end in places), object, len(starts))
-
-    def _flags(self, places: Any) -> Any:
-        found = self._bytes[places]
-        self._require(found <= 1)
-        return found.astype(bool).astype(object)
 
     def _none(self, places: Any, path: Path | None) -> Any:
         return None if path is None else self._np.full(len(places), None, object)

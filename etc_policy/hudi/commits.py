@@ -327,9 +327,8 @@ def _count(raw: bytes | None) -> int:
 #: Raised when the same bytes may be decoded to something else: what was kept before is then ignored.
 FORM = 5
 
-_COLUMNS = tuple(field.name for field in fields(WriteStats))
 #: Version, columns, and the fields of a commit that follow its stats.
-_Packed = tuple[str, tuple[Any, ...], dict[str, str], str | None, frozenset[tuple[str, str]], str, int, LogForm]
+_Packed = tuple[Any, ...]
 
 
 class CommitFacts:
@@ -384,16 +383,10 @@ class KeptFacts(CommitFacts):
         """Keep a commit whose file has a version."""
         version = self._versions.get(name)
         if version is not None:
-            columns = tuple(getattr(commit.stats, column) for column in _COLUMNS)
-            rest = (
-                self._shared(commit.extra),
-                commit.operation,
-                commit.replaced,
-                commit.plain_instant,
-                commit.latest_event_ms,
-                commit.log_form,
-            )
-            self._kept[name] = (version, columns, *rest)
+            columns = tuple(getattr(commit.stats, column.name) for column in fields(WriteStats))
+            extra = {self._once(key): self._once(value) for key, value in commit.extra.items()}
+            others = (getattr(commit, one.name) for one in fields(CommitMetadata)[2:])
+            self._kept[name] = (version, columns, extra, *others)
             self._changed = True
 
     def of_files(self, folder: str, names: Sequence[str], look: Callable[[str], bool | None]) -> list[bool | None]:
@@ -412,11 +405,8 @@ class KeptFacts(CommitFacts):
             self._cache.put(self._key, marshal.dumps((self._kept, self._seen)))
             self._changed = False
 
-    def _shared(self, extra: Mapping[str, str]) -> dict[str, str]:
-        """The same pairs, a text that all commits carry, such as the table's schema, kept once."""
-        return {self._one(key): self._one(value) for key, value in extra.items()}
-
-    def _one(self, text: str) -> str:
+    def _once(self, text: str) -> str:
+        """A text that all commits carry, such as the table's schema, is kept once."""
         return self._texts.setdefault(text, text)
 
 

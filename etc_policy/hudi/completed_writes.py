@@ -13,7 +13,7 @@ from etc_policy.hudi.commit_writes import NO_TRUST, LogFacts, Trust, group_write
 from etc_policy.hudi.commits import CommitMetadata
 from etc_policy.hudi.metadata_values import pairs_of
 from etc_policy.hudi.plan_file import expected_bytes, planned_reads, require_full
-from etc_policy.hudi.timeline import Timeline, plan_file_of
+from etc_policy.hudi.timeline import Timeline
 from etc_policy.hudi.zones import table_zone
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.commit_metadata import compaction_record
@@ -123,7 +123,7 @@ def compactions_by_whom(timeline: Timeline, writes: Iterable[CompletedWrite]) ->
     """What matters where etc adds log files to slices: a plan of that is only right if its commit records them."""
     foreign = uncarried = None
     for write in sorted(writes, key=lambda one: one.requested):
-        has_plan = plan_file_of(timeline.files[write.requested]) is not None
+        has_plan = timeline.requested_file(write.requested, "compaction") is not None
         if write.action != "commit" or not (has_plan or write.metadata.operation == "COMPACT"):
             continue  # a `commit` may also be a bulk insert (facts: bulk-insert-commit)
         if write.record is None:

@@ -152,9 +152,7 @@ def _written(timeline: Timeline, requested: str) -> _Written:
 
 def _planned(timeline: Timeline, requested: str) -> Iterator[str]:
     """The names of the files that the plan of a service names."""
-    plan = next(
-        (file for file in timeline.files[requested] if file.action in _PLANNED and file.state == "requested"), None
-    )
+    plan = timeline.requested_file(requested, *_PLANNED)
     return (path.rpartition("/")[2] for path in _texts_in(timeline.metadata(plan))) if plan is not None else iter(())
 
 

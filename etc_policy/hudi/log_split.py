@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, BinaryIO
 
 from etc_policy.hudi import blocks as log_blocks
@@ -161,27 +162,19 @@ def _parquet_sides(block: Block, wanted: TimesWanted, threshold_ms: int) -> list
 
 
 def _avro_sides(block: Block, wanted: TimesWanted, threshold_ms: int) -> list[_Side]:
+    """Neighbouring rows of one side are one piece, as they stand in the block."""
     version, count = _PAIR.unpack_from(block.content)
-    sides: tuple[list[memoryview], list[memoryview]] = ([], [])
-    rows = [0, 0]
-    for is_late, piece, number in _runs(block, wanted, threshold_ms):
-        sides[is_late].append(piece)
-        rows[is_late] += number
-    if sum(rows) != count:
+    times = list(avro_times(block, wanted))
+    if None in times:
+        raise NotSplittable("it holds a row without an event time")
+    if len(times) != count:
         raise BadLogFile("another number of rows than its header says")
-    return [(number, [_PAIR.pack(version, number), *side]) for number, side in zip(rows, sides, strict=True)]
-
-
-def _runs(block: Block, wanted: TimesWanted, threshold_ms: int) -> Iterator[tuple[bool, memoryview, int]]:
-    """(whether they are later than T, their bytes, how many) of neighbouring rows of one side."""
-    content, start, at, number, side = block.content, _PAIR.size, _PAIR.size, 0, False
-    for time_ms in avro_times(block, wanted):
-        if time_ms is None:
-            raise NotSplittable("it holds a row without an event time")
-        if (is_late := time_ms > threshold_ms) is not side and number:
-            yield side, content[start:at], number
-            start, number = at, 0
-        side, number = is_late, number + 1
-        at += _LENGTH.size + _LENGTH.unpack_from(content, at)[0]
-    if number:
-        yield side, content[start:at], number
+    pieces: tuple[list[bytes | memoryview], list[bytes | memoryview]] = ([], [])
+    numbers, at = [0, 0], _PAIR.size
+    for is_late, rows in groupby(time_ms is not None and time_ms > threshold_ms for time_ms in times):
+        start, number = at, len(list(rows))
+        for _ in range(number):
+            at += _LENGTH.size + _LENGTH.unpack_from(block.content, at)[0]
+        pieces[is_late].append(block.content[start:at])
+        numbers[is_late] += number
+    return [(number, [_PAIR.pack(version, number), *side]) for number, side in zip(numbers, pieces, strict=True)]

@@ -126,7 +126,7 @@ def pending_rollbacks(timeline: Timeline, instant: str) -> Iterator[tuple[str, M
 def rollback_plans(timeline: Timeline, instants: Iterable[str]) -> Iterator[tuple[str, str | None, Mapping[str, Any]]]:
     """The rollbacks among the instants, each with the instant that it takes back, and its plan."""
     for requested in instants:
-        plan = next((f for f in timeline.files[requested] if (f.action, f.state) == ("rollback", "requested")), None)
+        plan = timeline.requested_file(requested, "rollback")
         if plan is not None:
             content = timeline.metadata(plan)
             yield requested, mapping_of(content.get("instantToRollback")).get("commitTime"), content

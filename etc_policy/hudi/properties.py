@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -169,6 +171,12 @@ def _an_instant(storage: TableReader, folder: str, layout: int) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return f"{folder}/{first}" if first else None
+
+
+def fingerprint(properties: Mapping[str, str]) -> str:
+    """Hash of a table's properties; the file's comments and order do not count."""
+    text = json.dumps(dict(sorted(properties.items())))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def names_in(value: str | None) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from etc_policy.hudi.metadata_values import text_of
 from etc_policy.hudi.pending_writes import HEARTBEAT_EXPIRY_MS, living_writers, writes_in_flight
 from etc_policy.hudi.properties import (
     PROPERTIES,
+    fingerprint,
     merges_in_any_order,
     merging_of,
     metadata_partitions,
@@ -40,8 +41,6 @@ from etc_policy.hudi.table_commits import TableCommits, read_commits
 from etc_policy.hudi.timeline import (
     Timeline,
     all_times,
-    fingerprint,
-    plan_file_of,
     read_timeline,
     require_times,
 )
@@ -256,7 +255,7 @@ def _since_true_times(slices: Iterable[FileSlice], wrong_times: Iterable[WrongTi
 def _read_besides_writes(timeline: Timeline) -> Iterator[InstantFile]:
     """The completed rollbacks, and the plans of the compactions."""
     for end in map(timeline.latest, sorted(timeline.files)):
-        plan = plan_file_of(timeline.files[end.requested])
+        plan = timeline.requested_file(end.requested, "compaction")
         if end.state == "completed" and end.action == "rollback":
             yield end
         elif end.action == "commit" and plan is not None:
@@ -359,7 +358,7 @@ def _compactions_of(storage: TableReader, properties: Mapping[str, str]) -> Tabl
     timeline = require_times(read_timeline(storage, properties))
     latest = map(timeline.latest, timeline.files)
     ends = [end for end in latest if end.state == "completed" and end.action in _ACTIONS]
-    plans = (plan_file_of(timeline.files[end.requested]) for end in ends)
+    plans = (timeline.requested_file(end.requested, "compaction") for end in ends)
     timeline.expect(file for both in zip(plans, ends, strict=True) for file in both if file is not None)
     writes = [completed_write(timeline, end.requested) for end in ends]
     archived, _ = Archive(storage, properties).archived_writes(timeline, _ACTIONS, MAX_ARCHIVED)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -174,8 +172,13 @@ class Timeline:
 
     def plan_of(self, requested: str) -> dict[str, Any] | None:
         """The compaction plan of an instant, pending or completed; None if it is missing."""
-        plan = plan_file_of(self.files.get(requested, ()))
+        plan = self.requested_file(requested, "compaction")
         return self.metadata(plan) if plan else None
+
+    def requested_file(self, requested: str, *actions: str) -> InstantFile | None:
+        """The file with the plan of a service among these actions, pending or completed; None if it is missing."""
+        of_instant = self.files.get(requested, ())
+        return next((file for file in of_instant if file.state == "requested" and file.action in actions), None)
 
     @read_once
     def replaced(self) -> frozenset[GroupKey]:
@@ -228,7 +231,7 @@ class Timeline:
 
     def _is_bulk_insert(self, file: InstantFile) -> bool:
         """Whether a completed `commit` is no compaction (facts: bulk-insert-commit)."""
-        if (file.action, file.state) != ("commit", "completed") or plan_file_of(self.files[file.requested]):
+        if (file.action, file.state) != ("commit", "completed") or self.requested_file(file.requested, "compaction"):
             return False
         return self.commit(file.requested).operation != "COMPACT"
 
@@ -241,7 +244,7 @@ class Timeline:
             return "logcompaction"
         if self.layout > 1 or file.action != "replacecommit" or file.state == "completed":
             return None
-        plan = next((f for f in self.files[file.requested] if f.state == "requested"), None)
+        plan = self.requested_file(file.requested, "replacecommit", "clustering")
         is_clustering = plan is not None and self.metadata(plan).get("operationType") == CLUSTERING
         return "clustering" if is_clustering else None
 
@@ -259,13 +262,8 @@ class Timeline:
 
     def _rollback_plan(self, requested: str) -> dict[str, Any]:
         """What a rollback was to remove, should Hudi 0.x have left its completed file empty (facts: empty-rollback-file)."""
-        plan = next((f for f in self.files[requested] if f.state == "requested"), None)
+        plan = self.requested_file(requested, "rollback")
         return self.metadata(plan) if plan else {}
-
-
-def plan_file_of(files: Iterable[InstantFile]) -> InstantFile | None:
-    """Of the files of an instant that of its compaction plan, pending or completed."""
-    return next((f for f in files if f.action == "compaction" and f.state == "requested"), None)
 
 
 def read_timeline(
@@ -350,9 +348,3 @@ def require_one_end(timeline: Timeline, actions: Container[str]) -> Timeline:
                 hint = "move the one away that its writer did not write last, or that has the wrong time"
                 raise TableError(Code.DAMAGED_TIMELINE, message, hint=hint)
     return timeline
-
-
-def fingerprint(properties: Mapping[str, str]) -> str:
-    """Hash of a table's properties; the file's comments and order do not count."""
-    text = json.dumps(dict(sorted(properties.items())))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

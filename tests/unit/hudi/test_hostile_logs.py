@@ -60,6 +60,13 @@ def test_more_records_than_there_are_is_unknown(count):
     assert read(block("long", b"\2\2\2", count)) == UNKNOWN
 
 
+def test_many_rows_of_few_bytes_are_in_memory_in_parts():
+    row = struct.pack(">i", 2) + b"\0\0"
+    schema = {**record("r", "int"), "fields": [*record("r", "int")["fields"], {"name": "ts", "type": ["null", "long"]}]}
+    content = struct.pack(">ii", 3, 200_000) + row * 200_000
+    assert read(log.block(log.AVRO, content, {log.SCHEMA: json.dumps(schema)})) == LogTimes(None, null_rows=200_000)
+
+
 @pytest.mark.parametrize("many", [2**31 - 1, 65, -1])
 def test_more_headers_than_hudi_writes_is_unknown(many):
     pairs = b"".join(struct.pack(">ii", number, 0) for number in range(min(many, 100_000)))

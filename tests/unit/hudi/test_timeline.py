@@ -7,8 +7,9 @@ import pytest
 
 from etc_policy.errors import TableError
 from etc_policy.hudi.commits import decode_metadata
+from etc_policy.hudi.properties import fingerprint
 from etc_policy.hudi.table import FileTableReader
-from etc_policy.hudi.timeline import all_times, fingerprint, read_timeline
+from etc_policy.hudi.timeline import all_times, read_timeline
 from etc_policy.hudi.zones import table_zone
 from etc_policy.policy.manifest import EventTime
 from etc_policy.storage.local import LocalStorage
