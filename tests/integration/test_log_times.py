@@ -1,6 +1,7 @@
 """Event times from the blocks that stock Hudi wrote, against what Spark reads from the same commits."""
 
 import datetime as dt
+import time
 
 import pytest
 
@@ -8,8 +9,12 @@ from etc_policy.gx.event_time_sql import event_time_ms
 from etc_policy.hudi import event_time_values
 from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
+from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.run.table_files import timeline_of
 from etc_policy.storage.object_cache import MemoryCache
+from tests.integration.bench import Bench
+from tests.integration.history import EPOCH_MS, QUICK, WRITER, Write, partition_of, write_history
 from tests.integration.hudi_tables import StockTable
 from tests.nightly import nightly
 
@@ -101,6 +106,46 @@ def test_partial_updates_are_unknown(spark, tmp_path):
     assert log_file.min_event_time_ms is None
     folder = tmp_path / "t" / "a"
     assert b"\0\0\0\x07\0\0\0\x04true" in (folder / log_file.name).read_bytes()  # IS_PARTIAL, 4 bytes, `true`
+
+
+#: Both clauses of a MERGE INTO, for a row that is there and one that is not: UPDATE sets another event time than INSERT would.
+MERGE = """
+MERGE INTO merged t USING (
+  SELECT 1 AS id, '{there}' AS p, 'u' AS v, {inserted_ms}L AS ts UNION ALL SELECT 2, '{new}', 'i', {inserted_ms}L
+) s ON t.id = s.id
+WHEN MATCHED THEN UPDATE SET v = s.v, ts = {updated_ms}L
+WHEN NOT MATCHED THEN INSERT (id, p, v, ts) VALUES (s.id, s.p, s.v, s.ts)
+"""
+
+
+@pytest.mark.extended
+def test_what_a_merge_into_records_of_its_partial_updates_is_not_believed(spark, tmp_path):
+    """Its commit records what INSERT would have set (facts: merge-into-in-part): up to then RO would lack the update."""
+    updated_ms, inserted_ms = EPOCH_MS + 100_000, EPOCH_MS + 1_000_000
+    base = tmp_path / "t"
+    write_history(spark, base, [Write(((1, "old", 10),))], QUICK)
+    tracked = ("hoodie.write.track.event.time.watermark", "hoodie.payload.event.time.field")
+    spark.sql(f"CREATE TABLE merged USING hudi LOCATION '{base}'")
+    try:
+        for option in tracked:
+            spark.sql(f"SET {option}={WRITER[option]}")
+        times = {"updated_ms": updated_ms, "inserted_ms": inserted_ms}
+        spark.sql(MERGE.format(there=partition_of(1), new=partition_of(2), **times))
+    finally:
+        for option in tracked:
+            spark.sql(f"RESET {option}")
+        spark.sql("DROP TABLE merged")
+
+    bench = Bench(spark, base)
+    [(file_slice, log_file)] = bench.state().log_files
+    stats = timeline_of(str(base)).commit(log_file.requested).stats
+    assert stats.min_event_times_ms[stats.groups.index(file_slice.group)] == inserted_ms
+    rows = bench.views().frame().select("id", "v", "ts").collect()
+    assert sorted(map(tuple, rows)) == [(1, "u", updated_ms), (2, "i", inserted_ms)]
+    time.sleep(MAX_CLOCK_SKEW_MS / 1000)
+    for reads_logs in (False, True):
+        (table,) = bench.plan(500, reads_logs=reads_logs).tables
+        assert (table.action, [one.log_files_compacted for one in table.operations]) == ("compact", [(log_file.name,)])
 
 
 TEXTS = [
