@@ -77,10 +77,15 @@ def require_derived(
 
 
 def _readings(environment: Environment, policy: Policy) -> Iterator[TableState]:
-    """The table with the event times that `etc plan` knows, each once: by itself, `--metadata-only`, `--read-stats`, both."""
+    """The table with the event times that `etc plan` knows, each once: by itself, `--metadata-only`, `--read-stats`, both.
+
+    Where log files show that the table is to be refused, who did not read them knows no better.
+    """
     for read_stats in (False, True):
         for read_logs in (True, False):
-            yield environment.read_state(policy, read_stats=read_stats, read_logs=read_logs)
+            yield (state := environment.read_state(policy, read_stats=read_stats, read_logs=read_logs))
+            if state.unrecorded_files:
+                return
 
 
 def load_plan(path: Path) -> Plan:

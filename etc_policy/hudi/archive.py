@@ -1,18 +1,21 @@
 """The archived timeline of a table (an LSM tree of Parquet files): completion times, commit metadata, etc's thresholds.
 
-Opened only when something is not on the active timeline any more. Table versions before 8 keep no completion times and
-are not read.
+Opened only when something is not on the active timeline any more. Table versions before 8 archive to log files, without
+completion times: these are only asked which instants they have.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import struct
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, BinaryIO, NamedTuple
 
 from etc_policy.errors import EtcError, TableError
 from etc_policy.errors.codes import Code
+from etc_policy.hudi.blocks import AVRO_DATA, SCHEMA, BadLogFile, Block, read_blocks
 from etc_policy.hudi.commits import CommitMetadata, decode_commit, decode_metadata
 from etc_policy.hudi.completed_writes import CompletedWrite
 from etc_policy.hudi.footers import INFLATED_BYTES, INFLATED_TIMES, can_read_parquet, open_parquet, require_modest
@@ -25,6 +28,8 @@ from etc_policy.table.state import CompactionRecord
 
 _MAX_VERSION_BYTES = 1_000
 _MANIFEST = "manifest_"
+_LOG_FILE = re.compile(r"\.commits_\.archive\.(?P<number>\d+)(?:_\d+-\d+-\d+)?")
+_BLOCK_VERSIONS, _PAIR = (1, 2, 3), struct.Struct(">ii")
 _WRITE_COLUMNS = ("instantTime", "completionTime", "action", "metadata", "plan")
 _TIMES = ("instantTime", "completionTime")
 #: Each row has an instant and metadata of its own, so that honest rows take more.
@@ -52,6 +57,9 @@ class Archive:
         self._storage = storage
         timeline = properties.get("hoodie.timeline.path", "timeline")
         self._folder = f".hoodie/{timeline}/{properties.get('hoodie.timeline.history.path', 'history')}"
+        self._is_of_log_files = properties.get("hoodie.timeline.layout.version", "1") == "1"
+        if self._is_of_log_files:
+            self._folder = f".hoodie/{properties.get('hoodie.archivelog.folder', 'archived')}"
 
     @read_once
     def _instants(self) -> Mapping[str, ArchivedEnd]:
@@ -75,9 +83,55 @@ class Archive:
 
     def lacking(self, instants: Collection[str]) -> frozenset[str]:
         """Those of the instants that it has not got, though it reaches back to before them: nothing was committed at them."""
+        if self._is_of_log_files:
+            return self._lacking_in_log_files(instants)
         known = self._instants if instants else {}
         first = min(known, default="")
         return frozenset(one for one in instants if first and first < one and one not in known)
+
+    def _lacking_in_log_files(self, instants: Collection[str]) -> frozenset[str]:
+        """The same before table version 8. The newest file is read first: mostly it has them all, and the archive only grows.
+
+        Raises:
+            TableError: one of them may be in a file that cannot be read to its end, such as a killed process leaves.
+
+        """
+        left, first = frozenset(instants), ""
+        damaged: list[tuple[str, Exception]] = []
+        for name in self._log_files() if left else ():
+            found, error = self._instants_in(name)
+            damaged += [(name, error)] if error is not None else []
+            left, first = left - found, min(filter(None, (first, *found)), default="")
+            if not left:
+                break
+        lacking = frozenset(one for one in left if first and first < one)
+        if lacking and damaged:
+            raise self._corrupt(*damaged[0])
+        return lacking
+
+    def _log_files(self) -> list[str]:
+        """The newest first."""
+        try:
+            names = self._storage.names(self._folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        found = ((match, name) for name in names if (match := _LOG_FILE.fullmatch(name)))
+        return [name for match, name in sorted(found, key=lambda one: int(one[0]["number"]), reverse=True)]
+
+    def _instants_in(self, name: str) -> tuple[set[str], Exception | None]:
+        """What a log file has, as far as it can be read, and why it cannot be read further."""
+        found: set[str] = set()
+        try:
+            with self._storage.open(f"{self._folder}/{name}") as opened:
+                size = opened.seek(0, os.SEEK_END)
+                opened.seek(0)
+                for block in read_blocks(opened, size):
+                    found.update(_instants_of(block))
+        except (OSError, EtcError):
+            raise
+        except Exception as error:  # whatever a decoder raises over bytes that are not what they should be
+            return found, error
+        return found, None
 
     def commit_metadata(self, instants: frozenset[str]) -> dict[str, CommitMetadata]:
         """Commit metadata of those of the given instants that are archived."""
@@ -236,6 +290,21 @@ def _names_in(manifest: object) -> list[str]:
     if not all(isinstance(name, str) for name in names):
         raise ValueError("it lists what has no name")
     return [str(name) for name in names]
+
+
+def _instants_of(block: Block) -> Iterator[str]:
+    """The instants that a block of an archive before table version 8 has."""
+    from etc_policy.hudi.avro_rows import row_schema, values_at
+
+    if block.kind != AVRO_DATA:
+        return
+    version, count = _PAIR.unpack_from(block.content)
+    if version not in _BLOCK_VERSIONS:
+        raise BadLogFile("another version of data block")
+    for instant in values_at(
+        block.content[_PAIR.size :], count, row_schema(load_json(block.header[SCHEMA])), ("commitTime",)
+    ):
+        yield (instant or b"").decode()
 
 
 def completions_of(timeline: Timeline, archive: Archive) -> Callable[[str], str | None]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, BinaryIO
 
@@ -77,7 +77,8 @@ class LogTimes:
     `unreadable` is the first value of a file whose texts are no times without a pattern, `why` says in words why the time
     is unknown, `deletes` that a block of the file deletes rows and the others were understood, `damaged` that its bytes are not
     those of a log file.
-    `seen_ms` is the smallest that was read, whatever else is in the file, `max_ms` the latest.
+    `seen_ms` is the smallest that was read, whatever else is in the file, `max_ms` the latest. `instants` are those of the
+    writes whose rows and deletes were seen, `taken_back` those of which a block says that they were rolled back.
     """
 
     min_ms: int | None
@@ -88,6 +89,8 @@ class LogTimes:
     damaged: bool = field(default=False, compare=False)
     seen_ms: int | None = field(default=None, compare=False)
     max_ms: int | None = field(default=None, compare=False)
+    instants: frozenset[str] = field(default=frozenset(), compare=False)
+    taken_back: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def has_nulls(self) -> bool:
@@ -103,6 +106,11 @@ def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
 
     """
     found = _Found()
+    times = _read_all(found, stream, size, wanted)
+    return replace(times, instants=frozenset(found.instants), taken_back=frozenset(found.taken_back))
+
+
+def _read_all(found: _Found, stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
     try:
         for block in read_blocks(stream, size):
             found.add(block, wanted)
@@ -131,11 +139,17 @@ class _Found:
     null_rows: int = 0
     deletes: bool = False
     untimed: str | None = None
+    instants: set[str] = field(default_factory=set)
+    taken_back: set[str] = field(default_factory=set)
 
     def add(self, block: Block, wanted: TimesWanted) -> None:
         """Look at a block; what was read of it before an error counts."""
         lowest, highest = self.lowest, self.highest
         self.deletes = self.deletes or block.kind == log_blocks.DELETE
+        key, named = log_blocks.INSTANT, self.instants
+        if block.kind == log_blocks.COMMAND:
+            key, named = log_blocks.TARGET, self.taken_back
+        named.add(block.header.get(key, b"").decode("ascii", "replace"))
         try:
             for value in _block_times(block, wanted):
                 if value is None:

@@ -17,7 +17,8 @@ FORMAT_VERSION = 1
 #: Kinds of blocks, by the ordinals of Hudi's enum.
 COMMAND, DELETE, CORRUPT, AVRO_DATA, HFILE_DATA, PARQUET_DATA, CDC_DATA = range(7)
 #: Keys of the headers that count here, by the ordinals of Hudi's enum.
-INSTANT, SCHEMA, COMPACTED_BLOCK_TIMES, RECORD_POSITIONS, IS_PARTIAL, POSITIONS_BASE_INSTANT = 0, 2, 4, 5, 7, 8
+INSTANT, TARGET, SCHEMA = 0, 1, 2
+COMPACTED_BLOCK_TIMES, RECORD_POSITIONS, IS_PARTIAL, POSITIONS_BASE_INSTANT = 4, 5, 7, 8
 
 #: Hudi ends a block at 256 MiB unless told otherwise; larger ones are not held in memory.
 MAX_BLOCK_BYTES = 300 << 20

@@ -210,13 +210,25 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         hides nothing.
         """
         for one in latest:
-            is_left = one.base_file_recorded_bytes is None and (one.base_instant in known or one.base_instant in never)
-            if one.base_file and is_left and (one.log_files or len(self[one.group].bases) > 1):
-                yield path_below(one.partition, one.base_file)
+            if self._may_be_left(one) and (one.base_instant in known or one.base_instant in never):
+                yield path_below(one.partition, one.base_file or "")
             for log_file in one.log_files if not self._by_name else ():
                 write = facts.get(log_file.requested, {}).get(one.group) if log_file.recorded_bytes is None else None
                 if log_file.requested in never or (write is not None and write.log_files):
                     yield path_below(one.partition, log_file.name)
+
+    def _may_be_left(self, latest: FileSlice) -> bool:
+        """Whether no commit at hand recorded its base file, which hides others."""
+        is_recorded = latest.base_file is None or latest.base_file_recorded_bytes is not None
+        return not is_recorded and (bool(latest.log_files) or len(self[latest.group].bases) > 1)
+
+    def archived_instants(self, latest: Iterable[FileSlice], files: Iterable[DataFile]) -> set[str]:
+        """The instants in names of files that the archive should have; before table version 8 it is asked of as few as can be."""
+        if self._by_name:
+            found = {one.base_instant for one in latest if self._may_be_left(one)}
+        else:
+            found = {file.name.instant for file in files}
+        return found - self._timeline.files.keys()
 
     def slices(self) -> tuple[FileSlice, ...]:
         """The latest slice of every file group.
@@ -453,9 +465,9 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> Lates
     slices = tuple(_bounded_by_plans(one, thresholds) for one in groups.slices())
     missing = (*groups.missing(recorded), *marks_lost(beside, then, timeline.replaced))
     known = commits.metadata.keys() | archived.keys()
-    before = {file.name.instant for file in rest} - timeline.files.keys() if timeline.layout > 1 else set()
     is_listed = bool(metadata_partitions(commits.properties))
-    unrecorded = tuple(groups.unrecorded(slices, known, archive.lacking(before), facts)) if is_listed else ()
+    never = archive.lacking(groups.archived_instants(slices, rest)) if is_listed else frozenset()
+    unrecorded = tuple(groups.unrecorded(slices, known, never, facts)) if is_listed else ()
     changelog = changelog_of({**archived, **commits.metadata}, slices)
     return LatestSlices(slices, missing, orphans, unseen, *groups.twins(), unrecorded, changelog)
 

@@ -9,13 +9,17 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from etc_policy.errors import EtcError
+from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.block_times import OTHER_COLUMN, ROWS_WITHOUT_TIMES, LogTimes, TimesWanted, read_times
 from etc_policy.hudi.layout import parse_data_file
+from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.hudi.times_cache import TimesCache
 from etc_policy.plan.carry import is_bounded
+from etc_policy.plan.cut import not_left_behind
 from etc_policy.policy.manifest import Policy
 from etc_policy.storage.object_cache import Cache
 from etc_policy.storage.open_storage import open_reader
@@ -50,7 +54,8 @@ def fill_from_logs(
     if not missing:
         return state
     cache = _read_files(state, lambda _: missing, policy, kept, progress)
-    return replace(_filled(state, policy, cache, known_too=False), unreadable_time=_unreadable(missing, cache))
+    filled = _filled(state, policy, cache, known_too=False)
+    return replace(filled, unreadable_time=_unreadable(missing, cache), unrecorded_files=_unrecorded(state, cache))
 
 
 def read_all_logs(
@@ -67,7 +72,12 @@ def read_all_logs(
     grows = state.table_version not in CUT_VERSIONS  # so that no one commit counts its deletes
     witnesses = tuple(_witness(path_of(s, f), f, cache, may_delete=grows or f.has_deletes) for s, f in files)
     filled = _filled(state, policy, cache, known_too=True)
-    read = replace(filled, unreadable_time=_unreadable(_unknown(state), cache), witnesses=witnesses)
+    read = replace(
+        filled,
+        unreadable_time=_unreadable(_unknown(state), cache),
+        witnesses=witnesses,
+        unrecorded_files=_unrecorded(state, cache),
+    )
     return with_true_times(read, misrecorded_in(witnesses))
 
 
@@ -197,6 +207,28 @@ def _unreadable(missing: Files, cache: TimesCache) -> UnreadableTime | None:
     """The first log file whose values cannot be read as the policy says."""
     read = ((f.name, cache.get(path_of(s, f))) for s, f in missing)
     return next((UnreadableTime(name, times.unreadable) for name, times in read if times and times.unreadable), None)
+
+
+def _unrecorded(state: TableState, cache: TimesCache) -> tuple[str, ...]:
+    """The files that no commit recorded. Before table version 8 the blocks of a log file alone say of which writes its rows are.
+
+    A write that is rolled back leaves them, and a block that takes them back; where its markers are gone, it leaves no such block
+    (facts: rolled-back-blocks-shown).
+    """
+    if state.table_version in CUT_VERSIONS or not state.metadata_partitions:
+        return state.unrecorded_files
+    known, first = {one.requested for one in state.instants}, next(iter(not_left_behind(state.instants)), "")
+    found: dict[str, frozenset[str]] = {}
+    for file_slice in state.slices:
+        read = {path: times for f in file_slice.log_files if (times := cache.get(path := path_of(file_slice, f)))}
+        done = known.union(*(times.taken_back for times in read.values()))
+        found |= {path: frozenset(one for one in times.instants - done if one < first) for path, times in read.items()}
+    asked = frozenset(chain.from_iterable(found.values()))
+    storage = open_reader(state.base_path)
+    with table_errors(storage.location):
+        never = Archive(storage, read_properties(storage)).lacking(asked) if asked else frozenset()
+    left = (path for path, instants in found.items() if not never.isdisjoint(instants))
+    return tuple(sorted({*state.unrecorded_files, *left}))
 
 
 def _with_time(state: TableState, policy: Policy, log_file: LogFile, times: LogTimes) -> LogFile:

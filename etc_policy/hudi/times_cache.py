@@ -19,7 +19,7 @@ from etc_policy.storage.port import TableReader
 from etc_policy.table.state import path_below
 
 #: Raised when the same bytes may give another answer: earlier caches are then ignored.
-RULES_VERSION = 10
+RULES_VERSION = 11
 #: So many log files that are gone are kept, the newest: how late events come is judged by them too, else by those alone that
 #: were early enough not to be compacted yet.
 KEPT_GONE = 2_000
@@ -74,7 +74,10 @@ class TimesCache:
         gone = sorted(self.entries.keys() - present, key=lambda path: (_instant_in(path), path), reverse=True)
         kept = present.union(gone[:KEPT_GONE])
         own = {
-            path: (version, t.min_ms, t.null_rows, t.unreadable, t.why, t.deletes, t.damaged, t.seen_ms, t.max_ms)
+            path: (
+                *(version, t.min_ms, t.null_rows, t.unreadable, t.why, t.deletes, t.damaged, t.seen_ms, t.max_ms),
+                *(sorted(t.instants), sorted(t.taken_back)),
+            )
             for path, (version, t) in self.entries.items()
             if path in kept and not t.damaged  # it may be restored
         }
@@ -114,6 +117,12 @@ def _entry(raw: Any) -> tuple[str, LogTimes] | None:
             bool(damaged),
             int() | None as seen_ms,
             int() | None as max_ms,
+            list(instants),
+            list(taken_back),
         ] if not any(isinstance(time, bool) for time in (min_ms, null_rows, seen_ms, max_ms)):
-            return version, LogTimes(min_ms, null_rows, unreadable, why, deletes, damaged, seen_ms, max_ms)
+            if all(isinstance(one, str) for one in (*instants, *taken_back)):
+                of_blocks = frozenset(instants), frozenset(taken_back)
+                return version, LogTimes(
+                    min_ms, null_rows, unreadable, why, deletes, damaged, seen_ms, max_ms, *of_blocks
+                )
     return None

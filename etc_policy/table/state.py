@@ -233,8 +233,9 @@ class TableState:
     slices that a commit of the active timeline wrote and that are not there, `unclear_files` base files of one file group and
     instant of which no commit says which one counts, `stray_files` those beside one that a commit recorded.
     `unrecorded_files` are those that no commit recorded, in a table with a metadata table, which leaves them out where it was
-    there then (facts: unrecorded-files, rolled-back-files-shown). `unseen_files` are files that a write added to a file group
-    which was replaced without them: no reader sees their rows (facts: deleted-partition-write, clustered-beside-a-write).
+    there then (facts: unrecorded-files, rolled-back-files-shown); of log files of table version 6 that is known only where these
+    were read. `unseen_files` are files that a write added to a file group which was replaced without them: no reader sees their
+    rows (facts: deleted-partition-write, clustered-beside-a-write).
     `time_partition_fields` are the partition columns whose times a key generator writes as it likes.
     `exposed` are file groups with a log file that was written beside a compaction of deletes: some indexes do not find its
     keys (facts: exposed-keys). `wrong_times` are completion times, of the table and of its metadata table, that cannot be

@@ -10,7 +10,7 @@ import fastavro
 
 COMMAND, DELETE, CORRUPT, AVRO, HFILE, PARQUET, CDC = range(7)
 MICROS = {"type": "long", "logicalType": "timestamp-micros"}
-INSTANT, SCHEMA, IS_PARTIAL = 0, 2, 7
+INSTANT, TARGET, SCHEMA, IS_PARTIAL = 0, 1, 2, 7
 #: Places in the union of ordering values.
 NULL, INT, LONG, STRING, DATE, TIMESTAMP, ARRAY = 0, 2, 3, 7, 8, 11, 12
 

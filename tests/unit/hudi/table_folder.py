@@ -324,6 +324,22 @@ class TableFolder:
         (history / "_version_").write_text(str(manifest))
         return path
 
+    def archive_to_log(self, number: int, *instants: str) -> Path:
+        """A file of the archive before table version 8: log blocks whose records say of what instant they are."""
+        instant = {"name": "commitTime", "type": ["null", _STRING], "default": None}
+        other = {"name": "hoodieCommitMetadata", "type": ["null", COMMIT_SCHEMA], "default": None}
+        schema = {"type": "record", "name": "HoodieArchivedMetaEntry", "fields": [other, instant]}
+        content = struct.pack(">ii", 3, len(instants))
+        for one in instants:
+            buffer = BytesIO()
+            entry = {"commitTime": one, "hoodieCommitMetadata": commit_metadata(one, (log("f9", 5),))}
+            fastavro.schemaless_writer(buffer, fastavro.parse_schema(schema), entry)
+            content += struct.pack(">i", buffer.tell()) + buffer.getvalue()
+        path = self.meta / "archived" / f".commits_.archive.{number}_1-0-1"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(log_file.block(log_file.AVRO, content, {log_file.SCHEMA: json.dumps(schema)}))
+        return path
+
     def archive_first(self, count: int) -> None:
         """Moves so many completed instants, the first of the timeline, to the archive, as Hudi does."""
         ends = sorted((path.name.split("_")[0], path) for path in self.timeline.glob("*_*.*") if path.is_file())

@@ -11,6 +11,8 @@ from tests.unit.hudi.log_file import with_small_footer
 from tests.unit.hudi.reading import OURS, read, slices
 from tests.unit.hudi.table_folder import COMMIT_SCHEMA, archived, at, avro, base, commit_metadata, log
 
+OF_LAYOUT_2 = {"hoodie.timeline.layout.version": "2"}
+
 
 class TestArchive:
     def test_archived_delta_commits_keep_completion_and_event_time(self, table):
@@ -221,7 +223,7 @@ def test_rows_that_take_no_bytes_are_not_read(table, rows, text):
     names = ("instantTime", "completionTime", "action", "metadata", "plan")
     pyarrow.parquet.write_table(pyarrow.table(dict.fromkeys(names, column)), path, store_schema=False)
     before = pyarrow.default_memory_pool().max_memory()
-    archive = Archive(open_storage(str(table.base)), {})
+    archive = Archive(open_storage(str(table.base)), OF_LAYOUT_2)
     with pytest.raises(TableError) as error:
         archive.writes(("x", text), 5)
     assert error.value.code == "ETC208"
@@ -240,7 +242,7 @@ def test_a_page_that_becomes_far_larger_is_not_read(table, column):
     options = {"compression": "zstd", "use_dictionary": False, "write_statistics": False, "store_schema": False}
     pyarrow.parquet.write_table(pyarrow.table(texts), path, **options)
     path.write_bytes(with_small_footer(path.read_bytes()))
-    archive = Archive(open_storage(str(table.base)), {})
+    archive = Archive(open_storage(str(table.base)), OF_LAYOUT_2)
     with pytest.raises(TableError) as error:
         archive.writes((at("09:00:00"),), 5)
     assert (error.value.code, "far larger" in str(error.value.cause)) == ("ETC208", True)
@@ -249,7 +251,7 @@ def test_a_page_that_becomes_far_larger_is_not_read(table, column):
 def test_equal_metadata_is_in_memory_once(table):
     row = archived(at("09:00:00"), at("09:00:01"), log("f1"))
     table.archive(*({**row, "instantTime": at(f"09:{n // 60:02}:{n % 60:02}")} for n in range(300)))
-    archive = Archive(open_storage(str(table.base)), {})
+    archive = Archive(open_storage(str(table.base)), OF_LAYOUT_2)
     found = list(archive._rows(("metadata",)))
     assert len(found) == 300
     assert len({id(one["metadata"]) for one in found}) == 1
@@ -259,4 +261,4 @@ def test_of_two_times_that_are_none_the_first_is_named(table):
     """Not the one that a set of column names begins with, which is another in each process."""
     table.archive(archived("99999999999999999", "20261301000000000", log("f1")))
     with pytest.raises(ValueError, match="99999999999999999"):
-        list(Archive(open_storage(str(table.base)), {})._rows(("completionTime", "instantTime")))
+        list(Archive(open_storage(str(table.base)), OF_LAYOUT_2)._rows(("completionTime", "instantTime")))

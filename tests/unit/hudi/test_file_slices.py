@@ -7,7 +7,7 @@ import pytest
 from etc_policy.errors import TableError
 from etc_policy.hudi import commits as hudi_commits
 from etc_policy.plan.rules import why_refused, why_unknown
-from etc_policy.policy.manifest import EventTime
+from etc_policy.policy.manifest import EventTime, Strategy
 from etc_policy.report.freshness import table_freshness
 from etc_policy.table.history import POLICY_VALUES
 from etc_policy.table.instants import instant_to_ms
@@ -458,6 +458,60 @@ class TestUnrecorded:
         state = read(listed)
         assert state.unrecorded_files == ()
         assert [(f.min_event_time_ms, f.rows_since) for f in state.slices[0].log_files] == [(None, at("10:00:02"))]
+
+
+class TestUnrecordedBeforeVersion8:
+    """The archive is asked there too, of the base files alone that hide something."""
+
+    FIRST, DIED, LEFT = at("08:00:00"), at("09:00:00"), base("f1").name(at("09:00:00"))
+
+    @pytest.fixture
+    def old(self, tmp_path):
+        """A table whose writer died at nine o'clock; a base file of it is there, and what came before is to be archived."""
+        table = TableFolder(tmp_path / "old", version=6, properties={"hoodie.table.metadata.partitions": "files"})
+        table.data(self.FIRST, base("f1"), base("f2"), base("f3"))
+        table.data(self.DIED, base("f1"), base("f4"))  # nothing is behind that of f4
+        table.commit(at("10:00:00"), "", log("f1", base_instant=self.FIRST), log("f2", base_instant=self.FIRST))
+        return table
+
+    def test_a_base_file_that_a_rollback_left_hides_the_log_files_of_the_one_before(self, old):
+        old.archive_to_log(1, self.FIRST, at("09:30:00"))
+        state = read(old)
+        assert state.unrecorded_files == (f"p/{self.LEFT}",)
+        by_slice = POLICY.model_copy(update={"strategy": Strategy(granularity="file_slice")})
+        refused = why_refused(by_slice, state, CLOCK_MS)
+        assert (refused.code, self.LEFT in refused.reason) == ("files_unclear", True)
+
+    def test_without_a_metadata_table_it_is_what_readers_see(self, old):
+        old.archive_to_log(1, self.FIRST, at("09:30:00"))
+        properties = old.meta / "hoodie.properties"
+        properties.write_text(properties.read_text().replace("hoodie.table.metadata.partitions=files\n", ""))
+        assert read(old).unrecorded_files == ()
+
+    @pytest.mark.parametrize("later", [(), (at("09:30:00"),)])
+    def test_one_that_is_archived_was_committed(self, old, later):
+        """In the newest file that has them all; what is older is not read."""
+        old.archive_to_log(9, at("07:00:00")).write_bytes(b"no log file")
+        old.archive_to_log(10, self.FIRST, self.DIED)
+        if later:
+            old.archive_to_log(11, *later)
+        assert read(old).unrecorded_files == ()
+
+    def test_what_was_never_archived_may_have_been_committed(self, old):
+        assert read(old).unrecorded_files == ()
+        old.archive_to_log(1, at("09:30:00"))  # it begins later
+        assert read(old).unrecorded_files == ()
+
+    def test_an_archive_that_cannot_be_read_to_its_end_does_not_say_that_it_was_not(self, old):
+        damaged = old.archive_to_log(2, at("09:30:00"))
+        damaged.write_bytes(damaged.read_bytes()[:-9])
+        old.archive_to_log(1, self.FIRST)
+        with pytest.raises(TableError) as raised:
+            read(old)
+        assert (raised.value.code, damaged.name in raised.value.message) == ("ETC208", True)
+        damaged.with_name(".commits_.archive.1_1-0-1").unlink()
+        old.archive_to_log(3, self.FIRST, self.DIED)  # as the next writer archives them
+        assert read(old).unrecorded_files == ()
 
 
 class TestVersion6:

@@ -23,7 +23,7 @@ from etc_policy.table.instants import instant_to_ms
 from etc_policy.wiring import Environment
 from tests.unit.hudi import log_file as log
 from tests.unit.hudi.log_file import avro, deletes
-from tests.unit.hudi.table_folder import TableFolder, at, base
+from tests.unit.hudi.table_folder import OF_HUDI_0, TableFolder, at, base
 from tests.unit.hudi.table_folder import log as written
 
 MS = 1_711_846_800_123
@@ -123,6 +123,50 @@ def test_what_a_commit_recorded_of_rows_that_are_updated_in_part_is_not_their_ti
     assert found == {(at("00:01:00"), MS + 1), (SECOND, None)}
     found = {(f.requested, f.min_event_time_ms) for _, f in fill_from_logs(state_of(table), POLICY, cache).log_files}
     assert found == {(at("00:01:00"), MS + 1), (SECOND, None)}
+
+
+FIRST, DIED, LATER = at("08:00:00"), at("09:00:00"), at("10:00:00")
+
+
+def rows_of(instant):
+    """A block of rows of a write, which before table version 8 no name shows."""
+    return avro([MS], "long", header={log.INSTANT: instant})
+
+
+def taken_back(instant):
+    """A block by which a rollback takes the rows of a write back."""
+    return log.block(log.COMMAND, header={log.INSTANT: LATER, log.TARGET: instant})
+
+
+@pytest.mark.parametrize(
+    ("left", "is_left"),
+    [
+        ([rows_of(DIED)], True),
+        ([rows_of(FIRST) + rows_of(DIED)], True),
+        ([rows_of(DIED), taken_back(DIED)], False),
+        ([rows_of(DIED), taken_back(FIRST)], True),
+        ([rows_of(at("09:30:00"))], False),
+        ([rows_of(at("07:00:00"))], False),
+        ([rows_of(at("10:30:00"))], False),
+    ],
+    ids=["left", "beside others", "taken back", "another is", "archived", "before the archive", "not archived yet"],
+)
+@pytest.mark.parametrize("has_metadata", [True, False])
+def test_before_version_8_blocks_say_what_a_rollback_has_left(tmp_path, cache, left, is_left, has_metadata):
+    """See facts: rolled-back-blocks-shown; what was read once is known without the files."""
+    listed = {"hoodie.table.metadata.partitions": "files"} if has_metadata else {}
+    table = TableFolder(tmp_path / "t", version=6, properties={**OF_HUDI_0, **listed})
+    files = [written("f1", base_instant=FIRST, version=number) for number, _ in enumerate(left, 1)]
+    table.data(FIRST, base("f1"), *files)
+    table.commit(LATER, "", written("f2", base_instant=FIRST))
+    table.archive_to_log(1, FIRST, at("09:30:00"))
+    for file, content in zip(files, left, strict=True):
+        (table.base / "p" / file.name(FIRST)).write_bytes(content)
+    assert state_of(table).unrecorded_files == ()
+    found = {read(state_of(table), POLICY, cache).unrecorded_files for read in (fill_from_logs, read_all_logs) * 2}
+    (unrecorded,) = found
+    assert bool(unrecorded) == (is_left and has_metadata)
+    assert all(path in {f"p/{file.name(FIRST)}" for file in files} for path in unrecorded)
 
 
 def test_rows_that_change_others_in_part_are_bound_by_no_time_beside_deletes(folder):
