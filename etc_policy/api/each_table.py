@@ -23,7 +23,7 @@ from time import monotonic
 from traceback import clear_frames
 from typing import Any, Generic, TypeVar, overload
 
-from etc_policy.errors import EtcError, SeveralErrors, TableError, worst
+from etc_policy.errors import EtcError, SeveralErrors, TableError, is_panic, worst
 from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import is_catalog_name
 from etc_policy.policy.manifest import Policy
@@ -55,7 +55,9 @@ def table_errors(policy: Policy) -> Iterator[None]:
     except EtcError as error:
         set_place(error, policy)
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
         clear_frames(error.__traceback__)  # they hold what was read of the table, perhaps all of memory
         said = " ".join(str(error).split())[:200]
         message = f"`{policy.name}` cannot be worked on: {type(error).__name__}{f': {said}' if said else ''}"
@@ -63,7 +65,7 @@ def table_errors(policy: Policy) -> Iterator[None]:
         raise TableError(Code.TABLE_FAILED, message, where=policy.place, hint=hint) from error
 
 
-def _what_to_look_at(error: Exception) -> str:
+def _what_to_look_at(error: BaseException) -> str:
     """The file that the system refused, which need not be the table's; else the table."""
     name = error.filename if isinstance(error, OSError) else None
     what = f"see that this user may use `{name}`" if name else "the table may be damaged, or too large for this machine"

@@ -30,7 +30,7 @@ from etc_policy.cli.messages import (
     stack_of,
 )
 from etc_policy.cli.terminal import is_lost_output, prepare_streams, print_data
-from etc_policy.errors import EtcError, ExitCode, Issue, UsageError
+from etc_policy.errors import EtcError, ExitCode, Issue, UsageError, is_panic
 from etc_policy.errors.codes import Code
 
 if TYPE_CHECKING:
@@ -74,8 +74,6 @@ COMMANDS: dict[str, tuple[str | None, str]] = {
 
 
 INTERRUPTED = 130
-#: What a library in Rust raises that fails; no `Exception`.
-_PANIC = "PanicException"
 
 _EXIT_CODES = """\b
 Exit codes:
@@ -270,7 +268,7 @@ def guarded(work: Callable[P, int], *args: P.args, **named: P.kwargs) -> int:
         show_note("interrupted")
         code = INTERRUPTED
     except BaseException as error:  # the last line of defence: one line for the reader, the stack on request
-        if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
+        if not isinstance(error, Exception) and not is_panic(error):
             raise
         code = _print_unexpected(error)
     return int(code)

@@ -160,6 +160,11 @@ def _writable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def is_panic(error: BaseException) -> bool:
+    """Whether a library in Rust has failed, which raises no `Exception`."""
+    return type(error).__name__ == "PanicException"
+
+
 def first_line(error: Exception) -> str | None:
     """What an engine's exception says first, 500 characters at most; None where it says nothing."""
     lines = str(error).strip().splitlines()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from ipaddress import ip_address
 from typing import Annotated, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
@@ -379,11 +380,28 @@ def require_server(url: str) -> str:
     """
     if not re.match(r"https?://[^/]", url):
         raise ValueError("the URL of a server begins with `https://`, or with `http://` where it is not encrypted")
-    if not re.fullmatch(r"https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~-]*)*", url) or {".", ".."} & {*url.split("/")}:
+    is_plain = re.fullmatch(r"https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~-]*)*", url) and _has_host(url)
+    if not is_plain or {".", ".."} & {*url.split("/")}:
         raise ValueError(
             "the URL of a server is a host, a port where it has one, and a plain path without `.` and `..`"
         )
     return url
+
+
+def _has_host(url: str) -> bool:
+    """Whether its host and port can be: libraries end the process at others."""
+    try:
+        parts = urlsplit(url)
+        if is_address(parts.hostname or ""):
+            ip_address(parts.hostname or "")
+        return bool(parts.hostname) and parts.port != 0  # asking for the port of another form raises
+    except ValueError:
+        return False
+
+
+def is_address(host: str) -> bool:
+    """Whether a host is no name, but meant as the address of a machine."""
+    return ":" in host or host.rpartition(".")[2].isdecimal()
 
 
 def _require_http(url: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -15,7 +16,7 @@ from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import digest
 from etc_policy.policy.project_schema import StorageSettings
-from etc_policy.policy.schema_values import require_server
+from etc_policy.policy.schema_values import is_address, require_server
 from etc_policy.storage.object_cache import cache_folder, cache_in
 from etc_policy.storage.object_storage import ObjectStorage, Stores
 from etc_policy.storage.store_keys import AwsKeys, aws_keys, require_other_keys
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _FAMILIES = ("AWS_", "GOOGLE_", "AZURE_", "SERVICE_ACCOUNT")
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _MAX_RETRIES = 7
+#: Of a bucket, container or account: obstore panics at others.
+_NAME = re.compile(r"[A-Za-z0-9$][A-Za-z0-9._$-]*")
 #: Keys of a profile may be those of a role: they are asked for again after this.
 _KEYS_LIVE = timedelta(minutes=5)
 
@@ -67,7 +70,7 @@ def parse_bucket(location: str) -> Bucket:
     host, _, prefix = rest.partition("/")
     name, _, account = host.partition("@")
     is_azure = scheme.startswith("abfs")
-    if not name or bool(account) != is_azure:
+    if not _NAME.fullmatch(name) or bool(account) != is_azure or not _NAME.fullmatch(account or "none"):
         form = f"{scheme}://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER" if is_azure else f"{scheme}://BUCKET/FOLDER"
         raise TableError(Code.NOT_LOCAL, f"`{location}` names no bucket", hint=f"write `{form}`")
     if any(part in (".", "..") for part in prefix.split("/")):
@@ -156,6 +159,14 @@ def _provide(keys: Callable[[], AwsKeys]) -> dict[str, object]:
 
 
 def _with_bucket(endpoint: str, name: str) -> str:
-    """The endpoint with the bucket in its host, as obstore wants it for requests of that style."""
+    """The endpoint with the bucket in its host, as obstore wants it for requests of that style.
+
+    Raises:
+        TableError: its host is an address.
+
+    """
     parts = urlsplit(endpoint)
+    if is_address(parts.hostname or ""):
+        hint = "leave out `path_style: false`, or name the server by its name"
+        raise TableError(Code.NOT_LOCAL, f"a bucket's name cannot stand before the address in `{endpoint}`", hint=hint)
     return parts._replace(netloc=f"{name}.{parts.netloc}").geturl()

@@ -202,6 +202,49 @@ def test_faults_of_the_storage_block_have_a_place(etc, project, line, expected):
     assert (code, expected in err, "etc_project.yml:8:" in err) == (1, True, True), err
 
 
+@pytest.mark.parametrize(
+    ("table", "storage", "expected"),
+    [
+        (
+            "s3://lake/x",
+            "endpoint: 'http://127.0.0.1:1', path_style: false",
+            "before the address in `http://127.0.0.1:1`",
+        ),
+        ("s3://lake/x", "endpoint: 'http://[::1]:1', path_style: false", "before the address in `http://[::1]:1`"),
+        ("s3://la ke/x", "endpoint: 'http://localhost:1'", "`s3://la ke/x` names no bucket"),
+        ("s3://la%20ke/x", "endpoint: 'http://localhost:1', path_style: false", "names no bucket"),
+        ("abfs://la[ke@account/x", "anonymous: true", "names no bucket"),
+        ("gs://la ke/x", "anonymous: true", "names no bucket"),
+        ("s3://xn--zzzzzzzzzz-/x", "endpoint: 'http://localhost:1', path_style: false", "PanicException"),
+    ],
+)
+def test_what_a_store_s_library_breaks_off_at_is_that_table_s_error(
+    etc, project, monkeypatch, table, storage, expected
+):
+    """A panic of Rust is no `Exception`: it ended every table's command, and `etc run`."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "key")
+    line = f"  - {{name: bad, table: {json.dumps(table)}, event_time_column: ts, data_latency: 1h}}\n"
+    (project / "policies" / "a.yml").write_text(POLICIES.replace("table: orders", "table: lake/orders") + line)
+    storage = f"{{timeout: 1s, {storage}}}"
+    (project / "etc_project.yml").write_text(
+        f"profiles: {{p: {{target: t, targets: {{t: {{storage: {storage}}}}}}}}}\n"
+    )
+    code, out, err = etc("plan", "--at", "2026-01-01T12:00:00Z", "--output", "json")
+    found = {one["policy"]: one["action"] for one in json.loads(out)["tables"]}
+    assert found == {"orders_ro": "compact", "bad": "refused"}
+    assert (code in (1, 3), "ETC009" in err, expected in err) == (True, False, True), err
+
+
+@pytest.mark.parametrize("url", ["http://a:99999", "http://[::1", "http://1.2.3:1", "http://[::g]:1", "http://a:0"])
+def test_a_server_that_cannot_be_is_an_error_at_its_place(etc, project, url):
+    (project / "etc_project.yml").write_text(
+        f"profiles:\n  p: {{target: t, targets: {{t: {{storage: {{endpoint: '{url}'}}}}}}}}\n"
+    )
+    code, _, err = etc("parse")
+    assert (code, "etc_project.yml:2:" in err, "the URL of a server is a host" in err) == (1, True, True), err
+
+
 def test_keys_are_nowhere(etc, project, uploaded, s3_variables):
     for command in COMMANDS:
         _, out, err = etc(*command, "--target", "store")
