@@ -37,6 +37,7 @@ from etc_policy.policy.reading import read_own_settings
 from etc_policy.policy.resolve import interval_errors
 from etc_policy.policy.selection import Selection, disabled_policies, require_some, select_policies
 from etc_policy.policy.writers import TableShape
+from etc_policy.storage.object_cache import cache_folder
 from etc_policy.storage.open_storage import real_path
 from etc_policy.table.formats import count_of
 from etc_policy.wiring import Environment
@@ -84,6 +85,22 @@ def require_own_way(path: Path, project_dir: Path, *, is_project: bool = False) 
             )
             message = f"`{place}` is a link, which files that are not trusted may have brought"
             raise UsageError(Code.NOT_TRUSTED, message, hint=hint)
+
+
+def _require_own_cache(project_dir: Path) -> None:
+    """Return if no stranger's file can be in the folder of the cache, whose entries are believed.
+
+    Raises:
+        UsageError: it lies in the project, or where it is named in this folder.
+
+    """
+    folder = cache_folder(os.environ)
+    theirs = [project_dir, *([Path.cwd()] if os.environ.get("ETC_CACHE") and Path.cwd().parent != Path.cwd() else [])]
+    if folder is not None and any(
+        Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(one)) for one in theirs
+    ):
+        message = f"the cache `{folder}` lies among files that are not trusted"
+        raise UsageError(Code.NOT_TRUSTED, message, hint="name a folder elsewhere by ETC_CACHE, or set ETC_CACHE=off")
 
 
 @checks_arguments
@@ -143,6 +160,8 @@ class Workspace:
         self._allowed = self._allowed_by(allow) if are_untrusted(untrusted) else None
         self._require_own_way(self.project_dir, is_project=True)
         self._require_own_way(self.target_dir)
+        if self._allowed is not None:
+            _require_own_cache(self.project_dir)
         self._state = state or os.environ.get("ETC_STATE") or None
         self._spark_confs, self._spark_log = _free_confs(spark_confs or {}), spark_log
         self._metadata_only, self._read_once = metadata_only, read_once

@@ -18,6 +18,8 @@ from etc_policy.storage.safe_files import folder_of, open_regular, replace_in
 MAX_FILE_BYTES, MAX_BYTES = 32 << 20, 512 << 20
 #: The same for what is kept of tables: that of two million write stats; of a larger table nothing is kept.
 MAX_TABLE_BYTES, MAX_TABLES_BYTES = 256 << 20, 1 << 30
+#: Disks give space in such pieces at least.
+_BLOCK = 4_096
 #: What is left then.
 _KEPT_SHARE = 0.75
 #: Below the folder; what else is kept there is not counted, and stays.
@@ -52,7 +54,7 @@ def cache_folder(environment: Mapping[str, str]) -> Path | None:
 
 
 class KeptFiles(NamedTuple):
-    """Files of one kind in the user's folder, with their size in bytes, and how large all may grow; None without a bound."""
+    """Files of one kind in the user's folder, with their bytes on disk, and how large all may grow; None without a bound."""
 
     what: str
     files: tuple[tuple[str, int], ...]
@@ -139,7 +141,7 @@ class ObjectCache:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with folder_of(self._folder, _entry(key), make=True) as (folder, name):
                 replace_in(folder, name, _digest(key, content) + content)
-            self._bound(len(content))
+            self._bound(-(-len(content) // _BLOCK) * _BLOCK)
 
     def _bound(self, added: int) -> None:
         """Remove the oldest entries where all take too much; other processes may do the same."""
@@ -157,18 +159,18 @@ class ObjectCache:
             self._bytes -= size
 
     def files(self) -> Iterator[tuple[str, int]]:
-        """The path and size of each entry."""
+        """The path and size on disk of each entry."""
         return ((path, size) for _, size, path in self._entries() if _IS_ENTRY.search(path))
 
     def _entries(self) -> list[tuple[float, int, str]]:
-        """The time, size and path of each entry."""
+        """The time, size on disk and path of each entry."""
         found = []
         for parent, _, names in os.walk(self._folder / _ENTRIES):
             for name in names:
                 with suppress(OSError):
                     path = os.path.join(parent, name)  # noqa: PTH118
                     one = os.lstat(path)
-                    found.append((one.st_mtime, one.st_size, path))
+                    found.append((one.st_mtime, max(one.st_size, one.st_blocks * 512), path))
         return found
 
 

@@ -489,3 +489,17 @@ def test_a_version_that_is_wanted_is_quoted_to_paste(beside, etc):
     project, _ = beside
     (project / "etc_project.yml").write_text('require_etc: "===`touch${IFS}here`"\n')
     assert "run `pip install 'etc-policy===`touch${IFS}here`'`" in etc("parse")[2]
+
+
+@pytest.mark.parametrize("place", ["cache", "PROJECT/lake", "link"])
+def test_a_cache_among_their_files_is_not_believed(beside, etc, monkeypatch, place):
+    project, secret = beside
+    (secret / "link").symlink_to(project)
+    monkeypatch.setenv("ETC_CACHE", str(secret / "link") if place == "link" else place.replace("PROJECT", str(project)))
+    code, _, err = etc("plan")
+    assert (code, "lies among files that are not trusted" in err) == (64, True)
+    monkeypatch.setenv("ETC_CACHE", str(secret / "cache"))
+    assert etc("plan")[0] == 0
+    monkeypatch.setenv("ETC_CACHE", place)
+    monkeypatch.setenv("ETC_UNTRUSTED", "0")
+    assert etc("plan")[0] == 0

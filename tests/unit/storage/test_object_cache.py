@@ -70,13 +70,23 @@ def test_it_is_bounded_and_the_oldest_go(folder):
     assert cache.get("large") is None
 
 
+def test_small_entries_count_as_what_they_take_on_disk(folder):
+    """Nine thousand of a hundred bytes are a megabyte, and take 38."""
+    cache = ObjectCache(folder, max_bytes=100_000)
+    for number in range(60):
+        cache.put(str(number), b"x" * 100)
+        on_disk = sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
+        assert on_disk <= 100_000 + 4_096
+    assert cache.get("59") is not None
+
+
 def test_what_else_is_kept_in_the_folder_is_not_counted_and_stays(folder):
     (folder / "tables" / "objects").mkdir(parents=True)
     others = [folder / "packages.lock", folder / "tables" / "objects" / "one"]
     for path in others:
         path.write_bytes(b"x" * 20_000)
         os.utime(path, (0, 0))
-    cache = ObjectCache(folder, max_bytes=10_000)
+    cache = ObjectCache(folder, max_bytes=20_000)
     for number in range(3):
         cache.put(str(number), b"x" * 1_000)
     assert cache.get("0") == b"x" * 1_000
