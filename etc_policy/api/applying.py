@@ -79,8 +79,8 @@ class Applier:
                 left, work = self._to_carry_out(self.plan, left, None if saved else confirm, is_last=not tries_left)
                 left, tries_left = list(compress(left, self._answers(left, work))), tries_left - 1
                 for table in tables:
-                    if table.newer is not None:  # made between two writes
-                        self.plan, table.newer = self.plan.renewed(table.newer), None
+                    if table.replanned is not None:  # made between two writes
+                        self.plan, table.replanned = self.plan.renewed(table.replanned), None
                 if left:
                     newest = self._plan(left)
                     self.plan = self.plan.renewed(newest)
@@ -89,7 +89,7 @@ class Applier:
                 if table.result is not None or self.goes_on():
                     table.conclude()
         if is_agreed:
-            self._refused = refusal_errors(self.plan, [table.policy for table in ready if table.quiet is None])
+            self._refused = refusal_errors(self.plan, [table.policy for table in ready if table.first_result is None])
         return self.plan
 
     def _begin(self, policies: tuple[Policy, ...], saved: Plan | None) -> None:

@@ -12,23 +12,15 @@ from etc_policy.api.attempts import Attempt, Step, Tried
 from etc_policy.api.each_table import set_place, table_errors
 from etc_policy.api.observers import note, step, table_begins
 from etc_policy.api.partitions import prove_partitions, send_partition_events
-from etc_policy.api.proofs import begin_proof, note_verdict
 from etc_policy.api.saved_plans import require_derived, require_same_table
 from etc_policy.api.starvation import count_refusal, count_run, count_stale, end_refusals, is_blocked_by_pending_work
 from etc_policy.api.syncing import failed_sync, sync_table
-from etc_policy.api.verifying import (
-    broken_verification,
-    gather_evidence,
-    read_for_proof,
-    verify_and_note,
-    without_promise,
-    wrong_times_errors,
-)
+from etc_policy.api.verifying import broken_verification, verify_run, wrong_times_errors
 from etc_policy.errors import EtcError, ExitCode, OvertakenError, StalePlanError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.plan.hold import hold_bytes, next_hold_bytes, plan_bytes
-from etc_policy.plan.model import PUBLISHED, UNREAD_VERSION, Plan, TablePlan
+from etc_policy.plan.model import UNREAD_VERSION, Plan, TablePlan
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.sync import NOT_DONE, verdict_of
@@ -36,12 +28,7 @@ from etc_policy.run.fence import WRITER_WAIT_SECONDS
 from etc_policy.run.results import TableResult, timed
 from etc_policy.table.double_keys import exposed_in
 from etc_policy.table.formats import iso_time
-from etc_policy.table.history import TableHistory, is_of_column
-from etc_policy.table.proofs import level_to_prove
 from etc_policy.table.state import CUT_VERSIONS, GroupKey, TableState
-from etc_policy.table.watermark import watermark_of
-from etc_policy.verify.evidence import Claim, Evidence
-from etc_policy.verify.prover import claim_in, claim_of, record_of_run
 from etc_policy.wiring import Environment, clock_ms, resolve_table
 
 _POLL_SECONDS = 0.25
@@ -58,8 +45,8 @@ class TableApply:
 
     `made_ms` is when a saved plan was made: what it says of the table must follow from the table. `elapsed_ms` is how long the
     whole run has taken so far; once `goes_on` says no, nothing is begun. `busy` are the file groups that the last run had to
-    leave out: a plan without them is carried out first, which came to `quiet`, and then one with them. `beside` is the
-    compaction whose commit writes began beside, or may have, and `newer` the plan that was made between two writes.
+    leave out: a plan without them is carried out first, which came to `first_result`, and then one with them. `overlapped` is the
+    compaction whose commit writes began beside, or may have, and `replanned` the plan that was made between two writes.
     """
 
     environment: Environment
@@ -72,10 +59,10 @@ class TableApply:
     result: TableResult | None = None
     errors: list[EtcError] = field(default_factory=list)
     tried: Tried = field(default_factory=Tried)
-    beside: TableResult | None = None
-    newer: Plan | None = None
+    overlapped: TableResult | None = None
+    replanned: Plan | None = None
     busy: frozenset[GroupKey] = frozenset()
-    quiet: TableResult | None = None
+    first_result: TableResult | None = None
     #: The declared policy, with its table as a base path once `locate` has found it.
     policy: Policy = field(init=False)
     #: What earlier runs left out as busy.
@@ -131,7 +118,7 @@ class TableApply:
         """Carry out the table's part of the plan and verify the table; true where it is to be planned again.
 
         That is never so after the last plan. Else the result is passed to `report`. Where writers leave the plan no moment,
-        `plan_anew` gives one between two of their writes, once; `newer` is that plan then. Unless it `is_alone`, other tables
+        `plan_anew` gives one between two of their writes, once; `replanned` is that plan then. Unless it `is_alone`, other tables
         are worked on meanwhile.
         """
         if not self.goes_on():
@@ -181,7 +168,7 @@ class TableApply:
             began, newest = time.monotonic(), plan_anew(self)
             if newest is None:
                 return None
-            self.newer, (only,) = newest, newest.tables
+            self.replanned, (only,) = newest, newest.tables
             taken_bytes = plan_bytes(only.operations)
             return only.model_copy(update={"base_path": self.policy.table}), newest.plan_id
 
@@ -221,11 +208,11 @@ class TableApply:
             case Step.AWAIT_BESIDE if attempt.done is not None:
                 await_writes(self.environment, self.policy, attempt.done)
             case Step.PLAN_WITH_BUSY:
-                self.quiet, self.busy = self.result, frozenset()
+                self.first_result, self.busy = self.result, frozenset()
                 progress(f"{name}: planning again, with what writers kept adding to")
             case Step.PLAN_AGAIN if attempt.error is not None:
                 progress(f"{attempt.error.message}; planning again")
-            case _ if attempt.error is not None and self.quiet is None:
+            case _ if attempt.error is not None and self.first_result is None:
                 raise attempt.error
             case _:
                 if attempt.error is not None:
@@ -238,7 +225,7 @@ class TableApply:
         if done.status == "nothing_due" and self.result is not None:
             end_refusals(self.policy, self.environment.apply_states)
             return
-        is_first = self.beside is None and self.quiet is None
+        is_first = self.overlapped is None and self.first_result is None
         if is_first or done.status == "compacted":  # else what was compacted before is the result
             self._add(done, table)
         if self.result is not None:
@@ -257,17 +244,17 @@ class TableApply:
             moved, busy = self.result.status in _MOVED and not self.tried.is_held_up, self.tried.left_busy
             busy = self._busy_before | busy if busy is not None else frozenset()
             count_run(self.policy, self.environment.apply_states, clock_ms(), moved=moved, busy=busy)
-        for follow in (self._judge_beside, self._prove_partitions, self.sync, self._send_events):
+        for follow in (self._judge_overlapped, self._prove_partitions, self.sync, self._send_events):
             try:
                 with table_errors(self.policy):
                     follow()
             except EtcError as error:
                 self.errors.append(error)
 
-    def _judge_beside(self) -> None:
+    def _judge_overlapped(self) -> None:
         """Add to the errors what writes beside the last commit have left to do."""
-        if self.beside is not None:
-            self.errors += writes_beside_errors(self.environment, self.policy, self.beside)
+        if self.overlapped is not None:
+            self.errors += writes_beside_errors(self.environment, self.policy, self.overlapped)
 
     def _prove_partitions(self) -> None:
         """Compare the rows of partitions that are to be done; a verdict that is not good is that of the run."""
@@ -322,7 +309,7 @@ class TableApply:
         if isinstance(error, StalePlanError):
             version = table.table_version if table else UNREAD_VERSION
             refusals = count_stale(self.policy, self.environment.apply_states, error, clock_ms(), version)
-        if self.beside is not None or (self.result is not None and self.result.status == "compacted"):
+        if self.overlapped is not None or (self.result is not None and self.result.status == "compacted"):
             return
         failed = TableResult(
             policy=self.policy.name,
@@ -340,10 +327,10 @@ class TableApply:
     def _add(self, done: TableResult, table: TablePlan | None = None) -> None:
         """Record what was done, then verify: an error of the verification never makes a done compaction undone."""
         run_ms = self.elapsed_ms() if done.status in ("compacted", "resumed") else None
-        if (earlier := self.beside or self.quiet) is not None:
+        if (earlier := self.overlapped or self.first_result) is not None:
             done = joined(earlier, done)
         if done.may_have_writes_beside:
-            self.beside = done
+            self.overlapped = done
         store, began_ms = self.environment.apply_states, clock_ms()
         if done.status != "refused":
             end_refusals(self.policy, store, run_ms)
@@ -363,33 +350,11 @@ class TableApply:
         self._record(done.model_copy(update=times))
 
     def _verified(self, done: TableResult, table: TablePlan | None) -> TableResult:
-        """Verify at the policy's level; where nothing was due and the last compaction is proved, without rows.
-
-        A run that was killed after its commit leaves a compaction that nobody has verified: the next run does.
-        """
-        policy, store = self.policy, self.environment.apply_states
-        state, evidence = self._evidence(done, table)
-        level = level_to_prove(policy, state, is_idle=done.status == "nothing_due")
-        self.environment.progress(f"{policy.name}: verifying ({level})")
-        begin_proof(policy, state, store)
-        if evidence is None:
-            verification = without_promise(done, level)
-            note_verdict(policy, state, store, verification, level, None)
-        else:
-            verification, _ = verify_and_note(
-                self.environment, policy, evidence, level, lambda: self._evidence(done, table)[1]
-            )
-        self.errors += wrong_times_errors(policy, verification)
-        has_failed = verification.exit_code != ExitCode.DONE
-        note(verification.failures if has_failed else None, level=verification.level, status=verification.status)
-        measured_ms = watermark_of(state, policy.longest_latency_ms).value_ms
+        verification, measured_ms = verify_run(self.environment, self.policy, done, table, self.now_ms)
+        self.errors += wrong_times_errors(self.policy, verification)
+        failures = verification.failures if verification.exit_code != ExitCode.DONE else None
+        note(failures, level=verification.level, status=verification.status)
         return done.model_copy(update={"verification": verification, "watermark_measured_ms": measured_ms})
-
-    def _evidence(self, done: TableResult, table: TablePlan | None) -> tuple[TableState, Evidence | None]:
-        """The table as it is now, and what of it is to be verified; None where it makes no claim."""
-        state, history = read_for_proof(self.environment, self.policy, self.policy.verify.level)
-        claim = claim_for(self.policy, done, table, state, history, self.now_ms)
-        return state, gather_evidence(self.policy, state, history, claim, self.now_ms) if claim else None
 
     def _record(self, result: TableResult) -> None:
         """One result: what was done last, and what an earlier run had begun and was finished before it."""
@@ -399,26 +364,6 @@ class TableApply:
             if result.verification is None:  # what was verified is what the earlier run had begun, and no more
                 kept |= {name: getattr(earlier, name) for name in ("verification", "watermark_measured_ms")}
         self.result = result.model_copy(update=kept)
-
-
-def claim_for(
-    policy: Policy, done: TableResult, plan: TablePlan | None, state: TableState, history: TableHistory, now_ms: int
-) -> Claim | None:
-    """What the table itself claims of a compaction that was done; None where it makes no such claim.
-
-    What a `plan` found not to be due is claimed by the plan: the table's metadata must bear that out. Of a boundary that was
-    published before it is what was claimed then: what came since is late data.
-    """
-    if done.threshold_ms is None or (plan is not None and plan.reason_code == PUBLISHED):
-        return claim_of(policy, state, now_ms)
-    if done.status == "nothing_due":
-        seen_until = (plan.seen.last_completed if plan else None) or state.last_completed or ""
-        return Claim(done.threshold_ms, seen_until, leaves_out=plan is not None and plan.left_out_though_due > 0)
-    record = record_of_run(state, history, done.instant or "")
-    if record is None or record.threshold_ms != done.threshold_ms:
-        return None
-    is_own = is_of_column(policy.event_time, record, state.column_since)
-    return claim_in(record) if is_own else claim_of(policy, state, now_ms)
 
 
 def await_writes(environment: Environment, policy: Policy, done: TableResult) -> None:

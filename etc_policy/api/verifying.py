@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any
 
 from etc_policy.api.each_table import by_release, each_table, set_place
-from etc_policy.api.proofs import note_misrecorded, note_verdict
+from etc_policy.api.proofs import begin_proof, note_misrecorded, note_verdict
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, RetryableError, TableError
 from etc_policy.errors.codes import Code
+from etc_policy.plan.model import PUBLISHED, TablePlan
 from etc_policy.plan.refusals import no_commit
 from etc_policy.plan.rules import Damage, damage_of, why_unknown
 from etc_policy.policy.files import read_suite
@@ -17,9 +18,11 @@ from etc_policy.policy.manifest import Level, Policy, VerifyLevel
 from etc_policy.report.results import TableVerification, VerificationReport
 from etc_policy.run.results import TableResult
 from etc_policy.table.formats import iso_time
-from etc_policy.table.history import TableHistory
+from etc_policy.table.history import TableHistory, is_of_column
 from etc_policy.table.log_witness import NOT_THERE
+from etc_policy.table.proofs import level_to_prove
 from etc_policy.table.state import TableState
+from etc_policy.table.watermark import watermark_of
 from etc_policy.verify.compared_rows import pin_of
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS
@@ -34,7 +37,7 @@ from etc_policy.verify.ports import (
     ExpectationResult,
     Verification,
 )
-from etc_policy.verify.prover import claim_of, compare_partitions, verify_table
+from etc_policy.verify.prover import claim_in, claim_of, compare_partitions, record_of_run, verify_table
 from etc_policy.verify.suites import parse_suite, suite_issues
 from etc_policy.wiring import Environment, clock_ms
 
@@ -107,6 +110,53 @@ def _verify(
     located = policy.model_copy(update={"table": first.state.base_path})
     verification, judged = verify_and_note(environment, located, first, level, read_again)
     return TableVerification(policy=policy.name, base_path=judged.state.base_path, verification=verification)
+
+
+def verify_run(
+    environment: Environment, policy: Policy, done: TableResult, table: TablePlan | None, now_ms: int
+) -> tuple[Verification, int | None]:
+    """The verdict over what a run did by the plan of a table, at the policy's level, and the table's watermark then.
+
+    Where nothing was due and the last compaction is proved it is without rows. A run that was killed after its commit leaves a
+    compaction that nobody has verified: the next run does.
+    """
+    store = environment.apply_states
+
+    def read() -> tuple[TableState, Evidence | None]:
+        state, history = read_for_proof(environment, policy, policy.verify.level)
+        claim = claim_for(policy, done, table, state, history, now_ms)
+        return state, gather_evidence(policy, state, history, claim, now_ms) if claim else None
+
+    state, evidence = read()
+    level = level_to_prove(policy, state, is_idle=done.status == "nothing_due")
+    environment.progress(f"{policy.name}: verifying ({level})")
+    begin_proof(policy, state, store)
+    if evidence is None:
+        verification = without_promise(done, level)
+        note_verdict(policy, state, store, verification, level, None)
+    else:
+        verification, _ = verify_and_note(environment, policy, evidence, level, lambda: read()[1])
+    return verification, watermark_of(state, policy.longest_latency_ms).value_ms
+
+
+def claim_for(
+    policy: Policy, done: TableResult, plan: TablePlan | None, state: TableState, history: TableHistory, now_ms: int
+) -> Claim | None:
+    """What the table itself claims of a compaction that was done; None where it makes no such claim.
+
+    What a `plan` found not to be due is claimed by the plan: the table's metadata must bear that out. Of a boundary that was
+    published before it is what was claimed then: what came since is late data.
+    """
+    if done.threshold_ms is None or (plan is not None and plan.reason_code == PUBLISHED):
+        return claim_of(policy, state, now_ms)
+    if done.status == "nothing_due":
+        seen_until = (plan.seen.last_completed if plan else None) or state.last_completed or ""
+        return Claim(done.threshold_ms, seen_until, leaves_out=plan is not None and plan.left_out_though_due > 0)
+    record = record_of_run(state, history, done.instant or "")
+    if record is None or record.threshold_ms != done.threshold_ms:
+        return None
+    is_own = is_of_column(policy.event_time, record, state.column_since)
+    return claim_in(record) if is_own else claim_of(policy, state, now_ms)
 
 
 def gather_evidence(policy: Policy, state: TableState, history: TableHistory, claim: Claim, now_ms: int) -> Evidence:

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.api import partitions as sent
 from etc_policy.api import proofs as noted
-from etc_policy.api import table_apply
+from etc_policy.api import verifying
 from etc_policy.errors.codes import Code
 from etc_policy.hudi import archive, file_slices, log_times, schemas, table, table_commits, timeline
 from etc_policy.plan import builder, clock, cut, hold, planning_context, rules, skipped_slices
@@ -343,7 +343,7 @@ OF_THE_ARCHIVE: dict[str, Broken] = {
 #: Judgements of how far RO is complete, and by what that is proved; noticed by lifetimes that are mostly about one thing.
 JUDGED: dict[str, Broken] = {
     "times of another column are none of this one": everywhere(
-        "is_of_column", lambda *_: True, history, table_commits, file_slices, table_apply
+        "is_of_column", lambda *_: True, history, table_commits, file_slices, verifying
     ),
     "a promise of another column is none of this one": replaced(history, "is_of_column", lambda *_: True),
     "what a proof reaches is all that counts": replaced(freshness, "_until", lambda policy, until_ms, proofs: until_ms),

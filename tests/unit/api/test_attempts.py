@@ -220,6 +220,6 @@ def test_a_run_does_what_flags_say(played, plans, busy):
         assert played.calls == by_hand.calls
         assert (run.leaves_out.groups, run.leaves_out.all_deletes) == by_hand.leaves_out()
         assert (run.busy, left_busy(run)) == (by_hand.busy, by_hand.left_busy())
-        assert (run.quiet is not None) == by_hand.quiet
+        assert (run.first_result is not None) == by_hand.quiet
         if not goes_on:
             return

@@ -7,6 +7,7 @@ import pytest
 
 from etc_policy.api import table_apply, verifying
 from etc_policy.api.table_apply import TableApply
+from etc_policy.api.verifying import verify_run
 from etc_policy.errors import EngineError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Sync
@@ -15,9 +16,9 @@ from etc_policy.run.results import SyncResult, TableResult, timed
 from etc_policy.table.proofs import doubt_about
 from etc_policy.table.state import CompactionRecord
 from etc_policy.verify.catalog import VIEWS_AGREE
-from etc_policy.verify.evidence import Claim
 from etc_policy.verify.ports import ExpectationResult, Verification
 from tests.fakes import MemoryApplyStates
+from tests.past import history_of
 from tests.unit.plan.states import POLICY, STATE
 
 T = 1_767_261_600_000
@@ -46,21 +47,29 @@ def test_a_run_with_nothing_due_takes_back_what_the_catalog_says_where_rows_are_
 
 def test_a_verification_that_the_table_does_not_allow_leaves_a_doubt(monkeypatch):
     """Else freshness would go by metadata alone, and the next plan would say that the verification has not ended."""
-    state = replace(STATE, last_compaction=CompactionRecord("20260101120000000", "20260101120001000", T, "t", "plan"))
+    record = CompactionRecord("20260101120000000", "20260101120001000", T, "t", "plan")
+    state, states = replace(STATE, last_compaction=record), MemoryApplyStates()
 
     def unreadable(*_):
         raise TableError(Code.UNREADABLE_TIMES, "7 values cannot be read as times", hint="set `format`")
 
-    evidence = SimpleNamespace(state=state, claim=Claim(T, ""))
-    monkeypatch.setattr(TableApply, "_evidence", lambda *_: (state, evidence))
     monkeypatch.setattr(verifying, "verify", unreadable)
-    states, done = (
-        MemoryApplyStates(),
-        TableResult(policy=POLICY.name, base_path=POLICY.table, status="compacted", threshold_ms=T, **timed(T, T)),
+    environment = SimpleNamespace(
+        apply_states=states,
+        progress=lambda _: None,
+        read_table=lambda *_, **__: (state, history_of(timezone=state.timezone)),
+        with_statistics=lambda _, state: state,
     )
-    run = TableApply(SimpleNamespace(apply_states=states, progress=lambda _: None), POLICY, T)
+    done = TableResult(
+        policy=POLICY.name,
+        base_path="/t",
+        status="compacted",
+        instant=record.instant,
+        threshold_ms=T,
+        **timed(T, T),
+    )
     with pytest.raises(TableError):
-        run._verified(done, None)
+        verify_run(environment, POLICY, done, None, T)
     doubt = doubt_about(POLICY, replace(state, apply_state=states[POLICY.table]))
     assert (
         "its verification could not be done (data_can_be_read: 7 values cannot be read as times (set `format`))"
