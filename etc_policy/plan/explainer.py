@@ -13,12 +13,13 @@ from etc_policy.plan.pace_explanation import latency_rows, next_due_rows, pace_r
 from etc_policy.policy.manifest import OTHER_GRANULARITY
 from etc_policy.table.formats import (
     TEXT_WIDTH,
+    Line,
+    block,
     count_of,
     fold,
     format_bytes,
     format_time,
     keep_commands,
-    labelled,
     rows_of,
 )
 from etc_policy.table.state import CUT_VERSIONS
@@ -64,10 +65,8 @@ def _by_release(table: TablePlan) -> str:
 
 
 def _block(table: TablePlan, *, explain: bool, width: int) -> str:
-    lines = [one_line(f"{table.policy}  {table.base_path}"), *(labelled(*row, width) for row in table_rows(table))]
-    if explain:
-        lines += ["", *(labelled(*row, width) for row in explain_table(table))]
-    return "\n".join(lines)
+    lines: list[Line] = [f"{table.policy}  {table.base_path}", *table_rows(table)]
+    return block([*lines, "", *explain_table(table)] if explain else lines, width)
 
 
 def table_rows(table: TablePlan) -> Iterator[Row]:

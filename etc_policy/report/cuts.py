@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.report.as_of_sql import up_to
 from etc_policy.report.results import Report
 from etc_policy.table.cuts import PublishedCut
-from etc_policy.table.formats import count_of, format_bytes, format_time, keep_together, labelled
+from etc_policy.table.formats import Line, block, count_of, format_bytes, format_time, keep_together
 from etc_policy.table.state import CompactionRecord, TableState
 
 #: Where no policy names the RO table.
@@ -84,22 +83,22 @@ def cut_sql(policy: Policy, column_type: str | None, record: CompactionRecord) -
 
 def render_cuts(report: CutsReport, width: int) -> str:
     """A block for each table that could be read."""
-    return "\n\n".join("\n".join(_block(one, width)) for one in report.tables if one.reason is None)
+    return "\n\n".join(block(_lines(one), width) for one in report.tables if one.reason is None)
 
 
-def _block(table: TableCuts, width: int) -> Iterator[str]:
-    yield one_line(f"{table.policy}  {table.base_path}")
+def _lines(table: TableCuts) -> Iterator[Line]:
+    yield f"{table.policy}  {table.base_path}"
     if not table.cuts:
-        yield labelled("cuts", "none: no compaction has split this table by record", width)
+        yield "cuts", "none: no compaction has split this table by record"
     for cut in table.cuts:
         files = count_of(cut.base_files, "base file")
         kept = f", {format_bytes(cut.kept_bytes)} of them kept for the past alone" if cut.kept_bytes else ""
         missing = f"{cut.gone:,} of {files} gone" if cut.gone else "the cleaner may have removed its files"
         state = f"readable: {files}{kept}" if cut.readable else f"not readable: {missing}"
-        yield labelled("as of", f"{format_time(cut.threshold_ms)}  {state}", width)
+        yield "as of", f"{format_time(cut.threshold_ms)}  {state}"
         if cut.readable:
-            yield labelled("", keep_together(cut.sql), width)
+            yield "", keep_together(cut.sql)
     if table.retained_from is not None:
-        yield labelled("cleaner", f"has kept what readers need as of {table.retained_from} and later", width)
+        yield "cleaner", f"has kept what readers need as of {table.retained_from} and later"
     for warning in table.warnings:
-        yield labelled("warning", warning, width)
+        yield "warning", warning

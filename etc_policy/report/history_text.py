@@ -11,14 +11,11 @@ from etc_policy.errors.plain_text import one_line
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.model import CarriedFile
 from etc_policy.report.history import Attempt, Compaction, PolicyHistory
-from etc_policy.table.formats import TEXT_WIDTH, count_of, format_bytes, format_time, iso_ms, labelled
+from etc_policy.table.formats import TEXT_WIDTH, Line, block, count_of, format_bytes, format_time, iso_ms
 from etc_policy.verify.ports import Verification
 
 _SHA_LENGTH = 12
 _CARRIED_NAMED = 3
-
-#: A line as it is, or a label and a text that is folded beside it.
-Line = str | tuple[str, str]
 
 
 def render_history(history: PolicyHistory, limit: int, width: int = TEXT_WIDTH) -> str:
@@ -30,7 +27,7 @@ def render_history(history: PolicyHistory, limit: int, width: int = TEXT_WIDTH) 
     entries.sort(key=when, reverse=True)
     quiet = len(history.compactions) + len(history.attempts) - len(entries)
     blocks = [one_line(f"{history.policy}  {history.base_path}")]
-    blocks += ["\n".join(_shown(line, width) for line in _entry(entry)) for entry in entries[:limit]]
+    blocks += [textwrap.indent(block(_entry(entry), width - 2), "  ") for entry in entries[:limit]]
     if not entries:
         blocks.append("  no compaction yet")
     footer = []
@@ -78,33 +75,29 @@ def _entry(entry: Compaction | Attempt) -> Iterator[Line]:
     elif entry.ours:
         yield from _compaction(entry)
     else:
-        yield f"  {entry.instant}  a compaction by somebody else"
-        yield ("merged", _merged(entry))
-
-
-def _shown(line: Line, width: int) -> str:
-    return one_line(line) if isinstance(line, str) else textwrap.indent(labelled(*line, width - 2), "  ")
+        yield f"{entry.instant}  a compaction by somebody else"
+        yield "merged", _merged(entry)
 
 
 def _compaction(entry: Compaction) -> Iterator[Line]:
     archived = " (archived)" if entry.archived else ""
-    yield f"  {entry.instant}  compacted, completed {_moment(entry.completed_at)}{archived}"
-    yield ("threshold T", format_time(entry.threshold_ms))
+    yield f"{entry.instant}  compacted, completed {_moment(entry.completed_at)}{archived}"
+    yield "threshold T", format_time(entry.threshold_ms)
     dirty = "  with files changed since" if entry.git_dirty else ""
-    yield ("git commit", f"{short_sha(entry.git_sha)}{dirty}")
+    yield "git commit", f"{short_sha(entry.git_sha)}{dirty}"
     changed = "  changed since the run before" if entry.policy_changed else ""
-    yield ("policy", f"{entry.policy_fingerprint or '-'}{changed}")
+    yield "policy", f"{entry.policy_fingerprint or '-'}{changed}"
     for change in entry.policy_changes:
-        yield ("", change)
-    yield ("plan", entry.plan_id or "-")
-    yield ("merged", _merged(entry))
+        yield "", change
+    yield "plan", entry.plan_id or "-"
+    yield "merged", _merged(entry)
     yield from _carried(entry)
     if not entry.checks:
-        yield ("checks", "none on this machine")
+        yield "checks", "none on this machine"
     for number, check in enumerate(entry.checks):
         own = number == 0 and check.kind == "apply"
         later = "" if own else f", etc {check.kind} at {_moment(check.recorded_at)}"
-        yield ("checks", f"{verdict_line(check.verification)}{later}")
+        yield "checks", f"{verdict_line(check.verification)}{later}"
 
 
 def _moment(iso: str) -> str:
@@ -133,9 +126,9 @@ def _carried(entry: Compaction) -> Iterator[Line]:
     """The log files that were carried into the new slices, of which the first are named; JSON has all."""
     files = _carried_files(entry)
     for number, one in enumerate(files[:_CARRIED_NAMED]):
-        yield ("" if number else "carried", f"{one.target} as {one.name}")
+        yield "" if number else "carried", f"{one.target} as {one.name}"
     if len(files) > _CARRIED_NAMED:
-        yield ("", f"and {count_of(len(files) - _CARRIED_NAMED, 'more log file')}")
+        yield "", f"and {count_of(len(files) - _CARRIED_NAMED, 'more log file')}"
 
 
 def _carried_files(entry: Compaction) -> list[CarriedFile]:
@@ -150,8 +143,8 @@ def _attempt(entry: Attempt) -> Iterator[Line]:
         "nothing_due": "nothing due",
         "compacted": "compacted, in a commit that the table no longer has",
     }
-    yield f"  {_moment(entry.recorded_at)}  etc {entry.kind}: {words.get(entry.status, entry.status)}"
+    yield f"{_moment(entry.recorded_at)}  etc {entry.kind}: {words.get(entry.status, entry.status)}"
     if entry.reason:
-        yield ("reason", entry.reason)
+        yield "reason", entry.reason
     if entry.verification is not None:
-        yield ("checks", verdict_line(entry.verification))
+        yield "checks", verdict_line(entry.verification)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from etc_policy.errors.plain_text import one_line
 from etc_policy.plan.explainer import next_event
 from etc_policy.plan.pace_explanation import next_due_rows
 from etc_policy.policy.manifest import Freshness
@@ -25,6 +24,8 @@ from etc_policy.run.results import SyncResult, TableResult
 from etc_policy.table.formats import (
     MANY_TABLES,
     TEXT_WIDTH,
+    Line,
+    block,
     count_of,
     format_bytes,
     format_duration,
@@ -32,7 +33,6 @@ from etc_policy.table.formats import (
     iso_ms,
     keep_commands,
     keep_together,
-    labelled,
     rows_of,
 )
 from etc_policy.table.partitions import PartitionFreshness, PartitionsFreshness
@@ -69,25 +69,14 @@ _SYNCED = {
 
 #: A table's line in columns: policy, verdict, text.
 Row = tuple[str, str, str]
-#: A line as it is, or a label and a text that is folded beside it.
-Line = str | tuple[str, str]
-
-
-def _blocks(tables: Iterable[Iterable[Line]], width: int) -> str:
-    """One block per table, texts folded at `width` columns."""
-    blocks = (
-        "\n".join(one_line(line) if isinstance(line, str) else labelled(*line, width) for line in lines)
-        for lines in tables
-    )
-    return "\n\n".join(blocks)
 
 
 def _tables(tables: Sequence[tuple[Row | None, Iterable[Line]]], width: int, *, long: bool) -> str:
     """A block per table; of many tables not `long` a line for each that has one, and then the blocks of the others."""
     long = long or len(tables) < MANY_TABLES
     rows = [] if long else [row for row, _ in tables if row is not None]
-    blocks = _blocks((block for row, block in tables if long or row is None), width)
-    return "\n\n".join(filter(None, (rows_of(rows, width), blocks)))
+    blocks = [block(lines, width) for row, lines in tables if long or row is None]
+    return "\n\n".join(filter(None, (rows_of(rows, width), *blocks)))
 
 
 def render_results(results: RunResults, width: int = TEXT_WIDTH, *, long: bool = False) -> str:
@@ -239,7 +228,7 @@ def _fact(key: str, value: Any) -> str:
 
 def render_freshness(report: FreshnessReport, width: int = TEXT_WIDTH) -> str:
     """One block per table, the verdict first."""
-    return _blocks((_freshness(table) for table in report.tables), width)
+    return "\n\n".join(block(_freshness(table), width) for table in report.tables)
 
 
 #: The worst first.

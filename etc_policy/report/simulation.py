@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import Literal
 
 from etc_policy.errors import EtcError
-from etc_policy.errors.plain_text import one_line
 from etc_policy.plan.simulation import Figures, Price
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.report.results import Report
-from etc_policy.table.formats import aligned, count_of, format_bytes, format_duration, format_time, labelled
+from etc_policy.table.formats import Line, aligned, block, count_of, format_bytes, format_duration, format_time
 
 SIMULATION_SCHEMA_VERSION = 1
 
@@ -84,27 +83,27 @@ def unread_simulation(policy: Policy, error: EtcError) -> TableSimulation:
 
 def render_simulation(report: SimulationReport, width: int) -> str:
     """A block for each table; why one could not be read is said by its error."""
-    return "\n\n".join("\n".join(_block(table, width)) for table in report.tables if table.reason_code is None)
+    return "\n\n".join(block(_lines(table), width) for table in report.tables if table.reason_code is None)
 
 
-def _block(table: TableSimulation, width: int) -> Iterator[str]:
-    yield one_line(f"{table.policy}  {table.base_path}")
+def _lines(table: TableSimulation) -> Iterator[Line]:
+    yield f"{table.policy}  {table.base_path}"
     if table.begin_ms is None or table.end_ms is None or table.run_ms is None:
-        yield labelled("replayed", table.reason or "nothing", width)
+        yield "replayed", table.reason or "nothing"
         return
     span = format_duration(table.end_ms - table.begin_ms)
     text = f"{span} up to {format_time(table.end_ms)}: {count_of(table.commits, 'commit')} with log files"
-    yield labelled("replayed", text, width)
+    yield "replayed", text
     back = "the table's first write" if table.whole else "what was before is not known, or left out"
-    yield labelled("sees back to", f"{format_time(table.begin_ms)}, {back}", width)
+    yield "sees back to", f"{format_time(table.begin_ms)}, {back}"
     if table.unknown_writes:
         text = f"{table.unknown_writes:,} of {count_of(table.writes, 'write')}: taken to come as late as `data_latency` allows"
-        yield labelled("unknown times", text, width)
+        yield "unknown times", text
     known = "assumed, as none is known" if table.run_assumed else "as the last one"
-    yield labelled("a run takes", f"{format_duration(table.run_ms)} ({known})", width)
+    yield "a run takes", f"{format_duration(table.run_ms)} ({known})"
     for one in table.settings:
         if one.changes:
-            yield labelled("changed", "; ".join(one.changes), width)
+            yield "changed", "; ".join(one.changes)
     yield ""
     has_costs = any(one.cost is not None for one in table.settings)
     rows = [(*_COLUMNS, *(["cost"] if has_costs else [])), *map(_row, table.settings)]
@@ -112,7 +111,7 @@ def _block(table: TableSimulation, width: int) -> Iterator[str]:
     for one in table.settings:
         if one.figures is not None and one.figures.refused:
             refused = count_of(one.figures.refused, "run")
-            yield labelled("refused", f"{one.name}: {refused}; the first because {one.figures.refused_because}", width)
+            yield "refused", f"{one.name}: {refused}; the first because {one.figures.refused_because}"
 
 
 def _row(one: SimulatedSetting) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from etc_policy.errors.plain_text import one_line
@@ -120,6 +120,15 @@ def aligned(rows: Sequence[tuple[str, ...]], *, left: int) -> Iterator[str]:
     for row in cleaned:
         cells = [f"{cell:{'<' if at < left else '>'}{widths[at]}}" for at, cell in enumerate(row)]
         yield "  ".join(cells).rstrip()
+
+
+#: A line as it is, or a label and a text that is folded beside it.
+Line = str | tuple[str, str]
+
+
+def block(lines: Iterable[Line], width: int = TEXT_WIDTH) -> str:
+    """The lines of one table, texts folded at `width` columns."""
+    return "\n".join(one_line(line) if isinstance(line, str) else labelled(*line, width) for line in lines)
 
 
 def labelled(label: str, text: str, width: int = TEXT_WIDTH) -> str:
