@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import marshal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -337,6 +337,10 @@ class CommitFacts:
     def find(self, folder: str) -> None:
         """Begin a reading of the timeline in this folder: what is known of the files as they are there now."""
 
+    def unknown(self, names: Iterable[str]) -> list[str]:
+        """Those of the files of which it is not known what they were decoded to."""
+        return list(names)
+
     def get(self, name: str) -> CommitMetadata | None:
         """What a file of the version that it has now was decoded to; None where that is not known."""
         return None
@@ -373,6 +377,10 @@ class KeptFacts(CommitFacts):
         self._versions = now
         self._kept = {name: one for name, one in kept.items() if now.get(name) == one[0]}
         self._changed = len(self._kept) < len(kept)
+
+    def unknown(self, names: Iterable[str]) -> list[str]:
+        """Those that have not been decoded."""
+        return [name for name in names if name not in self._kept]
 
     def get(self, name: str) -> CommitMetadata | None:
         """A commit as it was decoded."""

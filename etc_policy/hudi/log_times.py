@@ -9,6 +9,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from etc_policy.errors import EtcError
@@ -53,7 +54,7 @@ def fill_from_logs(
     missing = _unknown(state)
     if not missing:
         return state
-    cache = _read_files(state, lambda _: missing, policy, kept, progress)
+    cache, _ = _read_files(state, lambda _: missing, policy, kept, progress)
     filled = _filled(state, policy, cache, known_too=False)
     return replace(filled, unreadable_time=_unreadable(missing, cache), unrecorded_files=_unrecorded(state, cache))
 
@@ -68,7 +69,7 @@ def read_all_logs(
     files = list(state.log_files)
     if not files:
         return replace(state, witnesses=())
-    cache = _read_files(state, lambda _: files, policy, kept, progress, anew=policy.verify.full)
+    cache, _ = _read_files(state, lambda _: files, policy, kept, progress, anew=policy.verify.full)
     grows = state.table_version not in CUT_VERSIONS  # so that no one commit counts its deletes
     witnesses = tuple(_witness(path_of(s, f), f, cache, may_delete=grows or f.has_deletes) for s, f in files)
     filled = _filled(state, policy, cache, known_too=True)
@@ -89,15 +90,8 @@ def why_not_believed(
     A few are read, the newest of each file group, or those that did when they were read before: no commit says of which column
     its times are. What cannot be read is said, and contradicts nothing.
     """
-    chosen: Files = ()
-
-    def choose(cache: TimesCache) -> Files:
-        nonlocal chosen
-        chosen = _to_ask(state, cache)
-        return chosen
-
     try:
-        cache = _read_files(state, choose, policy, kept, progress)
+        cache, chosen = _read_files(state, partial(_to_ask, state), policy, kept, progress)
     except EtcError as error:
         progress(f"{policy.name}: commits are believed, as log files cannot be held against them: {error.with_cause}")
         return None
@@ -158,8 +152,8 @@ def _read_files(
     progress: Progress,
     *,
     anew: bool = False,
-) -> TimesCache:
-    """What the chosen log files hold; those that were read before are not read again, unless `anew`."""
+) -> tuple[TimesCache, Files]:
+    """What the chosen log files hold, and which these are; those that were read before are not read again, unless `anew`."""
     storage = open_reader(state.base_path)
     cache = TimesCache.load(kept, state.base_path, wanted := _wanted(policy, state))
     files = choose(cache)
@@ -179,7 +173,7 @@ def _read_files(
         if times is not None:
             cache.put(path, times)
     cache.save({path_of(s, f) for s, f in state.log_files})
-    return cache
+    return cache, files
 
 
 def _witness(path: str, log_file: LogFile, cache: TimesCache, *, may_delete: bool) -> LogWitness:

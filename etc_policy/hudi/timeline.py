@@ -160,7 +160,7 @@ class Timeline:
 
     def expect(self, files: Iterable[InstantFile]) -> None:
         """These completed files and requested plans are read next, in this order."""
-        unknown = (file.name for file in files if self.facts.get(file.name) is None)
+        unknown = self.facts.unknown([file.name for file in files])
         self.storage.expect({f"{self.folder}/{name}": 0 for name in unknown}, keep=True)
 
     def _content(self, file: InstantFile) -> tuple[bytes, str]:
