@@ -23,9 +23,11 @@ from etc_policy.hudi.blocks import BadLogFile
 
 #: From so many rows on it pays to decode them side by side, and to load numpy for it.
 _MANY, _WORTH_LOADING = 100, 1_000
-#: So many rows are decoded together, and so many fields of them passed, items of lists among them: those of long lists the
-#: decoder passes faster.
-_TOGETHER, _MOST_STEPS = 20_000, 20_000
+#: So many rows are decoded together.
+_TOGETHER = 20_000
+#: To pass a field of all rows, or an item of their lists, takes as long as the decoder needs for so many bytes: when so much of
+#: it is spent, long lists among others, the rest is the decoder's. A few fields are always passed.
+_BYTES_A_STEP, _FEWEST_STEPS = 100, 200
 _LENGTH = struct.Struct(">i")
 _SIZES = {"boolean": 1, "float": 4, "double": 8}
 _PLAIN = frozenset({"null", "int", "long", "bytes", *_SIZES})
@@ -122,7 +124,9 @@ def side_by_side(content: memoryview, at: int, count: int, schema: RowSchema, pa
             if not starts[-1] <= end <= len(content):
                 return [], at
             ends.append(end)
-        values, places = _Rows(content, schema).read(schema.record, _numpy().array(starts), path)
+        values, places = _Rows(content, schema, _FEWEST_STEPS + (end - at) // _BYTES_A_STEP).read(
+            schema.record, _numpy().array(starts), path
+        )
     except (_UnknownRowsError, struct.error, LookupError):
         return [], at
     return (list(values), end) if (places == _numpy().array(ends)).all() else ([], at)
@@ -138,17 +142,17 @@ class _Rows:
     Places only go on, so that one that has left its row does not end where that row does.
     """
 
-    def __init__(self, content: memoryview, schema: RowSchema) -> None:
+    def __init__(self, content: memoryview, schema: RowSchema, steps: int) -> None:
         self._np, self._content, self._named = _numpy(), content, schema.named
-        self._bytes, self._steps = self._np.frombuffer(content, self._np.uint8), 0
+        self._bytes, self._steps_left = self._np.frombuffer(content, self._np.uint8), steps
 
     def read(self, kind: Any, places: Any, path: Path | None = None) -> tuple[Any, Any]:
         """The values at a path below a type, None without a path, and the places behind the type."""
-        self._steps += 1
+        self._steps_left -= 1
         if isinstance(kind, str) and kind not in _PLAIN:
             kind = self._named[kind]
         name = "union" if isinstance(kind, list) else kind if isinstance(kind, str) else kind["type"]
-        if (path and name not in ("null", "union", "record")) or self._steps > _MOST_STEPS:
+        if (path and name not in ("null", "union", "record")) or self._steps_left < 0:
             raise _UnknownRowsError
         match name:
             case "union":
