@@ -17,7 +17,7 @@ RUN_BY: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "test_a_reviewed_plan_and_a_job_that_waits": {"docs/how-to/ci.md": (1, 2)},
     "test_a_table_is_looked_at_before_it_is_adopted": {"docs/how-to/existing-table.md": (0, 1, 2)},
     "test_a_daily_job_starts_when_its_partition_is_complete": {"docs/how-to/partitions.md": (0,)},
-    "test_a_report_is_started_by_an_event": {"docs/how-to/partition-events.md": (0,)},
+    "test_a_report_is_started_by_an_event": {"docs/how-to/partitions.md": (2,)},
     "test_a_refused_table_is_explained": {"docs/how-to/refused.md": (0, 1, 2)},
     "test_the_writers_lock_is_declared": {"docs/how-to/locks.md": (0, 1)},
     "test_a_lake_becomes_a_project": {"docs/how-to/from-a-lake.md": (0, 1, 2, 3, 4)},

@@ -153,7 +153,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "cannot_carry",
         means="`strategy.carry` is set, and log files of this table may not be carried; the message says why. Set "
-        "`granularity: file_slice`. See docs/how-to/table-version-6.md.",
+        "`granularity: file_slice`. See docs/how-to/strategies.md.",
         mended_by=_AUTHOR,
     ),
     Rule(
@@ -287,7 +287,7 @@ RULES: tuple[Rule, ...] = (
         "not_a_day",
         _of_table(days_refusal),
         means="`strategy.type` is `day_based`, and a partition is not a day as `yyyy/MM/dd`. Choose another type. See "
-        "docs/how-to/stock-strategies.md.",
+        "docs/how-to/strategies.md.",
         mended_by=_AUTHOR,
     ),
     Rule(

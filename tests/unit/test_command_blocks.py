@@ -200,8 +200,9 @@ def test_a_table_is_looked_at_before_it_is_adopted(tmp_path, blocks):
 
 def test_a_report_is_started_by_an_event(project, blocks):
     """The page's own actions, but for those that need a server, and its own program; the report is the reader's."""
-    day, page, zone = "dt=2026-01-01", "docs/how-to/partition-events.md", 'partition_time: {from: "dt=%Y-%m-%d"}'
-    (done,), (program,) = blocks_of(page, "yaml"), blocks_of(page, "bash")
+    day, page, zone = "dt=2026-01-01", "docs/how-to/partitions.md", 'partition_time: {from: "dt=%Y-%m-%d"}'
+    (done,) = (block for block in blocks_of(page, "yaml") if block.startswith("    done:"))
+    (program,) = blocks_of(page, "bash")
     done = re.sub(r" +(partition_property|http|url|secret_headers):.*\n", "", done)
     (project / "policies" / "orders.yml").write_text(f"{POLICY}    {zone}\n{done}")
     for name, text in (("on_partition.sh", program), ("daily_report", '#!/bin/sh\necho "$1" >> reports\n')):
