@@ -243,7 +243,9 @@ def _seen(observed: ObservedLatency) -> str:
 
 def _strategy(survey: Survey) -> Iterator[Line]:
     if survey.facts.state.table_version < 8:
-        reason = f"table version {survey.facts.state.table_version}: whole slices are compacted; docs/how-to/strategies.md"
+        reason = (
+            f"table version {survey.facts.state.table_version}: whole slices are compacted; docs/how-to/strategies.md"
+        )
         yield Line("strategy.granularity", "file_slice", f"{reason} says what `log_file` needs there")
 
 
