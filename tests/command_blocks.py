@@ -20,7 +20,7 @@ RUN_BY: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "test_a_report_is_started_by_an_event": {"docs/how-to/partitions.md": (2,)},
     "test_a_refused_table_is_explained": {"docs/how-to/refused.md": (0, 1, 2)},
     "test_the_writers_lock_is_declared": {"docs/how-to/locks.md": (0, 1)},
-    "test_a_lake_becomes_a_project": {"docs/how-to/from-a-lake.md": (0, 1, 2, 3, 4)},
+    "test_a_lake_becomes_a_project": {"docs/how-to/existing-table.md": (4, 5, 6, 7, 8)},
     "test_a_part_of_many_tables": {"docs/how-to/many-tables.md": (0, 1)},
     "test_without_workers_it_ends_in_time_and_the_next_run_compacts_on_executors": {"docs/how-to/cluster.md": (0,)},
     "test_etc_is_the_program_of_a_spark_submit": {"docs/how-to/cluster.md": (1, 2)},

@@ -174,7 +174,7 @@ def test_a_table_is_looked_at_before_it_is_adopted(tmp_path, blocks):
     """With the page's own files, and a folder in the place of its bucket."""
     make_table(tmp_path / "lake" / "orders", column="placed_at")
     start, look, compile_ = blocks
-    policy, project = blocks_of("docs/how-to/existing-table.md", "yaml")
+    policy, project, _ = blocks_of("docs/how-to/existing-table.md", "yaml")
     shell = Shell(tmp_path)
     shell.succeeds(start)
     assert shell.folder == tmp_path / "compaction"
