@@ -84,7 +84,7 @@ def _readings(environment: Environment, policy: Policy) -> Iterator[TableState]:
     for read_stats in (False, True):
         for read_logs in (True, False):
             yield (state := environment.read_state(policy, read_stats=read_stats, read_logs=read_logs))
-            if state.unrecorded_files:
+            if state.unrecorded_files or state.hidden_blocks:
                 return
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -55,8 +55,8 @@ def fill_from_logs(
     if not missing:
         return state
     cache, _ = _read_files(state, lambda _: missing, policy, kept, progress)
-    filled = _filled(state, policy, cache, known_too=False)
-    return replace(filled, unreadable_time=_unreadable(missing, cache), unrecorded_files=_unrecorded(state, cache))
+    filled = _with_archived_blocks(_filled(state, policy, cache, known_too=False), cache)
+    return replace(filled, unreadable_time=_unreadable(missing, cache))
 
 
 def read_all_logs(
@@ -72,13 +72,8 @@ def read_all_logs(
     cache, _ = _read_files(state, lambda _: files, policy, kept, progress, anew=policy.verify.full)
     grows = state.table_version not in CUT_VERSIONS  # so that no one commit counts its deletes
     witnesses = tuple(_witness(path_of(s, f), f, cache, may_delete=grows or f.has_deletes) for s, f in files)
-    filled = _filled(state, policy, cache, known_too=True)
-    read = replace(
-        filled,
-        unreadable_time=_unreadable(_unknown(state), cache),
-        witnesses=witnesses,
-        unrecorded_files=_unrecorded(state, cache),
-    )
+    filled = _with_archived_blocks(_filled(state, policy, cache, known_too=True), cache)
+    read = replace(filled, unreadable_time=_unreadable(_unknown(state), cache), witnesses=witnesses)
     return with_true_times(read, misrecorded_in(witnesses))
 
 
@@ -203,26 +198,33 @@ def _unreadable(missing: Files, cache: TimesCache) -> UnreadableTime | None:
     return next((UnreadableTime(name, times.unreadable) for name, times in read if times and times.unreadable), None)
 
 
-def _unrecorded(state: TableState, cache: TimesCache) -> tuple[str, ...]:
-    """The files that no commit recorded. Before table version 8 the blocks of a log file alone say of which writes its rows are.
+def _with_archived_blocks(state: TableState, cache: TimesCache) -> TableState:
+    """The state with what blocks show before table version 8, where no name does: of which archived writes log files have rows.
 
     A write that is rolled back leaves them, and a block that takes them back; where its markers are gone, it leaves no such block
-    (facts: rolled-back-blocks-shown).
+    (facts: rolled-back-blocks-shown). What came after a savepoint readers may not show (facts: beyond-savepoint).
     """
-    if state.table_version in CUT_VERSIONS or not state.metadata_partitions:
-        return state.unrecorded_files
+    if state.table_version in CUT_VERSIONS:
+        return state
     known, first = {one.requested for one in state.instants}, next(iter(not_left_behind(state.instants)), "")
     found: dict[str, frozenset[str]] = {}
     for file_slice in state.slices:
         read = {path: times for f in file_slice.log_files if (times := cache.get(path := path_of(file_slice, f)))}
         done = known.union(*(times.taken_back for times in read.values()))
         found |= {path: frozenset(one for one in times.instants - done if one < first) for path, times in read.items()}
-    asked = frozenset(chain.from_iterable(found.values()))
-    storage = open_reader(state.base_path)
+    savepoint = min((one.requested for one in state.instants if one.has_savepoint), default=first)
+    hidden = ((instant, path) for path, instants in found.items() for instant in instants if instant > savepoint)
+    left = _never_committed(state.base_path, found) if state.metadata_partitions else frozenset()
+    unrecorded = tuple(sorted({*state.unrecorded_files, *left}))
+    return replace(state, unrecorded_files=unrecorded, hidden_blocks=tuple(sorted(hidden)))
+
+
+def _never_committed(base_path: str, instants: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """The log files with rows of a write that the archive should have and has not."""
+    storage, asked = open_reader(base_path), frozenset(chain.from_iterable(instants.values()))
     with table_errors(storage.location):
         never = Archive(storage, read_properties(storage)).lacking(asked) if asked else frozenset()
-    left = (path for path, instants in found.items() if not never.isdisjoint(instants))
-    return tuple(sorted({*state.unrecorded_files, *left}))
+    return frozenset(path for path, of_file in instants.items() if not never.isdisjoint(of_file))
 
 
 def _with_time(state: TableState, policy: Policy, log_file: LogFile, times: LogTimes) -> LogFile:

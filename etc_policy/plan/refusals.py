@@ -266,14 +266,15 @@ def files_unclear(policy: Policy, state: TableState) -> Refusal | None:
 def hidden_by_savepoint(policy: Policy, state: TableState) -> Refusal | None:
     """What was committed between a savepoint and the first other active commit: stock Hudi hides it once archived.
 
-    See facts: beyond-savepoint.
+    See facts: beyond-savepoint. Before table version 8 a log file bears the instant of its slice, and its blocks that of a write.
     """
     kept = {one.requested for one in state.instants if one.has_savepoint}
-    if not kept or state.table_version not in CUT_VERSIONS:
+    if not kept:
         return None
     savepoint, first = min(kept), next(iter(not_left_behind(state.instants)), "")
     bases = ((one.base_instant, one.base_file or "") for one in state.slices)
-    files = chain(bases, ((one.requested, one.name) for _, one in state.log_files))
+    logs = ((one.requested, one.name) for _, one in state.log_files if state.table_version in CUT_VERSIONS)
+    files = chain(bases, logs, state.hidden_blocks)
     hidden = min((file for file in files if savepoint < file[0] < first and file[0] not in kept), default=None)
     if hidden is None:
         return None

@@ -212,6 +212,7 @@ def _at_rest(state: TableState) -> TableState:
         unclear_files=(),
         stray_files=(),
         unrecorded_files=(),
+        hidden_blocks=(),
         unseen_files=(),
         exposed=frozenset(),
         wrong_times=(),

@@ -234,7 +234,8 @@ class TableState:
     instant of which no commit says which one counts, `stray_files` those beside one that a commit recorded.
     `unrecorded_files` are those that no commit recorded, in a table with a metadata table, which leaves them out where it was
     there then (facts: unrecorded-files, rolled-back-files-shown); of log files of table version 6 that is known only where these
-    were read. `unseen_files` are files that a write added to a file group which was replaced without them: no reader sees their
+    were read, and so is `hidden_blocks`: the instants of archived writes after a savepoint, each with a log file that has rows of
+    it. `unseen_files` are files that a write added to a file group which was replaced without them: no reader sees their
     rows (facts: deleted-partition-write, clustered-beside-a-write).
     `time_partition_fields` are the partition columns whose times a key generator writes as it likes.
     `exposed` are file groups with a log file that was written beside a compaction of deletes: some indexes do not find its
@@ -278,6 +279,7 @@ class TableState:
     unclear_files: tuple[str, ...] = ()
     stray_files: tuple[str, ...] = ()
     unrecorded_files: tuple[str, ...] = ()
+    hidden_blocks: tuple[tuple[str, str], ...] = ()
     unseen_files: tuple[str, ...] = ()
     exposed: frozenset[GroupKey] = frozenset()
     wrong_times: tuple[WrongTime, ...] = ()

@@ -12,8 +12,9 @@ from etc_policy.hudi import log_times, times_cache
 from etc_policy.hudi.log_times import fill_from_logs, read_all_logs, with_read_times
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.rules import why_refused
 from etc_policy.plan.skipped_slices import WrittenTo
-from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.policy.manifest import EventTime, Policy, Strategy
 from etc_policy.report.freshness import table_freshness
 from etc_policy.storage import local
 from etc_policy.storage.local import LocalStorage
@@ -167,6 +168,37 @@ def test_before_version_8_blocks_say_what_a_rollback_has_left(tmp_path, cache, l
     (unrecorded,) = found
     assert bool(unrecorded) == (is_left and has_metadata)
     assert all(path in {f"p/{file.name(FIRST)}" for file in files} for path in unrecorded)
+
+
+@pytest.mark.parametrize(
+    ("content", "base_at", "hidden_at"),
+    [
+        (rows_of(DIED), FIRST, DIED),
+        (rows_of(DIED) + taken_back(DIED), FIRST, None),
+        (rows_of(FIRST) + rows_of(LATER), FIRST, None),
+        (rows_of(LATER), DIED, DIED),
+    ],
+    ids=["a log file", "taken back", "shown", "a base file"],
+)
+@pytest.mark.parametrize("has_savepoint", [True, False])
+def test_before_version_8_rows_behind_a_savepoint_are_not_compacted(
+    tmp_path, cache, content, base_at, hidden_at, has_savepoint
+):
+    """Archiving went beyond the savepoint; readers do not show what it took, and a compaction would lose it."""
+    table = TableFolder(tmp_path / "t", version=6, properties=OF_HUDI_0)
+    table.commit(FIRST, "", base("f1"))
+    if has_savepoint:
+        table.savepoint(FIRST, "")
+    log_file = written("f2", base_instant=base_at)
+    table.data(base_at, base("f2"), log_file)
+    table.commit(LATER, "", written("f1", base_instant=FIRST))
+    table.archive_to_log(1, DIED)
+    (table.base / "p" / log_file.name(base_at)).write_bytes(content)
+    by_slice = POLICY.model_copy(update={"strategy": Strategy(granularity="file_slice")})
+    refused = why_refused(by_slice, fill_from_logs(state_of(table), POLICY, cache), instant_to_ms(at("23:00:00"), UTC))
+    assert (refused is not None) == (has_savepoint and hidden_at is not None)
+    if refused is not None:
+        assert (refused.code, f"was committed at {hidden_at}" in refused.reason) == ("hidden_by_savepoint", True)
 
 
 def test_rows_that_change_others_in_part_are_bound_by_no_time_beside_deletes(folder):
