@@ -8,13 +8,12 @@ from functools import partial
 from pathlib import Path
 
 from etc_policy.api.each_table import each_table, table_errors
-from etc_policy.api.proofs import freshness_of
 from etc_policy.api.run_records import last_results, load_runs
 from etc_policy.errors import EtcError, Issue
 from etc_policy.plan.plan_warnings import retention_warning
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.cuts import CutsReport, TableCuts, table_cuts
-from etc_policy.report.freshness import unreadable, with_partitions
+from etc_policy.report.freshness import table_freshness, unreadable, with_partitions
 from etc_policy.report.history import PolicyHistories, PolicyHistory, policy_history, unread_history
 from etc_policy.report.metrics import TableObservation
 from etc_policy.report.problems import Findings, Problem, problems_of_freshness
@@ -23,13 +22,40 @@ from etc_policy.report.run_files import RunFiles
 from etc_policy.run.done_store import DoneStore
 from etc_policy.run.results import TableResult
 from etc_policy.table.cuts import published_cuts
-from etc_policy.table.history import promise_of, promises_in
-from etc_policy.table.partitions import done_since_ms
-from etc_policy.table.proofs import doubt_about
+from etc_policy.table.history import TableHistory, promise_of, promises_in
+from etc_policy.table.partitions import PartitionsFreshness, done_since_ms, partitions_freshness
+from etc_policy.table.proofs import doubt_about, proofs_of
 from etc_policy.table.state import TableState
 from etc_policy.verify.latency import learn_latency
 from etc_policy.verify.ports import Verification
 from etc_policy.wiring import Environment, clock_ms
+
+
+def freshness_of(
+    policy: Policy,
+    state: TableState,
+    now_ms: int,
+    history: TableHistory | None = None,
+    *,
+    clock_at_ms: int | None = None,
+) -> TableFreshness:
+    """A table's freshness by its metadata; unknown where the last compaction did not pass its verification.
+
+    `clock_at_ms` is the wall clock, if it was read before.
+    """
+    if doubt := doubt_about(policy, state):
+        return unreadable(policy, doubt)
+    clock_at_ms = clock_ms() if clock_at_ms is None else clock_at_ms
+    return table_freshness(policy, state, now_ms, clock_at_ms, history, proofs_of(policy, state))
+
+
+def proven_partitions(
+    policy: Policy, state: TableState, history: TableHistory, now_ms: int
+) -> PartitionsFreshness | None:
+    """The figures of each partition with its proof; None where it is not known how far the table is complete."""
+    if freshness_of(policy, state, now_ms, history).remaining_log_files is None:
+        return None
+    return partitions_freshness(policy, state, now_ms, proofs=proofs_of(policy, state))
 
 
 def observe_freshness(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
-from etc_policy.api.proofs import proven_partitions
+from etc_policy.api.observing import proven_partitions
 from etc_policy.api.verifying import gather_evidence, verify
 from etc_policy.errors import RetryableError
 from etc_policy.errors.codes import Code

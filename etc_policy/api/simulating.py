@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from etc_policy.api.each_table import each_table
 from etc_policy.api.loading import ProjectReading
-from etc_policy.api.proofs import freshness_of
+from etc_policy.api.observing import freshness_of
 from etc_policy.errors import PolicyError, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.pace import has_pace

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from etc_policy.api.artifacts import write_listed
 from etc_policy.api.each_table import each_table, table_errors
-from etc_policy.api.observing import partitions_of
-from etc_policy.api.proofs import freshness_of
+from etc_policy.api.observing import freshness_of, partitions_of
 from etc_policy.errors import EngineError, EtcError, Issue
 from etc_policy.errors.codes import Code
 from etc_policy.policy.files import read_template

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from etc_policy.api.each_table import each_table
-from etc_policy.api.proofs import freshness_of
+from etc_policy.api.observing import freshness_of
 from etc_policy.errors import EtcError, RetryableError, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Policy

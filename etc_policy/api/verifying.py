@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from etc_policy.api.each_table import by_release, each_table, set_place
-from etc_policy.api.proofs import begin_proof, note_misrecorded, note_verdict
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.model import PUBLISHED, TablePlan
@@ -17,11 +16,12 @@ from etc_policy.policy.files import read_suite
 from etc_policy.policy.manifest import Level, Policy, VerifyLevel
 from etc_policy.report.results import TableVerification, VerificationReport
 from etc_policy.run.results import TableResult
+from etc_policy.table.apply_state import ApplyStateStore, Proof
 from etc_policy.table.formats import iso_time
-from etc_policy.table.history import TableHistory, is_of_column
+from etc_policy.table.history import TableHistory, is_of_column, promise_of
 from etc_policy.table.log_witness import NOT_THERE
-from etc_policy.table.proofs import level_to_prove
-from etc_policy.table.state import TableState
+from etc_policy.table.proofs import Judgement, after_begin, after_log_reading, after_verdict, level_to_prove
+from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.table.watermark import watermark_of
 from etc_policy.verify.compared_rows import pin_of
 from etc_policy.verify.evidence import Claim, Evidence
@@ -37,7 +37,18 @@ from etc_policy.verify.ports import (
     ExpectationResult,
     Verification,
 )
-from etc_policy.verify.prover import claim_in, claim_of, compare_partitions, record_of_run, verify_table
+from etc_policy.verify.prover import (
+    claim_in,
+    claim_of,
+    compare_partitions,
+    has_read_logs,
+    lacks_rows,
+    on_promise,
+    proof_level,
+    record_of_run,
+    verify_table,
+    views_agree,
+)
 from etc_policy.verify.suites import parse_suite, suite_issues
 from etc_policy.wiring import Environment, clock_ms
 
@@ -237,6 +248,60 @@ def verify_and_note(
         raise
     note_verdict(policy, judged.state, store, verification, level, judged.claim)
     return verification, judged
+
+
+def begin_proof(policy: Policy, state: TableState, store: ApplyStateStore) -> None:
+    """Note that the last compaction is not proven yet: a run that is killed while it verifies leaves it so."""
+    if after_begin(state.apply_state, policy, state) != state.apply_state:
+        store.update(policy.table, lambda kept: after_begin(kept, policy, state))
+
+
+def note_verdict(
+    policy: Policy,
+    state: TableState,
+    store: ApplyStateStore,
+    verification: Verification,
+    level: VerifyLevel,
+    claim: Claim | None,
+) -> None:
+    """Keep what a verification of the table, as it was read, means for its last compaction, and for its completeness."""
+    promise = on_promise(verification)
+    is_whole = not (Level[level].reads_rows and promise.not_checked)
+    judgement = Judgement(
+        level=level,
+        status=promise.status,
+        failures=promise.failures,
+        proof=_proof(promise, state, claim, clock_ms()),
+        lacks_rows=lacks_rows(promise),
+        agrees=views_agree(promise.expectations, promise.threshold_ms),
+        covers=is_whole and _covers(claim, promise_of(policy, state)),
+    )
+    store.update(policy.table, lambda kept: after_verdict(kept, policy, state, judgement))
+
+
+def _covers(claim: Claim | None, record: CompactionRecord | None) -> bool:
+    """Whether what was claimed reaches as far as the compaction promised, if it did in this event-time column."""
+    return claim is not None and (record is None or claim.threshold_ms >= record.threshold_ms)
+
+
+def _proof(verification: Verification, state: TableState, claim: Claim | None, now_ms: int) -> Proof | None:
+    """What a verification proves where it passed; None where it cannot say how far RO is complete."""
+    if claim is None or verification.threshold_ms is None:
+        return None
+    seen_until = state.last_completed if has_read_logs(verification) else None
+    return Proof(
+        level=proof_level(verification),
+        until_ms=claim.threshold_ms,
+        proved_at_ms=now_ms,
+        seen_until=seen_until or claim.seen_until,
+        open_since=min((one.requested for one in state.pending), default=seen_until) if seen_until else "",
+    )
+
+
+def note_misrecorded(policy: Policy, state: TableState, store: ApplyStateStore) -> None:
+    """Keep which log files hold earlier events than recorded, of those that could be read; the others stay as they were."""
+    if after_log_reading(state.apply_state, policy, state) != state.apply_state:
+        store.update(state.base_path, lambda kept: after_log_reading(kept, policy, state))
 
 
 def verify(

@@ -12,7 +12,7 @@ from glob import escape
 from typing import Protocol
 
 from etc_policy.api.each_table import table_errors
-from etc_policy.api.proofs import freshness_of
+from etc_policy.api.observing import freshness_of
 from etc_policy.errors import EtcError, Issue, PolicyError, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.rules import Passes, passing, why_unknown

@@ -18,7 +18,7 @@ _NOT_ENDED = "its verification was begun and has not ended"
 _FAILED, _NOT_DONE = "its verification failed", "its verification could not be done"
 
 
-class Verdict(NamedTuple):
+class Judgement(NamedTuple):
     """What a verification at a level says of the promise of a table's last compaction.
 
     `failures` are what did not pass. `proof` is what it proves where it passed, None where it cannot say how far RO is complete.
@@ -115,17 +115,17 @@ def after_begin(kept: ApplyState, policy: Policy, state: TableState) -> ApplySta
     return _with_doubt(kept, policy, state, Unproven(_name_of(record), _NOT_ENDED, "running"))
 
 
-def after_verdict(kept: ApplyState, policy: Policy, state: TableState, verdict: Verdict) -> ApplyState:
+def after_verdict(kept: ApplyState, policy: Policy, state: TableState, judgement: Judgement) -> ApplyState:
     """What is kept after a verification of the table as it was read; what is kept of a later compaction stays."""
     if _is_of_later(kept, state):
         return kept
-    kept = replace(kept, proofs=_proofs_after(kept, policy, state, verdict))
-    if verdict.status in ("fail", "error"):
-        return _after_failure(kept, policy, state, verdict)
-    if not verdict.covers:
+    kept = replace(kept, proofs=_proofs_after(kept, policy, state, judgement))
+    if judgement.status in ("fail", "error"):
+        return _after_failure(kept, policy, state, judgement)
+    if not judgement.covers:
         return kept
-    kept = _without_settled(kept, policy, state, verdict)
-    if verdict.level != policy.verify.level or any(doubt.level for doubt in _doubts(kept, policy, state)):
+    kept = _without_settled(kept, policy, state, judgement)
+    if judgement.level != policy.verify.level or any(doubt.level for doubt in _doubts(kept, policy, state)):
         return kept
     return replace(kept, verified=_verified(policy, state) if state.last_compaction is not None else None)
 
@@ -173,17 +173,17 @@ def after_log_reading(kept: ApplyState, policy: Policy, state: TableState) -> Ap
     return replace(kept, misrecorded=(*found, *others))
 
 
-def _after_failure(kept: ApplyState, policy: Policy, state: TableState, verdict: Verdict) -> ApplyState:
+def _after_failure(kept: ApplyState, policy: Policy, state: TableState, judgement: Judgement) -> ApplyState:
     """With what a verification has found, or that it could not be done; rows that were found missing before stay so."""
     record, own = state.last_compaction, _own(kept, policy, state)
     missing_at = next((doubt.level for doubt in own if doubt.level and not doubt.is_of_partitions), None)
-    found_at = _found_again_at(policy, verdict.level, missing_at) if verdict.lacks_rows else None
+    found_at = _found_again_at(policy, judgement.level, missing_at) if judgement.lacks_rows else None
     if found_at is None and record is None:
         return kept  # without a compaction it shows in metadata
     if found_at is None and missing_at is not None:
         return replace(kept, verified=None)
-    why = f"{_FAILED if verdict.status == 'fail' else _NOT_DONE} ({verdict.failures})"
-    status: Literal["fail", "error"] = "fail" if verdict.status == "fail" else "error"
+    why = f"{_FAILED if judgement.status == 'fail' else _NOT_DONE} ({judgement.failures})"
+    status: Literal["fail", "error"] = "fail" if judgement.status == "fail" else "error"
     return _with_doubt(kept, policy, state, Unproven(_name_of(record), why, status, found_at))
 
 
@@ -205,12 +205,12 @@ def _with_doubt(kept: ApplyState, policy: Policy, state: TableState, new: Unprov
     return replace(kept, verified=None, unproven=(*others, replace(new, event_time=key)))
 
 
-def _without_settled(kept: ApplyState, policy: Policy, state: TableState, verdict: Verdict) -> ApplyState:
+def _without_settled(kept: ApplyState, policy: Policy, state: TableState, judgement: Judgement) -> ApplyState:
     """Without the doubts that a verification takes back; those of another event time stay, for that one."""
     key = event_time_key(policy.event_time, state)
 
     def after(doubt: Unproven) -> Unproven | None:
-        is_settled = verdict.takes_back(doubt.level) if doubt.level else verdict.level == policy.verify.level
+        is_settled = judgement.takes_back(doubt.level) if doubt.level else judgement.level == policy.verify.level
         if key in doubt.passed or not is_settled:
             return doubt
         return None if doubt.is_of(key) else replace(doubt, passed=(*doubt.passed, key))
@@ -218,14 +218,14 @@ def _without_settled(kept: ApplyState, policy: Policy, state: TableState, verdic
     return replace(kept, unproven=tuple(filter(None, map(after, kept.unproven))))
 
 
-def _proofs_after(kept: ApplyState, policy: Policy, state: TableState, verdict: Verdict) -> Proofs | None:
+def _proofs_after(kept: ApplyState, policy: Policy, state: TableState, judgement: Judgement) -> Proofs | None:
     """A verification that passed is a proof, one that failed disproves all; one that was not possible changes nothing."""
     subject = _subject_of(policy, state)
-    if verdict.status == "fail":
+    if judgement.status == "fail":
         return Proofs(subject, ())
-    if verdict.status == "error" or verdict.proof is None:
+    if judgement.status == "error" or judgement.proof is None:
         return kept.proofs
-    return Proofs(subject, with_proof(kept.proofs_of(subject), verdict.proof))
+    return Proofs(subject, with_proof(kept.proofs_of(subject), judgement.proof))
 
 
 def _doubt_in(kept: ApplyState, policy: Policy, state: TableState) -> Unproven | None:

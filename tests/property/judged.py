@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from traceback import walk_tb
 from typing import Any, NamedTuple
 
-from etc_policy.api import proofs
+from etc_policy.api import observing, verifying
 from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime, Freshness, LatencyEvidence, Policy, Verify
@@ -136,8 +136,8 @@ class Judged(Lifetime):
         threshold = {"threshold_ms": claim.threshold_ms}
         rows = ExpectationResult(expectation=VIEWS_AGREE, status=status, observed=threshold)
         verdict = Verification(level="data", status=status, threshold_ms=claim.threshold_ms, expectations=(rows,))
-        proofs.begin_proof(policy, state, self.notes)
-        proofs.note_verdict(policy, state, self.notes, verdict, "data", claim)
+        verifying.begin_proof(policy, state, self.notes)
+        verifying.note_verdict(policy, state, self.notes, verdict, "data", claim)
         after = self.truth.promises[-1] if self.truth.promises else None
         self.compared.append(Compared(claim.threshold_ms, self.column, number, after, agreed=not missing))
         return f"{status} up to {claim.threshold_ms}"
@@ -169,7 +169,7 @@ class Judged(Lifetime):
         """`etc freshness`, also at a time that is not now."""
         state, history = self.read()
         now_ms = self.now + (0, 0, 5 * HOUR, -MINUTE)[self.choices.below(4)]
-        found = proofs.freshness_of(self.policy, state, now_ms, history, clock_at_ms=max(now_ms, self.now))
+        found = observing.freshness_of(self.policy, state, now_ms, history, clock_at_ms=max(now_ms, self.now))
         self.asked += 1
         self.known += found.complete_until_ms is not None
         self.judge(found, now_ms)

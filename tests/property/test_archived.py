@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from etc_policy.api.proofs import freshness_of
+from etc_policy.api.observing import freshness_of
 from etc_policy.hudi.completion_times import may_be_shifted
 from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.api.proofs import begin_proof, note_misrecorded, note_verdict
 from etc_policy.api.syncing import verdict_beside
-from etc_policy.api.verifying import claim_for
+from etc_policy.api.verifying import begin_proof, claim_for, note_misrecorded, note_verdict
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sample, Verify
 from etc_policy.run.results import TableResult, timed
 from etc_policy.table.log_witness import of_event_time, path_of

@@ -15,8 +15,8 @@ from jsonschema import Draft202012Validator
 
 from etc_policy.api import planning, table_apply
 from etc_policy.api.applying import REPLANS
+from etc_policy.api.observing import freshness_of
 from etc_policy.api.project import Project
-from etc_policy.api.proofs import freshness_of
 from etc_policy.api.verifying import verify_tables
 from etc_policy.cli import apply as apply_command
 from etc_policy.errors import EngineError, SeveralErrors, StalePlanError, TableError

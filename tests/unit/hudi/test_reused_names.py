@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.api.proofs import note_verdict
+from etc_policy.api.verifying import note_verdict
 from etc_policy.hudi.block_times import LogTimes, TimesWanted, read_times
 from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
