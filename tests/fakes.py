@@ -39,6 +39,7 @@ class MemoryTable:
     altered: str | None = None
     rolled_back: str | None = None
     restore: str | None = None
+    other_indexes: str | None = None
     mark: str | None = None
     unsplittable: str | None = None
     left_split: bool = False
@@ -157,7 +158,9 @@ class MemoryFiles:
             done = (one.requested for one in self.table.state.instants if one.action == "rollback")
             return AtCommit(job.instant in self.table.commits, schema, None, restore, frozenset(done))
         taken = f"a rollback takes back the write at {self.table.rolled_back}" if self.table.rolled_back else None
-        return AtCommit(job.instant in self.table.commits, schema, taken, restore)
+        return AtCommit(
+            job.instant in self.table.commits, schema, taken, restore, other_indexes=self.table.other_indexes
+        )
 
 
 @dataclass

@@ -59,7 +59,8 @@ class Fence:
 
         Raises:
             EngineError: the lease is lost, or another run has completed the compaction.
-            RetryableError: a restore is at work, or the compaction must be done anew as it has read what was rolled back since.
+            RetryableError: a restore is at work, or the compaction must be done anew: it has read what was rolled back since, or
+                the table has got or lost indexes.
             OvertakenError: what writers did since, a rollback or a changed schema forbids it.
 
         """
@@ -73,6 +74,10 @@ class Fence:
             raise RetryableError(
                 Code.CANNOT_COMPACT_NOW, message, hint="run the same command again when it has completed"
             )
+        if found.other_indexes is not None:  # Hudi would drop, build or leave out what its client was not told of
+            message = f"indexes of `{self.job.policy.name}` changed since its compaction began: {found.other_indexes}"
+            hint = "nothing was committed; run the same command again: it begins anew, by the indexes as they are now"
+            raise RetryableError(Code.CANNOT_COMPACT_NOW, message, hint=hint)
         self._require_not_spoiled(found)
         since = min(found.rollbacks - self._left_out, default=None)
         if since is not None:  # the plan stays: what writers have added since is in the slices that it begins

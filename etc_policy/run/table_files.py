@@ -13,7 +13,7 @@ from math import inf
 from etc_policy.errors import EngineError, EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.completed_writes import commit_of, completed_write, plan_extra, records_added
-from etc_policy.hudi.layout import parse_data_file
+from etc_policy.hudi.layout import METADATA_NOTE, parse_data_file
 from etc_policy.hudi.metadata_values import pairs_of
 from etc_policy.hudi.pending_plan import require_own, rollback_plans
 from etc_policy.hudi.pending_writes import marker_files, open_in_metadata_table, writes_in_flight
@@ -31,6 +31,7 @@ from etc_policy.run.ports import AtCommit, Job
 from etc_policy.run.splitting import discard, discard_extracts, split_files, split_slices
 from etc_policy.storage.clocks import time_at
 from etc_policy.storage.open_storage import open_reader, open_storage
+from etc_policy.storage.port import TableReader
 from etc_policy.table.history import WITHDRAWN, Commit
 from etc_policy.table.state import TableState, newest_base_file
 
@@ -131,7 +132,8 @@ class HudiFiles:
         """What stands against the commit of the compaction, from one listing of the timeline."""
 
         def look() -> AtCommit:
-            timeline = timeline_of(job.base_path)
+            properties = read_properties(storage)
+            timeline = read_timeline(storage, properties)
             if job.instant in timeline.completions:
                 return AtCommit(is_completed=True)
             plan = timeline.plan_of(job.instant) or {}  # somebody else's, where the job has no operations
@@ -141,8 +143,10 @@ class HudiFiles:
             restore = next((one for one in begun if timeline.latest(one).action == "restore"), None)
             for_good = next((_takes_back(at, of) for at, of in taken if not _leaves_out(timeline, of)), None)
             rollbacks = frozenset(at for at, of in taken if _leaves_out(timeline, of))
-            return AtCommit(False, wrong_schema, for_good, restore, rollbacks)
+            others = _other_indexes(storage, metadata_partitions(properties), job)
+            return AtCommit(False, wrong_schema, for_good, restore, rollbacks, others)
 
+        storage = open_reader(job.base_path)
         return read_until_stable(job.base_path, look)
 
     def writes_in_flight(self, base_path: str, heartbeat_expiry_ms: int) -> frozenset[str]:
@@ -260,6 +264,17 @@ def _leaves_out(timeline: Timeline, of: str) -> bool:
     Only before table version 8 such files stay; there it takes whatever is before its active timeline for committed.
     """
     return timeline.layout < 2 and of >= (timeline.first_active or "")
+
+
+def _other_indexes(storage: TableReader, now: tuple[str, ...], job: Job) -> str | None:
+    """What the metadata table has now, where that is not what the job's client mirrors; etc itself may be building it anew."""
+    if {*now} == {*job.metadata_partitions} or storage.info(METADATA_NOTE) is not None:
+        return None
+    return f"its metadata table has {_named(now)} now, and had {_named(job.metadata_partitions)}"
+
+
+def _named(partitions: tuple[str, ...]) -> str:
+    return ", ".join(sorted(partitions)) or "nothing"
 
 
 def _takes_back(rollback: str, of: str) -> str:

@@ -364,6 +364,19 @@ def test_a_restore_that_begins_meanwhile_ends_the_compaction_itself(table):
     assert (error.value.code, "withdraw" in table.calls, table.commits) == ("ETC405", False, {})
 
 
+def test_indexes_that_change_meanwhile_are_what_the_next_run_goes_by(table):
+    """A client commits to the metadata table that was there when it was made (facts: indexes-changed-beside)."""
+
+    def build():
+        table.other_indexes = "its metadata table has files now, and had nothing"
+
+    with pytest.raises(RetryableError, match="files now, and had nothing") as error:
+        apply(table, compactor=MemoryCompactor(table, meanwhile=build))
+    assert (error.value.code, "withdraw" in table.calls, table.commits) == ("ETC405", False, {})
+    table.other_indexes = None
+    assert finish(table).status == "resumed"
+
+
 class TestDeletesBesideAWriter:
     """Writers add to a slice of which deletes are being compacted: the delete rule is asked again before the commit."""
 
