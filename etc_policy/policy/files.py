@@ -377,9 +377,8 @@ def open_questions(source: SourceFile) -> Iterator[Issue]:
             hint = (
                 "answer it in the file and take away the `?`; until then the policies of this file take part in no run"
             )
-            yield Issue(
-                Code.OPEN_QUESTION, f"open: {_question_text(lines[number - 1 :])}", where, hint, level="warning"
-            )
+            question = _question_text(lines[number - 1 : number + _MOST])
+            yield Issue(Code.OPEN_QUESTION, f"open: {question}", where, hint, level="warning")
 
 
 def policies_with_questions(texts: Mapping[str, str]) -> Iterator[tuple[str, dict[str, object]]]:

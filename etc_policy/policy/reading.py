@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
@@ -460,7 +460,7 @@ class _ProjectReader:
 
     def policies(self, source: SourceFile) -> Iterator[DeclaredPolicy | DeclaredNamespace]:
         """The file's policies and namespaces that are right by themselves; none of a file with open questions."""
-        questions = list(open_questions(source))
+        questions = list(islice(open_questions(source), MAX_ISSUES))
         if questions:
             self.issues += questions
             return

@@ -139,20 +139,21 @@ def render(text: str, scope: Scope, *, is_option: bool = False) -> tuple[Value, 
     """
     problems, values, may_hold_secret = list[ExpressionError](), list[Value](), False
     parts = list(_parts(text, is_option=is_option))
+    is_text = len(parts) > 1
     for make, source, offset in parts:
         names = _Names(scope, source)
         try:
-            values.append(_text(make(source, names)) if parts[1:] else make(source, names))
+            values.append(_text(make(source, names)) if is_text else make(source, names))
             _spend(scope.steps, _require_small(values[-1:], _MAX_PRODUCT))
         except Exception as error:
             problems.append(_problem_of(error, is_hidden=names.are_hidden))
             problems[-1].offset = offset
         may_hold_secret |= names.are_hidden
-    if not problems and parts[1:] and len("".join(values)) > MAX_TEXT:
+    if not problems and is_text and len("".join(values)) > MAX_TEXT:
         problems.append(_too_long())
     if problems:
         return None, problems
-    value = "".join(values) if parts[1:] else values[0]
+    value = "".join(values) if is_text else values[0]
     return env_marked(value, text) if may_hold_secret else value, []
 
 

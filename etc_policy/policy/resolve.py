@@ -475,6 +475,7 @@ _FIELDS = {
     "minute (`mm`; `MM` is the month)": "m",
     "second (`ss`)": "sS",
 }
+_LONGEST_PATTERN = 200
 _OPTIONAL = re.compile(r"\[[^\[\]]*\]")
 _MONTHS = re.compile(r"M+|L+")
 _WRONG = {"Y": "y", "u": "y", "e": "E", "w": None, "W": None, "n": "S", "N": "S", "A": "S"}
@@ -482,6 +483,8 @@ _WRONG = {"Y": "y", "u": "y", "e": "E", "w": None, "W": None, "n": "S", "N": "S"
 
 def format_fault(pattern: str, shown: str) -> str | None:
     """Why Spark cannot read times with the pattern, which messages show so; None where it looks right."""
+    if len(pattern) > _LONGEST_PATTERN:
+        return f"`{shown}` has more than {_LONGEST_PATTERN} characters"
     if "%" in pattern:
         return f"`{shown}` is a pattern of strftime, not of Spark"
     letters = [letter for letter in _QUOTED.sub("", pattern) if letter.isalpha()]

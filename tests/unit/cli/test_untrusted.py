@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from traceback import walk_stack
 
@@ -503,3 +504,24 @@ def test_a_cache_among_their_files_is_not_believed(beside, etc, monkeypatch, pla
     monkeypatch.setenv("ETC_CACHE", place)
     monkeypatch.setenv("ETC_UNTRUSTED", "0")
     assert etc("plan")[0] == 0
+
+
+LONG = (
+    "# ? one\n" * 100_000 + "version: 1\npolicies: []\n",
+    'version: 1\npolicies: [{name: p, table: "'
+    + "{{ 1 }}" * 100_000
+    + '", event_time_column: ts, data_latency: 1h}]\n',
+    "version: 1\npolicies: [{name: p, table: x, event_time_column: {column: ts, format: "
+    + "y" * 900_000
+    + "}, data_latency: 1h}]\n",
+)
+
+
+@pytest.mark.parametrize("text", LONG, ids=["questions", "expressions", "pattern"])
+def test_the_time_of_a_file_goes_by_its_length(beside, etc, text):
+    """And not by the square of it, which were ten minutes of each of these."""
+    project, _ = beside
+    (project / "policies" / "b.yml").write_text(text)
+    began = time.thread_time()
+    etc("parse")
+    assert time.thread_time() - began < 15
