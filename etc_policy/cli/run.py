@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -50,11 +51,24 @@ _BEAT_SECONDS, _STUCK_SECONDS = 30, 3_600
 _MAX_AGE_SECONDS = 60
 
 
+def _named_folder() -> Path:
+    """The current folder by the name by which it was entered, whichever folder or link has that name later."""
+    named = Path(os.environ.get("PWD", ""))
+    with suppress(OSError):
+        if named.is_absolute() and named.samefile(Path.cwd()):
+            return named
+    return Path.cwd()
+
+
 @dataclass
 class _Life:
-    """Signs of life of a process: each step touches a file, if there is one. `at_work` are this round's policies."""
+    """Signs of life of a process: each step touches a file, if there is one. `at_work` are this round's policies.
+
+    `folder` is where it began, which relative paths start from.
+    """
 
     file: Path | None = None
+    folder: Path = field(default_factory=_named_folder)
     at_work: tuple[Policy, ...] = ()
     _at: float = field(default_factory=lambda: time.monotonic())
 
@@ -241,10 +255,11 @@ def _round(
 
     """
     began_ms, every = clock_ms(), timedelta(milliseconds=plans.every_ms)
-    project.read_anew()
     chosen: list[Policy] = []
     results = error = None
     try:
+        _enter(life.folder)
+        project.read_anew()
         due = plans.due(project.policies(*flags.terms), began_ms)
         if not due:
             return ExitCode.DONE, plans.next_ms(began_ms), False
@@ -270,6 +285,22 @@ def _round(
         show_error(error)
     code, next_ms = results.exit_code if results else ExitCode.DONE, plans.next_ms(clock_ms())
     return code, next_ms, (error is not None and _is_of_engine(error)) or _is_unverified(results)
+
+
+def _enter(folder: Path) -> None:
+    """Be in the folder that has the name now: a new release of the project may have taken its place.
+
+    Raises:
+        UsageError: there is none.
+
+    """
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        hint = "put the project there again: the next round reads it"
+        raise UsageError(
+            Code.USAGE, f"the folder `{folder}`, where `etc run` began: {error.strerror}", hint=hint
+        ) from error
 
 
 def _is_of_engine(error: EtcError) -> bool:

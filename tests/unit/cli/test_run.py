@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import signal
 import threading
 import time
 import urllib.error
 import urllib.request
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -146,6 +148,38 @@ def test_files_are_read_for_each_round(rounds, outside, monkeypatch):  # noqa: F
     file.write_text("version: 2")
     monkeypatch.setattr(run_command, "_round", plain_round)
     assert rounds(1)[0] == 1
+
+
+@pytest.mark.parametrize("by_link", [False, True])
+def test_a_project_that_takes_the_place_of_this_one_is_read(rounds, outside, monkeypatch, tmp_path, by_link):  # noqa: F811
+    """Its folder is moved away, and another one, or a link to another one, gets its name; meanwhile none has."""
+    here, steps = Path.cwd(), []
+    first, second = here.parent / f"{here.name}-1", here.parent / f"{here.name}-2"
+    shutil.copytree(here, second)
+    (second / "policies" / "b.yml").write_text(
+        (second / "policies" / "a.yml").read_text().replace("name: ", "name: new_")
+    )
+    (second / "policies" / "a.yml").unlink()
+    if by_link:
+        here.rename(first)
+        here.symlink_to(first)
+        monkeypatch.setenv("PWD", str(here))
+    wait = run_command._wait
+
+    def waits(*given):
+        steps.append(len(steps))
+        if len(steps) == 1:
+            here.unlink() if by_link else here.rename(first)
+        if len(steps) == 2:
+            here.symlink_to(second) if by_link else second.rename(here)
+        wait(*given)
+
+    monkeypatch.setattr(run_command, "_wait", waits)
+    _, said, err = rounds(3, "--output", "json")
+    assert f"the folder `{here}`, where `etc run` began: No such file or directory" in err
+    assert "etc init" not in err
+    names = [[table["policy"] for table in json.loads(line)["tables"]] for line in said]
+    assert [all(name.startswith("new_") for name in one) for one in names] == [False, True]
 
 
 def test_a_policy_that_is_disabled_pauses(rounds, outside):  # noqa: F811
