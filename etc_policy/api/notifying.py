@@ -14,13 +14,9 @@ from etc_policy.run.sending import NotSentError, channels_of, message_seconds
 from etc_policy.storage.open_storage import is_remote
 from etc_policy.wiring import Environment, clock_ms
 
-RECORD = "notified.json"
-
 
 class _ProblemStore(RecordStore[ProblemRecord]):
-    """One that cannot be read is begun anew: all that lasts is then sent once more."""
-
-    path = RECORD
+    """The record of a project and a target. One that cannot be read is begun anew: all that lasts is then sent once more."""
 
     def parsed(self, kept: bytes | None) -> ProblemRecord:
         try:
@@ -33,14 +29,16 @@ def send_news(
     environment: Environment, notify: Notify, project: str | None, target_dir: Path, findings: Findings
 ) -> tuple[EtcError, ...]:
     """Send what is new since the last message; what is not sent is an error, and the next run sends it."""
-    location = notify.record or str(target_dir)
+    location, target = notify.record or str(target_dir), environment.target
+    of_target = (target.profile, target.name) if target.profile else ()
+    names = (*((project,) if notify.record else ()), *of_target)  # problems of two have the same keys
     try:
         if not is_remote(location):
             location = os.path.realpath(environment.project_dir / location)
             Path(location).mkdir(parents=True, exist_ok=True)
-        store = _ProblemStore(location)
+        store = _ProblemStore(location, ".".join(("notified", *filter(None, names), "json")))
         store.update(lambda kept: kept.after_check(findings))
-        faults = _send(notify, store, project)
+        faults = _send(notify, store, project, ".".join(of_target))
     except RetryableError as error:
         return (error,)
     except OSError as error:
@@ -51,7 +49,7 @@ def send_news(
     return (RetryableError(Code.NOT_SENT, message, hint="what was not sent the next run sends"),)
 
 
-def _send(notify: Notify, store: _ProblemStore, project: str | None) -> list[str]:
+def _send(notify: Notify, store: _ProblemStore, project: str | None, target: str) -> list[str]:
     faults: list[str] = []
     channels, every_ms = tuple(channels_of(notify, os.environ)), notify.every_ms
     if not any(store.read().message_to(one.name, clock_ms(), every_ms) for one in channels):
@@ -63,7 +61,7 @@ def _send(notify: Notify, store: _ProblemStore, project: str | None) -> list[str
             if message is None:
                 continue
             try:
-                channel.send(document_of(message, project))
+                channel.send(document_of(message, project, target))
             except NotSentError as error:
                 faults.append(f"{channel.name}: {error}")
             else:

@@ -124,7 +124,7 @@ class ProblemRecord(SharedRecord):
             return None
         broken = tuple(one for key, one in self.problems.items() if key not in sent.problems)
         recovered = {key: title for key, title in sent.problems.items() if key not in self.problems}
-        return Message(broken=broken, recovered=recovered) if broken or recovered else None
+        return Message(broken=broken, recovered=recovered, after_ms=sent.at_ms) if broken or recovered else None
 
     def after_message(self, name: str, now_ms: int, message: Message) -> ProblemRecord:
         """The record after somebody was sent a message."""
@@ -139,11 +139,12 @@ class Message(Frozen):
 
     broken: tuple[Problem, ...]
     recovered: dict[str, str]
+    after_ms: int = 0
 
-    @property
-    def key(self) -> str:
-        """The same whenever this very message is sent again."""
-        return digest([*(f"{one.key}@{one.since_ms}" for one in self.broken), "recovered", *self.recovered])
+    def key(self, project: str | None, target: str) -> str:
+        """The same whenever this very message is sent again, and no other's."""
+        broken = (f"{one.key}@{one.since_ms}" for one in self.broken)
+        return digest([*broken, "recovered", *self.recovered, str(self.after_ms), project or "", target])
 
     @property
     def title(self) -> str:
@@ -220,10 +221,10 @@ def _held_back_by(found: TableFreshness, state: TableState | None) -> Iterator[s
             yield f"pending: {pending.action} of {pending.requested}"
 
 
-def document_of(message: Message, project: str | None) -> dict[str, object]:
+def document_of(message: Message, project: str | None, target: str = "") -> dict[str, object]:
     """The message as plain JSON."""
     return {
-        "id": message.key,
+        "id": message.key(project, target),
         "project": project,
         "title": message.title,
         "problems": [{"key": one.key, **one.model_dump(mode="json")} for one in message.broken],

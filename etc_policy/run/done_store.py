@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
 from etc_policy.errors import RetryableError, TableError
@@ -38,10 +38,10 @@ class _BusyError(RetryableError):
 
 @dataclass(frozen=True, slots=True)
 class RecordStore(ABC, Generic[R]):
-    """A record in a file at a location, which is a folder or a URI."""
+    """A record in a file, by its path below a location, which is a folder or a URI."""
 
     location: str
-    path: ClassVar[str]
+    path: str
 
     @abstractmethod
     def parsed(self, kept: bytes | None) -> R:
@@ -155,10 +155,11 @@ def _without_turn_of(kept: R, owner: dict[str, Any]) -> R:
     return kept.model_copy(update={"turn": None}) if is_ours else kept
 
 
+@dataclass(frozen=True, slots=True)
 class DoneStore(RecordStore[DoneRecord]):
     """`done.json` of one table. One that means nothing is an error: a new one would send every event again."""
 
-    path = RECORD
+    path: str = RECORD
 
     @property
     def files(self) -> TableStorage:

@@ -17,7 +17,6 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
-from etc_policy.api import notifying
 from etc_policy.api.project import Project
 from etc_policy.errors import PolicyError, SeveralErrors
 from etc_policy.report.problems import (
@@ -42,6 +41,7 @@ POLICY = f"""{HOURLY}    freshness: {{target: 1h}}
     verify: {{level: metadata}}
 """
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+TARGETS = "profiles: {p: {target: dev, targets: {dev: {}, prod: {}}}}\n"
 
 
 class Clock:
@@ -72,10 +72,10 @@ def orders(tmp_path, monkeypatch):
 def look(tmp_path, clock, orders):
     """What `etc freshness --notify` does; returns its errors."""
 
-    def run(notify, later=timedelta()):
-        (tmp_path / "etc_project.yml").write_text(f"name: shop\nnotify: {notify}\n")
+    def run(notify, later=timedelta(), name="shop", target=None):
+        (tmp_path / "etc_project.yml").write_text(f"name: {name}\nnotify: {notify}\n{TARGETS if target else ''}")
         clock.now_ms = epoch_ms("12:00:00") + int(later.total_seconds() * 1000)
-        with Project(tmp_path) as project:
+        with Project(tmp_path, target=target) as project:
             try:
                 project.freshness(at=NOON + later, notify=True)
             except SeveralErrors as error:
@@ -130,6 +130,38 @@ class TestNamesOfWriters:
         assert len(mailbox.mails) == 1
 
 
+@pytest.mark.parametrize("record", ["", ", record: shared"])
+@pytest.mark.parametrize(("which", "names"), [("target", ("dev", "prod")), ("name", ("shop", "other"))])
+def test_what_one_target_or_project_was_sent_is_not_taken_for_another_s(look, endpoint, orders, record, which, names):  # noqa: F811
+    """Their policies have the same names; of projects only a declared record is shared."""
+    notify = f"{{http: {{url: '{endpoint.url}'}}, every: 1ms{record}}}"
+    if (which, record) == ("name", ""):
+        return
+    for name in names:
+        assert look(notify, **{which: name}) == []
+    compact(orders)
+    for name in names:
+        assert look(notify, timedelta(minutes=1), **{which: name}) == []
+    sent = [(len(said["problems"]), len(said["recovered"])) for _, said in endpoint.posted]
+    assert sent == [(2, 0), (2, 0), (0, 2), (0, 2)]
+    assert len({headers["Idempotency-Key"] for headers in endpoint.headers}) == 4
+
+
+def test_each_time_that_a_problem_is_over_is_a_message_of_its_own(look, endpoint, orders):  # noqa: F811
+    """Else whoever keeps ids takes the second for the first, sent again."""
+    notify = f"{{http: {{url: '{endpoint.url}'}}, every: 1ms}}"
+    commit = list(orders.timeline.iterdir())
+    look(notify)
+    for hours in (1, 3):
+        compact(orders)
+        look(notify, timedelta(minutes=hours))
+        for file in set(orders.timeline.iterdir()) - set(commit):
+            file.unlink()
+        look(notify, timedelta(minutes=hours + 1))
+    assert [bool(said["recovered"]) for _, said in endpoint.posted] == [False, True, False, True, False]
+    assert len({said["id"] for _, said in endpoint.posted}) == 5
+
+
 class TestHttp:
     @pytest.fixture
     def notify(self, endpoint):  # noqa: F811
@@ -149,7 +181,7 @@ class TestHttp:
         assert "held back by `.f9_" in said["text"]
         assert "etc freshness --select orders_ro --by partition --partition h=2026-01-01-09" in said["text"]
         assert endpoint.headers[0]["Authorization"] == "s3cret"
-        assert "s3cret" not in (tmp_path / "target" / notifying.RECORD).read_text()
+        assert "s3cret" not in (tmp_path / "target" / "notified.json").read_text()
 
     def test_it_is_not_said_again_until_it_is_over(self, look, notify, endpoint, orders):  # noqa: F811
         look(notify)
