@@ -39,7 +39,7 @@ class MemoryTable:
     altered: str | None = None
     rolled_back: str | None = None
     restore: str | None = None
-    other_indexes: str | None = None
+    changed_table: str | None = None
     mark: str | None = None
     unsplittable: str | None = None
     left_split: bool = False
@@ -159,7 +159,7 @@ class MemoryFiles:
             return AtCommit(job.instant in self.table.commits, schema, None, restore, frozenset(done))
         taken = f"a rollback takes back the write at {self.table.rolled_back}" if self.table.rolled_back else None
         return AtCommit(
-            job.instant in self.table.commits, schema, taken, restore, other_indexes=self.table.other_indexes
+            job.instant in self.table.commits, schema, taken, restore, changed_table=self.table.changed_table
         )
 
 

@@ -74,9 +74,9 @@ class Fence:
             raise RetryableError(
                 Code.CANNOT_COMPACT_NOW, message, hint="run the same command again when it has completed"
             )
-        if found.other_indexes is not None:  # Hudi would drop, build or leave out what its client was not told of
-            message = f"indexes of `{self.job.policy.name}` changed since its compaction began: {found.other_indexes}"
-            hint = "nothing was committed; run the same command again: it begins anew, by the indexes as they are now"
+        if found.changed_table is not None:  # Hudi would drop, build or leave out what its client was not told of
+            message = f"`{self.job.policy.name}` changed since its compaction began: {found.changed_table}"
+            hint = "nothing was committed; run the same command again: it begins anew, by the table as it is now"
             raise RetryableError(Code.CANNOT_COMPACT_NOW, message, hint=hint)
         self._require_not_spoiled(found)
         since = min(found.rollbacks - self._left_out, default=None)

@@ -67,7 +67,7 @@ class AtCommit(NamedTuple):
     not merge by the table's schema, and which rollback takes what was merged, each as a clause, and a restore that is at work.
 
     `rollbacks` are those on table version 6 that take rows of the slices that are merged: a compaction that begins once they
-    have completed leaves these rows out. `other_indexes` says that the metadata table is not what the engine mirrors.
+    have completed leaves these rows out. `changed_table` says what the table has become that the engine does not mirror.
     """
 
     is_completed: bool
@@ -75,7 +75,7 @@ class AtCommit(NamedTuple):
     rolled_back: str | None = None
     restore: str | None = None
     rollbacks: frozenset[str] = frozenset()
-    other_indexes: str | None = None
+    changed_table: str | None = None
 
 
 class CommitGate(Protocol):

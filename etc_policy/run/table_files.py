@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -143,7 +143,7 @@ class HudiFiles:
             restore = next((one for one in begun if timeline.latest(one).action == "restore"), None)
             for_good = next((_takes_back(at, of) for at, of in taken if not _leaves_out(timeline, of)), None)
             rollbacks = frozenset(at for at, of in taken if _leaves_out(timeline, of))
-            others = _other_indexes(storage, metadata_partitions(properties), job)
+            others = _changed_table(storage, properties, job)
             return AtCommit(False, wrong_schema, for_good, restore, rollbacks, others)
 
         storage = open_reader(job.base_path)
@@ -266,8 +266,11 @@ def _leaves_out(timeline: Timeline, of: str) -> bool:
     return timeline.layout < 2 and of >= (timeline.first_active or "")
 
 
-def _other_indexes(storage: TableReader, now: tuple[str, ...], job: Job) -> str | None:
-    """What the metadata table has now, where that is not what the job's client mirrors; etc itself may be building it anew."""
+def _changed_table(storage: TableReader, properties: Mapping[str, str], job: Job) -> str | None:
+    """What the table has become that the job's client does not mirror; etc itself may be building its metadata table."""
+    version, now = properties["hoodie.table.version"], metadata_partitions(properties)
+    if version != str(job.table_version):
+        return f"it is of table version {version} now, and was of {job.table_version}"
     if {*now} == {*job.metadata_partitions} or storage.info(METADATA_NOTE) is not None:
         return None
     return f"its metadata table has {_named(now)} now, and had {_named(job.metadata_partitions)}"

@@ -25,7 +25,7 @@ OLD_LOG = log("f1", base_instant=at("10:00:00")).name("")
 
 
 def job_of(table, *operations):
-    return Job(policy_of(table), str(table.base), 9, (), C, operations)
+    return Job(policy_of(table), str(table.base), 9 if table.layout > 1 else 6, (), C, operations)
 
 
 class TestHudiFiles:
@@ -161,21 +161,23 @@ class TestHudiFiles:
         table.file(at("10:00:08"), f"_{at('10:00:09')}.restore")
         assert HudiFiles().before_commit(job_of(table)).restore is None
 
-    def test_a_metadata_table_that_is_not_what_the_job_has_seen(self, table):
+    def test_a_table_that_is_not_what_the_job_has_seen(self, table):
         table.plan(C, OURS)
         properties = table.meta / "hoodie.properties"
         before, job = properties.read_text(), job_of(table)
-        assert HudiFiles().before_commit(job).other_indexes is None
+        assert HudiFiles().before_commit(job).changed_table is None
         properties.write_text(f"{before}hoodie.table.metadata.partitions=record_index,files\n")
-        others = HudiFiles().before_commit(job).other_indexes
+        others = HudiFiles().before_commit(job).changed_table
         assert others == "its metadata table has files, record_index now, and had nothing"
         job = replace(job, metadata_partitions=("files", "record_index"))
-        assert HudiFiles().before_commit(job).other_indexes is None
+        assert HudiFiles().before_commit(job).changed_table is None
         properties.write_text(before)
-        assert HudiFiles().before_commit(job).other_indexes is not None
+        assert HudiFiles().before_commit(job).changed_table is not None
+        upgraded = HudiFiles().before_commit(replace(job, table_version=8)).changed_table
+        assert upgraded == "it is of table version 9 now, and was of 8"
         (table.meta / ".etc").mkdir()
         (table.meta / ".etc" / "metadata_partitions").write_text("files\nrecord_index")
-        assert HudiFiles().before_commit(job).other_indexes is None  # etc builds it anew
+        assert HudiFiles().before_commit(job).changed_table is None  # etc builds it anew
 
     def test_the_commit_of_a_compaction(self, table):
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"))

@@ -368,12 +368,12 @@ def test_indexes_that_change_meanwhile_are_what_the_next_run_goes_by(table):
     """A client commits to the metadata table that was there when it was made (facts: indexes-changed-beside)."""
 
     def build():
-        table.other_indexes = "its metadata table has files now, and had nothing"
+        table.changed_table = "its metadata table has files now, and had nothing"
 
     with pytest.raises(RetryableError, match="files now, and had nothing") as error:
         apply(table, compactor=MemoryCompactor(table, meanwhile=build))
     assert (error.value.code, "withdraw" in table.calls, table.commits) == ("ETC405", False, {})
-    table.other_indexes = None
+    table.changed_table = None
     assert finish(table).status == "resumed"
 
 
