@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -46,6 +46,18 @@ _BRANCHES = {"str", "bool", "int", "float"}
 _PLAIN = re.compile(r"[\w./][\w./*=-]*")
 _VARIABLE = "write the name of the variable here, and the secret into the variable"
 _NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?")
+_NAME_HINT = "begin with a lower-case letter, then lower-case letters, digits, `_` and `-`, 100 at most"
+#: What to write where a key is missing.
+_EXAMPLES: Mapping[str | int, str] = {
+    "version": "write `version: 1` at the top",
+    "policies": "write `policies:` with a list of policies",
+    "name": "give it a name, for example `name: orders_ro`",
+    "type": "name the expectation, for example `type: expect_no_key_twice`",
+    "expectations": "write `expectations:` with a list of expectations",
+    "table": "write the table's base path or URI, or `db.table`",
+    "event_time_column": "name the column that carries event time",
+    "data_latency": "say how late events may arrive, for example `data_latency: 30m`",
+}
 
 
 def schema_issues(
@@ -66,17 +78,22 @@ def schema_issues(
     texts = {fault["loc"][:-1] for fault in faults if fault["type"] == "string_type" and fault["loc"][-1:] == ("str",)}
     misspelt = {_meant(fault["loc"], model) for fault in faults if fault["type"] == "extra_forbidden"}
     for fault in faults:
-        path, found = fault["loc"], dict(fault)
-        if fault["type"] == "missing" and path in misspelt:
+        kind, path = fault["type"], fault["loc"]
+        if kind == "missing" and path in misspelt:
             continue
-        if fault["type"] in _BRANCH_KINDS and len(path) > 1 and path[-1] in _BRANCHES:
+        if kind in _BRANCH_KINDS and len(path) > 1 and path[-1] in _BRANCHES:
             path = path[:-1]
-            found["type"] = "union" if path in texts else "number"
-        found["at_key"] = path[-1:] == ("[key]",)
-        path = path[:-1] if found["at_key"] else path
+            kind = "union" if path in texts else "number"
+        at_key = path[-1:] == ("[key]",)
+        path = path[:-1] if at_key else path
         if path not in seen:
             seen.add(path)
-            yield path, _Finding(found, path, model, places, name, whole).issue()
+            key = "" if at_key and kind == "string_pattern_mismatch" else _key_name(path) or whole
+            code, message, hint = _said(kind, {**fault, "loc": path}, key, model)
+            around = path[:-1] if kind == "missing" else path
+            where = places.where(around, name, at_key=at_key or kind == "extra_forbidden")
+            is_variable = isinstance(fault.get("ctx", {}).get("error"), NoVariableError)
+            yield path, Issue(code, message, replace(where, excerpt="") if is_variable else where, hint)
 
 
 def _meant(path: YamlPath, model: type[BaseModel]) -> YamlPath | None:
@@ -85,129 +102,79 @@ def _meant(path: YamlPath, model: type[BaseModel]) -> YamlPath | None:
     return (*path[:-1], close) if close else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Finding:
-    """One fault on its way to an issue."""
+def _said(kind: str, fault: Mapping[str, Any], key: str, model: type[BaseModel]) -> tuple[Code, str, str | None]:
+    """Code, message and hint of a fault; `key` is what is at fault, as messages name it."""
+    value, path, context = fault["input"], fault["loc"], fault.get("ctx", {})
+    error = context.get("error")
+    if kind == "extra_forbidden":
+        return Code.UNKNOWN_KEY, f"unknown key `{_shown(str(path[-1]))}`", _known_keys(str(path[-1]), path, model)
+    if kind == "missing":
+        inside = f" in `{_key_name(path[:-1])}`" if len(path) > 1 else ""
+        return Code.MISSING_KEY, f"`{path[-1]}` is missing{inside}", _EXAMPLES.get(path[-1], "add the key")
+    if kind == "literal_error":
+        return _wrong_choice(key, value, str(context["expected"]))
+    if isinstance(error, QuantityError):
+        said = f"{_seen(value)} is not a {error.kind}" if is_secret(value) else error.message
+        return Code.BAD_SIZE if error.kind == "size" else Code.BAD_DURATION, f"`{key}`: {said}", error.hint
+    if isinstance(error, NoVariableError):
+        return Code.WRONG_TYPE, f"`{key}` is not the name of an environment variable", _VARIABLE
+    if kind == "value_error" and not is_secret(value):
+        return Code.WRONG_TYPE, f"`{key}`: {error}", None
+    if kind == "string_pattern_mismatch":
+        marks = "; where a policy has `tables`, also `{table}` and `{folder}`" if "{" in str(value) else ""
+        return Code.BAD_NAME, f"{_seen(value)} is not a usable {f'`{key}`' if key else 'name'}", _NAME_HINT + marks
+    if kind in ("string_too_short", "too_short"):
+        return Code.EMPTY, f"`{key}` is empty", None if kind == "string_too_short" else "write at least one below it"
+    wanted = _KINDS.get(kind, str(fault["msg"]).removeprefix("Input should be ")).format(**context)
+    hint = _type_hint(value, wanted, path, model if kind in _NUMBERS else None)
+    return Code.WRONG_TYPE, f"`{key}` must be {wanted}, got {_seen(value)}", hint
 
-    fault: Mapping[str, Any]
-    path: YamlPath
-    model: type[BaseModel]
-    places: Places
-    name: str | None
-    whole: str
 
-    @property
-    def key(self) -> str:
-        """What is at fault, as messages name it."""
-        return _key_name(self.path) or self.whole
+def _known_keys(name: str, path: YamlPath, model: type[BaseModel]) -> str:
+    if name == "<<":
+        return "merge keys are not supported; write the keys out, or share values through `vars:`"
+    known = [key for key in _fields(_model_at(model, path[:-1])) if key != LEARNED]
+    others = f"the keys here are {', '.join(f'`{key}`' for key in known)}"
+    return without_blank(name) or did_you_mean(name, known) or others
 
-    def issue(self) -> Issue:
-        """The issue, by the kind of fault."""
-        kind: str = self.fault["type"]
-        context: Mapping[str, Any] = self.fault.get("ctx", {})
-        if kind == "extra_forbidden":
-            return self._unknown_key()
-        if kind == "missing":
-            return self._missing_key()
-        if kind == "literal_error":
-            return self._wrong_choice(str(context["expected"]))
-        if isinstance(quantity := context.get("error"), QuantityError):
-            code = Code.BAD_SIZE if quantity.kind == "size" else Code.BAD_DURATION
-            if is_secret(self._input()):
-                return self._issue(code, f"`{self.key}`: {self._seen()} is not a {quantity.kind}", quantity.hint)
-            return self._issue(code, f"`{self.key}`: {quantity.message}", quantity.hint)
-        if isinstance(context.get("error"), NoVariableError):
-            found = self._issue(Code.WRONG_TYPE, f"`{self.key}` is not the name of an environment variable", _VARIABLE)
-            return replace(found, where=found.where and replace(found.where, excerpt=""))
-        if kind == "value_error" and not is_secret(self._input()):
-            return self._issue(Code.WRONG_TYPE, f"`{self.key}`: {context['error']}")
-        if kind == "string_pattern_mismatch":
-            hint = "begin with a lower-case letter, then lower-case letters, digits, `_` and `-`, 100 at most"
-            if "{" in str(self.fault["input"]):
-                hint += "; where a policy has `tables`, also `{table}` and `{folder}`"
-            wanted = "name" if self.fault["at_key"] else f"`{self.key}`"
-            return self._issue(Code.BAD_NAME, f"{self._seen()} is not a usable {wanted}", hint)
-        if kind == "string_too_short":
-            return self._issue(Code.EMPTY, f"`{self.key}` is empty")
-        if kind == "too_short":
-            return self._issue(Code.EMPTY, f"`{self.key}` is empty", "write at least one below it")
-        said = str(self.fault["msg"]).removeprefix("Input should be ")
-        return self._wrong_type(_KINDS.get(kind, said).format(**context), is_number=kind in _NUMBERS)
 
-    def _unknown_key(self) -> Issue:
-        parent = _model_at(self.model, self.path[:-1])
-        known = [key for key in _fields(parent) if key != LEARNED]
-        name = str(self.path[-1])
-        hint = did_you_mean(name, known) or f"the keys here are {', '.join(f'`{key}`' for key in known)}"
-        hint = without_blank(name) or hint
-        if name == "<<":
-            hint = "merge keys are not supported; write the keys out, or share values through `vars:`"
-        return self._issue(Code.UNKNOWN_KEY, f"unknown key `{_shown(name)}`", hint, at_key=True)
+def _wrong_choice(key: str, value: object, expected: str) -> tuple[Code, str, str | None]:
+    choices = [part.strip("'") for part in expected.replace(" or ", ", ").split(", ")]
+    text = "" if is_secret(value) else str(value)
+    quoted = isinstance(value, str) and text in choices
+    hint = "remove the quotes" if quoted else did_you_mean(text, choices)
+    seen = f'`"{text}"`' if quoted else _seen(value)
+    return Code.WRONG_CHOICE, f"`{key}` must be {listed(choices)}, got {seen}", hint
 
-    def _missing_key(self) -> Issue:
-        inside = f" in `{_key_name(self.path[:-1])}`" if len(self.path) > 1 else ""
-        where = self.places.where(self.path[:-1], self.name)
-        return Issue(Code.MISSING_KEY, f"`{self.path[-1]}` is missing{inside}", where, self._missing_hint())
 
-    def _missing_hint(self) -> str:
-        examples = {
-            "version": "write `version: 1` at the top",
-            "policies": "write `policies:` with a list of policies",
-            "name": "give it a name, for example `name: orders_ro`",
-            "type": "name the expectation, for example `type: expect_no_key_twice`",
-            "expectations": "write `expectations:` with a list of expectations",
-            "table": "write the table's base path or URI, or `db.table`",
-            "event_time_column": "name the column that carries event time",
-            "data_latency": "say how late events may arrive, for example `data_latency: 30m`",
-        }
-        return examples.get(str(self.path[-1]), "add the key")
+def _type_hint(value: object, wanted: str, path: YamlPath, model: type[BaseModel] | None) -> str | None:
+    """What to write in place of a value of another type; with the model where it is to be a number."""
+    if value is None:
+        return "give it a value, or remove the key"
+    if is_secret(value):
+        return None
+    if wanted == "text" and isinstance(value, bool | int | float):
+        return f'put it in quotes: "{value}"'
+    if wanted == "a list" and isinstance(value, str):
+        shown = _shown(value)
+        return f"write `[{shown if _PLAIN.fullmatch(shown) else json.dumps(shown, ensure_ascii=False)}]`"
+    if model is None:
+        return None
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return "remove the quotes"
+    parent = _model_at(model, path[:-1])
+    examples = _fields(parent)[str(path[-1])].examples if parent else None
+    return f"for example `{path[-1]}: {examples[0]}`" if examples else None
 
-    def _wrong_choice(self, expected: str) -> Issue:
-        choices = [part.strip("'") for part in expected.replace(" or ", ", ").split(", ")]
-        text = "" if is_secret(self._input()) else str(self._input())
-        quoted = isinstance(self._input(), str) and text in choices
-        hint = "remove the quotes" if quoted else did_you_mean(text, choices)
-        seen = f'`"{text}"`' if quoted else self._seen()
-        return self._issue(Code.WRONG_CHOICE, f"`{self.key}` must be {listed(choices)}, got {seen}", hint)
 
-    def _wrong_type(self, wanted: str, *, is_number: bool) -> Issue:
-        value = self._input()
-        hint = None
-        if value is None:
-            hint = "give it a value, or remove the key"
-        elif is_secret(value):
-            hint = None
-        elif wanted == "text" and isinstance(value, bool | int | float):
-            hint = f'put it in quotes: "{value}"'
-        elif wanted == "a list" and isinstance(value, str):
-            hint = f"write `[{shown if _PLAIN.fullmatch(shown := _shown(value)) else json.dumps(shown, ensure_ascii=False)}]`"
-        elif is_number:
-            hint = self._number_hint(value)
-        return self._issue(Code.WRONG_TYPE, f"`{self.key}` must be {wanted}, got {self._seen()}", hint)
-
-    def _number_hint(self, value: object) -> str | None:
-        if isinstance(value, str) and _NUMBER.fullmatch(value):
-            return "remove the quotes"
-        parent = _model_at(self.model, self.path[:-1])
-        examples = _fields(parent)[str(self.path[-1])].examples if parent else None
-        return f"for example `{self.path[-1]}: {examples[0]}`" if examples else None
-
-    def _issue(self, code: Code, message: str, hint: str | None = None, *, at_key: bool = False) -> Issue:
-        where = self.places.where(self.path, self.name, at_key=at_key or self.fault["at_key"])
-        return Issue(code, message, where, hint)
-
-    def _input(self) -> object:
-        return self.fault["input"]
-
-    def _seen(self) -> str:
-        value = self._input()
-        if value is None:
-            return "nothing"
-        if is_secret(value):
-            return f"`{_shown(str(without_secret(value)))}`"
-        if isinstance(value, dict | list | tuple):
-            return "a mapping" if isinstance(value, dict) else "a list"
-        return f"`{_shown(str(value).lower() if isinstance(value, bool) else str(value))}`"
+def _seen(value: object) -> str:
+    if value is None:
+        return "nothing"
+    if is_secret(value):
+        return f"`{_shown(str(without_secret(value)))}`"
+    if isinstance(value, dict | list | tuple):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    return f"`{_shown(str(value).lower() if isinstance(value, bool) else str(value))}`"
 
 
 def _key_name(path: YamlPath) -> str:
