@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 from typing import Annotated, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
@@ -46,13 +46,6 @@ class NoVariableError(ValueError):
     """The text is not the name of an environment variable: it may be its value, a secret, which no message shows."""
 
 
-def _require_variable(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
-        raise NoVariableError
-    return text
-
-
-VariableName = Annotated[StrictStr, AfterValidator(_require_variable)]
 #: What makes a text a glob, and one that does so before the first folder of a URI.
 GLOB = re.compile(r"[*?\[]")
 _GLOB_OF_HOSTS = re.compile(r"[^/]*:/+[^/]*[*?\[]")
@@ -158,6 +151,12 @@ def _compiled(text: str) -> re.Pattern[str] | None:
         return None
 
 
+def _require_variable(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
+        raise NoVariableError
+    return text
+
+
 def _at_least(least: int, message: str) -> AfterValidator:
     """A validator of whole numbers; `message` may show the number."""
 
@@ -169,135 +168,25 @@ def _at_least(least: int, message: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,99}$"
+def _of_form(form: str, message: str) -> AfterValidator:
+    """A validator of texts; `message` may show the text."""
 
-DurationMs: TypeAlias = Annotated[
-    int,
-    BeforeValidator(lambda value, info: duration_ms(value, info)),
-    WithJsonSchema(
-        {"type": "string", "pattern": DURATION_PATTERN, "examples": ["30m", "1h30m", "2d", "PT30M"]}, mode="validation"
-    ),
-]
-#: A time that has something in it.
-IntervalMs: TypeAlias = Annotated[DurationMs, _at_least(1, "an interval must be longer than 0s")]
-SizeBytes: TypeAlias = Annotated[
-    int,
-    BeforeValidator(parse_size_bytes),
-    WithJsonSchema(
-        {"type": ["string", "integer"], "pattern": SIZE_PATTERN, "examples": ["128 MiB", "1GB", 134217728]},
-        mode="validation",
-    ),
-]
-Count: TypeAlias = Annotated[StrictInt, _at_least(1, "a count is 1 at least, not {}"), Field(ge=1, le=1_000_000_000)]
-Text: TypeAlias = Annotated[StrictStr, Field(min_length=1)]
-_PartitionTerm: TypeAlias = Annotated[Text, AfterValidator(lambda term: _in_order(term))]
-#: A bare term is the list that it means.
-PartitionTerms: TypeAlias = Annotated[
-    tuple[_PartitionTerm, ...],
-    BeforeValidator(
-        lambda value: [value] if isinstance(value, str) else value,
-        json_schema_input_type=str | tuple[_PartitionTerm, ...],
-    ),
-]
-#: A pattern by which the path of a partition is read as a time.
-TimePattern: TypeAlias = Annotated[Text, AfterValidator(lambda pattern: _require_times(pattern))]
-ZoneName: TypeAlias = Annotated[Text, AfterValidator(lambda name: _require_zone(name))]
-#: Times of day and a zone.
-DayTimes: TypeAlias = Annotated[
-    Text,
-    AfterValidator(lambda text: _require_boundaries(text)),
-    Field(json_schema_extra={"pattern": BOUNDARIES_PATTERN}),
-]
-#: One that neither Hudi takes for a file of its own, nor leads elsewhere.
-FileName: TypeAlias = Annotated[Text, AfterValidator(lambda name: _require_marker(name))]
-#: A table that a catalog knows, `db.table`.
-CatalogTable: TypeAlias = Annotated[Text, AfterValidator(lambda name: _require_catalog_table(name))]
-ServerUrl: TypeAlias = Annotated[Text, AfterValidator(lambda url: require_server(url))]
-HttpUrl: TypeAlias = Annotated[Text, AfterValidator(lambda url: _require_http(url))]
-#: What the partitions of `partition_regex` are found by: Java and Python read it alike.
-PartitionRegex: TypeAlias = Annotated[StrictStr, AfterValidator(require_plain)]
-#: Hudi counts a budget in whole MiB.
-Budget: TypeAlias = Annotated[SizeBytes, _at_least(2**20, "a budget is 1 MiB at least: Hudi counts it in whole MiB")]
-Name: TypeAlias = Annotated[StrictStr, Field(pattern=NAME_PATTERN)]
-#: The name of each table, and of the folder or database that it is in, in what is written once for all of them.
-TABLE_MARK, FOLDER_MARK = "{table}", "{folder}"
-PatternOfNames: TypeAlias = Annotated[
-    StrictStr, Field(pattern=r"^(?:[a-z]|\{(?:table|folder)\})(?:[a-z0-9_-]|\{(?:table|folder)\}){0,99}$")
-]
-#: A glob over folders; what it begins with is the folder that is searched.
-TablesGlob: TypeAlias = Annotated[Text, AfterValidator(lambda glob: _require_glob(glob))]
-#: A part of the host's name of a store's server.
-Region: TypeAlias = Annotated[Text, AfterValidator(lambda region: _require_form(region, r"[A-Za-z0-9_-]+"))]
-DatabaseName: TypeAlias = Annotated[StrictStr, AfterValidator(lambda name: _require_form(name, r"\w+"))]
-TablesMatch: TypeAlias = Annotated[StrictStr, AfterValidator(lambda match: _require_form(match, r"[\w*|]+"))]
-#: An option as Hudi and Spark read it: text, booleans in lower case.
-Option: TypeAlias = Annotated[
-    str,
-    BeforeValidator(
-        lambda value: _option_text(value), json_schema_input_type=StrictStr | StrictBool | StrictInt | StrictFloat
-    ),
-]
-WriterIndex: TypeAlias = Literal[
-    "simple",
-    "bloom",
-    "bucket",
-    "record_index",
-    "global_record_index",
-    "global_simple",
-    "global_bloom",
-    "hbase",
-    "flink_state",
-    "unknown",
-]
+    def check(text: str) -> str:
+        if not re.fullmatch(form, text):
+            raise ValueError(message.format(text[:60]))
+        return text
+
+    return AfterValidator(check)
 
 
-Granularity: TypeAlias = Literal["log_file", "file_slice", "record"]
-#: The weakest first.
-#: Which rows of a partition RO holds when it is done: all that RT has, or those with an event before its end.
-RowsWhenDone: TypeAlias = Literal["all", "until_end"]
-VerifyLevel: TypeAlias = Literal["metadata", "logs", "sample", "data"]
-StrategyType: TypeAlias = Literal[
-    "event_time",
-    "unbounded",
-    "bounded_io",
-    "log_file_size",
-    "log_file_num",
-    "day_based",
-    "partition_regex",
-]
+def _read_by(read: Callable[[str], object]) -> AfterValidator:
+    """A validator of texts that a function reads, and keeps."""
 
+    def check(text: str) -> str:
+        read(text)
+        return text
 
-#: The version of a file's format; `true` is not 1 there, as it is in Python.
-FormatVersion: TypeAlias = Annotated[Literal[1], BeforeValidator(lambda value: _no_flag(value))]
-
-
-class Declared(BaseModel):
-    """Base of the files' models: immutable, no unknown keys.
-
-    A key that has a unit in its text has an alias without one: `data_latency: 30m` is `data_latency_ms`. Files are read by
-    aliases, and what etc writes itself is read by names, with numbers.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True)
-
-    @classmethod
-    def from_yaml(cls, value: object) -> Self:
-        """The model of what a file says.
-
-        Raises:
-            ValidationError: it is wrong.
-
-        """
-        return cls.model_validate(value, by_alias=True, by_name=False, context=_OF_A_FILE)
-
-    @classmethod
-    def names_by_key(cls) -> dict[str, str]:
-        """The name of each field by its key in files."""
-        return {field.alias or name: name for name, field in cls.model_fields.items()}
-
-
-#: What a validation is given as context that reads a file.
-_OF_A_FILE = {"file": True}
+    return AfterValidator(check)
 
 
 def duration_ms(value: object, info: ValidationInfo) -> int:
@@ -323,52 +212,28 @@ def _no_flag(value: object) -> object:
     return value
 
 
-def _require_glob(glob: str) -> str:
+def _require_glob(glob: str) -> None:
     if not GLOB.search(glob):
-        raise ValueError(
-            f"`{glob[:60]}` has no `*`: write `table` for one table, or a glob such as `{glob[:60].rstrip('/')}/*`"
-        )
+        one = glob[:60].rstrip("/")
+        raise ValueError(f"`{glob[:60]}` has no `*`: write `table` for one table, or a glob such as `{one}/*`")
     if _GLOB_OF_HOSTS.match(glob):
         raise ValueError(f"`{glob[:60]}` is a glob over buckets: begin with the name of one")
-    return glob
 
 
-def _require_form(text: str, form: str) -> str:
-    if not re.fullmatch(form, text):
-        raise ValueError(f"`{text[:60]}` has other signs than letters, digits and `_` (and `*` and `|` in `match`)")
-    return text
-
-
-def _require_times(pattern: str) -> str:
-    fault = pattern_fault(pattern)
-    if fault is not None:
+def _require_times(pattern: str) -> None:
+    if (fault := pattern_fault(pattern)) is not None:
         raise ValueError(f"no time can be read by `{pattern[:60]}`: {fault}")
-    return pattern
 
 
-def _require_zone(name: str) -> str:
-    """The name, if it is one that the IANA has given."""
-    zone_of(name)
-    return name
-
-
-def _require_boundaries(text: str) -> str:
-    parse_boundaries(text)
-    return text
-
-
-def _require_marker(name: str) -> str:
-    if not re.fullmatch(r"_[A-Za-z0-9_-]{1,99}", name):
-        raise ValueError(
-            "the name must be one such as `_SUCCESS`, with a `_` first and no dot, so that readers pass over it"
-        )
-    return name
-
-
-def _require_catalog_table(name: str) -> str:
+def _require_catalog_table(name: str) -> None:
     if not is_catalog_name(name):
         raise ValueError(f"`{name[:60]}` is not a table of a catalog such as `lake.orders_ro`")
-    return name
+
+
+def _require_order(term: str) -> None:
+    first, dots, last = term.partition("..")
+    if dots and last and last < first:
+        raise ValueError(f"the range `{term}` ends before it begins")
 
 
 def require_server(url: str) -> str:
@@ -404,13 +269,12 @@ def is_address(host: str) -> bool:
     return ":" in host or host.rpartition(".")[2].isdecimal()
 
 
-def _require_http(url: str) -> str:
+def _require_http(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or not url.isascii() or parts.username is not None:
         raise ValueError(
             "the URL must be one such as `https://host/path`, without a user: secrets go to `secret_headers`"
         )
-    return url
 
 
 def is_encrypted(url: str) -> bool:
@@ -420,9 +284,123 @@ def is_encrypted(url: str) -> bool:
     return parts.scheme == "https" or host in ("localhost", "::1") or host.startswith("127.")
 
 
-def _in_order(term: str) -> str:
-    """A glob, or a range that has something in it."""
-    first, dots, last = term.partition("..")
-    if dots and last and last < first:
-        raise ValueError(f"the range `{term}` ends before it begins")
-    return term
+NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,99}$"
+_SIGNS = "`{}` has other signs than letters, digits and `_` (and `*` and `|` in `match`)"
+_MARKER = "the name must be one such as `_SUCCESS`, with a `_` first and no dot, so that readers pass over it"
+
+VariableName = Annotated[StrictStr, AfterValidator(_require_variable)]
+DurationMs: TypeAlias = Annotated[
+    int,
+    BeforeValidator(duration_ms),
+    WithJsonSchema(
+        {"type": "string", "pattern": DURATION_PATTERN, "examples": ["30m", "1h30m", "2d", "PT30M"]}, mode="validation"
+    ),
+]
+#: A time that has something in it.
+IntervalMs: TypeAlias = Annotated[DurationMs, _at_least(1, "an interval must be longer than 0s")]
+SizeBytes: TypeAlias = Annotated[
+    int,
+    BeforeValidator(parse_size_bytes),
+    WithJsonSchema(
+        {"type": ["string", "integer"], "pattern": SIZE_PATTERN, "examples": ["128 MiB", "1GB", 134217728]},
+        mode="validation",
+    ),
+]
+Count: TypeAlias = Annotated[StrictInt, _at_least(1, "a count is 1 at least, not {}"), Field(ge=1, le=1_000_000_000)]
+Text: TypeAlias = Annotated[StrictStr, Field(min_length=1)]
+_PartitionTerm: TypeAlias = Annotated[Text, _read_by(_require_order)]
+#: A bare term is the list that it means.
+PartitionTerms: TypeAlias = Annotated[
+    tuple[_PartitionTerm, ...],
+    BeforeValidator(
+        lambda value: [value] if isinstance(value, str) else value,
+        json_schema_input_type=str | tuple[_PartitionTerm, ...],
+    ),
+]
+#: A pattern by which the path of a partition is read as a time.
+TimePattern: TypeAlias = Annotated[Text, _read_by(_require_times)]
+#: One that the IANA has given.
+ZoneName: TypeAlias = Annotated[Text, _read_by(zone_of)]
+#: Times of day and a zone.
+DayTimes: TypeAlias = Annotated[
+    Text, _read_by(parse_boundaries), Field(json_schema_extra={"pattern": BOUNDARIES_PATTERN})
+]
+#: One that neither Hudi takes for a file of its own, nor leads elsewhere.
+FileName: TypeAlias = Annotated[Text, _of_form(r"_[A-Za-z0-9_-]{1,99}", _MARKER)]
+#: A table that a catalog knows, `db.table`.
+CatalogTable: TypeAlias = Annotated[Text, _read_by(_require_catalog_table)]
+ServerUrl: TypeAlias = Annotated[Text, AfterValidator(require_server)]
+HttpUrl: TypeAlias = Annotated[Text, _read_by(_require_http)]
+#: What the partitions of `partition_regex` are found by: Java and Python read it alike.
+PartitionRegex: TypeAlias = Annotated[StrictStr, AfterValidator(require_plain)]
+#: Hudi counts a budget in whole MiB.
+Budget: TypeAlias = Annotated[SizeBytes, _at_least(2**20, "a budget is 1 MiB at least: Hudi counts it in whole MiB")]
+Name: TypeAlias = Annotated[StrictStr, Field(pattern=NAME_PATTERN)]
+#: The name of each table, and of the folder or database that it is in, in what is written once for all of them.
+TABLE_MARK, FOLDER_MARK = "{table}", "{folder}"
+PatternOfNames: TypeAlias = Annotated[
+    StrictStr, Field(pattern=r"^(?:[a-z]|\{(?:table|folder)\})(?:[a-z0-9_-]|\{(?:table|folder)\}){0,99}$")
+]
+#: A glob over folders; what it begins with is the folder that is searched.
+TablesGlob: TypeAlias = Annotated[Text, _read_by(_require_glob)]
+#: A part of the host's name of a store's server.
+Region: TypeAlias = Annotated[Text, _of_form(r"[A-Za-z0-9_-]+", _SIGNS)]
+DatabaseName: TypeAlias = Annotated[StrictStr, _of_form(r"\w+", _SIGNS)]
+TablesMatch: TypeAlias = Annotated[StrictStr, _of_form(r"[\w*|]+", _SIGNS)]
+#: An option as Hudi and Spark read it: text, booleans in lower case.
+Option: TypeAlias = Annotated[
+    str, BeforeValidator(_option_text, json_schema_input_type=StrictStr | StrictBool | StrictInt | StrictFloat)
+]
+#: The version of a file's format; `true` is not 1 there, as it is in Python.
+FormatVersion: TypeAlias = Annotated[Literal[1], BeforeValidator(_no_flag)]
+WriterIndex: TypeAlias = Literal[
+    "simple",
+    "bloom",
+    "bucket",
+    "record_index",
+    "global_record_index",
+    "global_simple",
+    "global_bloom",
+    "hbase",
+    "flink_state",
+    "unknown",
+]
+Granularity: TypeAlias = Literal["log_file", "file_slice", "record"]
+#: Which rows of a partition RO holds when it is done: all that RT has, or those with an event before its end.
+RowsWhenDone: TypeAlias = Literal["all", "until_end"]
+#: The weakest first.
+VerifyLevel: TypeAlias = Literal["metadata", "logs", "sample", "data"]
+StrategyType: TypeAlias = Literal[
+    "event_time",
+    "unbounded",
+    "bounded_io",
+    "log_file_size",
+    "log_file_num",
+    "day_based",
+    "partition_regex",
+]
+
+
+class Declared(BaseModel):
+    """Base of the files' models: immutable, no unknown keys.
+
+    A key that has a unit in its text has an alias without one: `data_latency: 30m` is `data_latency_ms`. Files are read by
+    aliases, and what etc writes itself is read by names, with numbers.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True)
+
+    @classmethod
+    def from_yaml(cls, value: object) -> Self:
+        """The model of what a file says.
+
+        Raises:
+            ValidationError: it is wrong.
+
+        """
+        return cls.model_validate(value, by_alias=True, by_name=False, context={"file": True})
+
+    @classmethod
+    def names_by_key(cls) -> dict[str, str]:
+        """The name of each field by its key in files."""
+        return {field.alias or name: name for name, field in cls.model_fields.items()}
