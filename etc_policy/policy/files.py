@@ -19,6 +19,7 @@ from etc_policy.errors import Issue, PolicyError, Where
 from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import split_file_uri
 from etc_policy.policy.schema_values import GLOB
+from etc_policy.policy.secrets import is_secret, without_secret
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.policy.yaml_marks import load_marked
 
@@ -304,22 +305,24 @@ def find_tables(
         message = "a glob of `for_each` goes over folders of this machine: tables of a store are not listed"
         issues.append(Issue(Code.BAD_FOR_EACH, message, where, "write `tables` in the place of `for_each` and `table`"))
         return []
+    shown = str(without_secret(pattern))[:60]
     root, plain = (split[1] if (split := split_file_uri(text)) else text for text in (folder, pattern))
     before, slash, _ = GLOB.split(plain)[0].rpartition("/")
     fixed = _below(root, before or slash)
     if not may_look(os.path.realpath(fixed)):
-        hint = f"allow the folder by `--allow {shlex.quote(fixed)}`, where you know it"
-        message = f"files that are not trusted may not look for tables at `{pattern[:60]}`"
+        place = "FOLDER" if is_secret(pattern) or is_secret(folder) else shlex.quote(fixed)
+        hint = f"allow the folder by `--allow {place}`, where you know it"
+        message = f"files that are not trusted may not look for tables at `{shown}`"
         issues.append(Issue(Code.NOT_TRUSTED, message, where, hint))
         return []
     folders = _matches(root, plain, may_look)
     if folders is None:
-        message = f"`{pattern[:60]}` goes through more than {_MAX_FOLDERS:,} folders"
+        message = f"`{shown}` goes through more than {_MAX_FOLDERS:,} folders"
         issues.append(Issue(Code.TOO_BIG, message, where, "name a folder further down"))
         return []
     paths = sorted(path for path in folders if _is_table(_below(root, path), may_look))
     if not paths:
-        message = f"no table lies at `{pattern[:60]}`: there is no folder with `.hoodie` in it"
+        message = f"no table lies at `{shown}`: there is no folder with `.hoodie` in it"
         hint = "relative paths start from the target's `table_root`, else from the project; a text without a glob names one table"
         issues.append(Issue(Code.BAD_FOR_EACH, message, where, hint, level="warning"))
     return paths

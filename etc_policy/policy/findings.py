@@ -16,7 +16,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.policy.quantities import QuantityError
 from etc_policy.policy.schema_values import LEARNED, NoVariableError
 from etc_policy.policy.scope import without_blank
-from etc_policy.policy.secrets import is_secret, without_secret
+from etc_policy.policy.secrets import has_env_value, is_secret, without_secret
 from etc_policy.policy.suggestions import did_you_mean, listed, nearest
 from etc_policy.policy.yaml_marks import Places, YamlPath
 
@@ -114,12 +114,13 @@ def _said(kind: str, fault: Mapping[str, Any], key: str, model: type[BaseModel])
     if kind == "literal_error":
         return _wrong_choice(key, value, str(context["expected"]))
     if isinstance(error, QuantityError):
-        said = f"{_seen(value)} is not a {error.kind}" if is_secret(value) else error.message
+        said = f"{_seen(value)} is not a {error.kind}" if has_env_value(value) else error.message
         return Code.BAD_SIZE if error.kind == "size" else Code.BAD_DURATION, f"`{key}`: {said}", error.hint
     if isinstance(error, NoVariableError):
         return Code.WRONG_TYPE, f"`{key}` is not the name of an environment variable", _VARIABLE
-    if kind == "value_error" and not is_secret(value):
-        return Code.WRONG_TYPE, f"`{key}`: {error}", None
+    if kind == "value_error":
+        said = f"` cannot be {_seen(value)}" if is_secret(value) else f"`: {error}"
+        return Code.WRONG_TYPE, f"`{key}{said}", None
     if kind == "string_pattern_mismatch":
         marks = "; where a policy has `tables`, also `{table}` and `{folder}`" if "{" in str(value) else ""
         return Code.BAD_NAME, f"{_seen(value)} is not a usable {f'`{key}`' if key else 'name'}", _NAME_HINT + marks

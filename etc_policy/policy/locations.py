@@ -53,8 +53,8 @@ def is_catalog_name(table: str) -> bool:
     return _CATALOG_NAME.fullmatch(table) is not None
 
 
-def location_fault(table: str) -> tuple[str, str] | None:
-    """What is wrong with the text, and a hint; None where it can be a location."""
+def location_fault(table: str, *, is_hidden: bool = False) -> tuple[str, str] | None:
+    """What is wrong with the text, and a hint; None where it can be a location. Of one that `is_hidden` no part is shown."""
     if table != table.strip() or any(ord(character) < ord(" ") for character in table):
         return "has white space round it or a control character", "remove it"
     if without_passwords(table) != table:
@@ -63,19 +63,25 @@ def location_fault(table: str) -> tuple[str, str] | None:
         return "begins with `~`, which is not expanded", "write the whole path, or \"{{ env_var('HOME') }}/...\""
     if _LONG_CATALOG_NAME.fullmatch(table):
         return "has more than two parts", "write `db.table` of the Spark catalog; a folder's name begins with `./`"
-    return _uri_fault(table) if _URI.match(table) else None
+    return _uri_fault(table, is_hidden) if _URI.match(table) else None
 
 
-def _uri_fault(uri: str) -> tuple[str, str] | None:
+def _uri_fault(uri: str, is_hidden: bool) -> tuple[str, str] | None:
     scheme, _, rest = uri.partition(":")
     host, _, path = rest.removeprefix("//").partition("/")
     if scheme not in _FORMS:
         near = scheme.lower() if scheme.lower() in _FORMS else None
         known = ", ".join(f"`{one}`" for one in _FORMS)
         hint = f"write `{near}:` in small letters" if near else f"the schemes are {known}; a mounted folder is a path"
-        return f"has the scheme `{scheme[:20]}`, which etc cannot read", hint
+        return (
+            "has a scheme that etc cannot read"
+            if is_hidden
+            else f"has the scheme `{scheme[:20]}`, which etc cannot read",
+            hint,
+        )
     if file := split_file_uri(uri):
-        return (f"is on another machine, `{file[0][:60]}`", MOUNT_HINT) if file[0] else None
+        which = "" if is_hidden else f", `{file[0][:60]}`"
+        return (f"is on another machine{which}", MOUNT_HINT) if file[0] else None
     is_on_azure = "@" in _FORMS[scheme]
     needed = path.strip("/") if scheme == "hdfs" else host.strip("@")
     if not rest.startswith("//") or not needed or (scheme != "hdfs" and ("@" in needed) != is_on_azure):

@@ -34,13 +34,23 @@ class DeclaredPolicy:
 
     def where(self, *keys: str, at_key: bool = False) -> Where:
         """The place of a value of the policy, found by its keys."""
-        return self.places.where(keys, self.declaration.name, at_key=at_key)
+        return self.places.where(keys, self.title, at_key=at_key)
 
     def issue(
         self, code: Code, message: str, hint: str | None, *keys: str, at_key: bool = False, level: str = "error"
     ) -> Issue:
         """What is wrong with a value of the policy, found by its keys."""
         return Issue(code, message, self.where(*keys, at_key=at_key), hint, level)
+
+    @property
+    def title(self) -> str:
+        """Its name as messages show it: a reference where it came from the environment."""
+        name = self.values.get("name")
+        return str(without_secret(name)) if is_secret(name) else self.declaration.name
+
+    def is_hidden(self, *keys: str) -> bool:
+        """Whether a value of the policy, found by its keys, came from the environment."""
+        return is_secret(value_at(self.values, keys))
 
     def shown(self, *keys: str) -> str:
         """The value at the keys as messages show it: not long, and a reference where it came from the environment."""

@@ -6,7 +6,7 @@ A run is for one target of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
@@ -290,7 +290,7 @@ class Target:
     """A target, resolved. A project without profiles has one named `default` that leaves everything as it is.
 
     `spark_confs` and `lock` hold references to variables of the environment, which are filled in when the engine starts;
-    `hidden_confs` are the settings of Spark that have one.
+    `hidden_confs` are the settings of Spark that have one, and `has_hidden_root` says whether `table_root` came from there.
     `bundle` is a jar's path or Maven coordinates, `packages` are what is loaded beside it; `table_root` is as
     declared, perhaps relative to the project.
     """
@@ -308,6 +308,7 @@ class Target:
     compaction_jobs: int = 1
     cluster_timeout_ms: int = DEFAULT_CLUSTER_TIMEOUT_MS
     hidden_confs: frozenset[str] = frozenset()
+    has_hidden_root: bool = False
 
 
 def choose_target(project: ProjectFile, name: str | None) -> tuple[str, str] | None:
@@ -336,8 +337,8 @@ def choose_target(project: ProjectFile, name: str | None) -> tuple[str, str] | N
     return profile, wanted
 
 
-def target_of(chosen: tuple[str, str], project: ProjectFile, is_catalog_hidden: bool) -> Target:
-    """The chosen profile's and target's target; whether the catalog's address came from the environment is known by its file."""
+def target_of(chosen: tuple[str, str], project: ProjectFile, hidden_keys: Container[str]) -> Target:
+    """The chosen profile's and target's target; `uri` and `table_root` are hidden that came from the environment."""
     declared: TargetDeclaration = project.profiles[chosen[0]].targets[chosen[1]]
     master = {"spark.master": declared.spark.master} if declared.spark.master else {}
     confs = declared.spark.confs
@@ -355,7 +356,8 @@ def target_of(chosen: tuple[str, str], project: ProjectFile, is_catalog_hidden: 
         jobs=declared.jobs,
         compaction_jobs=declared.jobs if "jobs" in declared.model_fields_set else 1,
         cluster_timeout_ms=declared.spark.timeout,
-        hidden_confs=frozenset(hidden | ({METASTORE_URIS} if is_catalog_hidden else set())),
+        hidden_confs=frozenset(hidden | ({METASTORE_URIS} if "uri" in hidden_keys else set())),
+        has_hidden_root="table_root" in hidden_keys,
     )
 
 

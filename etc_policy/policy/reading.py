@@ -33,7 +33,14 @@ from etc_policy.policy.project_schema import ProjectFile, Target, choose_target,
 from etc_policy.policy.schema import PolicyDeclaration, PolicyEntry, PolicyFileShape, Strategy, TemplateFile
 from etc_policy.policy.schema_values import LEARNED, Declared
 from etc_policy.policy.scope import Scope, Value, require_known, without_blank
-from etc_policy.policy.secrets import REFERENCE_HINT, canonical_references, changed_secrets, is_secret
+from etc_policy.policy.secrets import (
+    REFERENCE_HINT,
+    EnvText,
+    canonical_references,
+    changed_secrets,
+    is_secret,
+    without_secret,
+)
 from etc_policy.policy.suggestions import begin_project, did_you_mean
 from etc_policy.policy.yaml_marks import (
     FileMarks,
@@ -178,6 +185,10 @@ class _File:
         problems, self.document.problems = self.problems, others
         return _Item(value, path, problems)
 
+    def shown(self, *path: str) -> str:
+        """The value at a path as messages show it: what the file says where it came from the environment."""
+        return str(without_secret(value_at(self.value, path)))[:60]
+
     def validate(self, model: type[Model]) -> Model | None:
         """The file as `model`; None when it has issues, which are then recorded."""
         if self.value is None:
@@ -304,8 +315,8 @@ def read_settings(
     general = [path for path in file.problems if path[0] != "profiles"]
     if project is None or general or file.issues:
         return Settings(file.scope, issues=(*file.problem_issues(*general), *file.issues), file=file.marks)
-    outside = tuple(_wrong_folders(project, file.marks))
-    issues = (*_wrong_version(project, file.marks), *_missing_targets(project, file.marks), *outside)
+    outside = tuple(_wrong_folders(project, file))
+    issues = (*_wrong_version(project, file), *_missing_targets(project, file), *outside)
     if outside:
         return Settings(file.scope, issues=issues, file=file.marks)
     if issues:  # what does not go by the target is looked at all the same
@@ -323,8 +334,9 @@ def _of_target(project: ProjectFile, target: str | None, file: _File) -> Setting
     for place in (("lock",), ("spark", "confs")):
         for key, message in changed_secrets(value_at(file.value, (*places.path, *place))):
             issues.append(Issue(Code.CHANGED_SECRET, message, places.where((*place, key)), REFERENCE_HINT))
-    is_hidden = is_secret(value_at(file.value, (*places.path, "catalog", "uri")))
-    used = Target() if issues else target_of(chosen, project, is_hidden)
+    paths = (("catalog", "uri"), ("table_root",))
+    hidden = {path[-1] for path in paths if is_secret(value_at(file.value, (*places.path, *path)))}
+    used = Target() if issues else target_of(chosen, project, hidden)
     scope = replace(file.scope, target=_visible(used))
     return Settings(scope, project, used, file=file.marks, issues=tuple(issues), target_places=places)
 
@@ -353,49 +365,52 @@ def _visible(target: Target) -> dict[str, Value]:
     }
 
 
-def _wrong_version(project: ProjectFile, marks: FileMarks) -> Iterator[Issue]:
+def _wrong_version(project: ProjectFile, file: _File) -> Iterator[Issue]:
     """The version of etc that runs must be one that the project takes."""
     if project.require_etc is None:
         return
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-    where = marks.where(("require_etc",))
+    where, shown = file.marks.where(("require_etc",)), file.shown("require_etc")
     try:
         wanted = SpecifierSet(project.require_etc, prereleases=True)
     except InvalidSpecifier:
-        message = f"`{project.require_etc[:60]}` is not a range of versions"
+        message = f"`{shown}` is not a range of versions"
         yield Issue(Code.WRONG_VERSION, message, where, 'write it as pip does, for example ">=0.1,<1"')
         return
     if __version__ not in wanted:
-        message = f"the project wants etc {project.require_etc}, this is {__version__}"
-        hint = f"run `pip install {shlex.quote(f'etc-policy{wanted}')}`, or change `require_etc`"
+        message = f"the project wants etc {shown}, this is {__version__}"
+        is_hidden = is_secret(value_at(file.value, ("require_etc",)))
+        install = f"run `pip install {shlex.quote(f'etc-policy{wanted}')}`, or "
+        hint = f"{'' if is_hidden else install}change `require_etc`"
         yield Issue(Code.WRONG_VERSION, message, where, hint)
 
 
-def _wrong_folders(project: ProjectFile, marks: FileMarks) -> Iterator[Issue]:
+def _wrong_folders(project: ProjectFile, file: _File) -> Iterator[Issue]:
     """The project's folders must lie in it; links are looked at when they are read."""
     for key, folder in project.folders:
         parts = PurePosixPath(folder).parts
         if folder.startswith("/") or ".." in parts or "\0" in folder or not parts:
-            message, where = f"the folder `{folder[:60]}` is not in the project", marks.where(("folders", key))
+            message = f"the folder `{file.shown('folders', key)}` is not in the project"
+            where = file.marks.where(("folders", key))
             yield Issue(Code.LEAVES_PROJECT, message, where, "name a folder of the project")
 
 
-def _missing_targets(project: ProjectFile, marks: FileMarks) -> Iterator[Issue]:
+def _missing_targets(project: ProjectFile, file: _File) -> Iterator[Issue]:
     """A profile's default target must exist, also where another one is asked for."""
     for name, profile in project.profiles.items():
         if profile.target not in profile.targets:
-            where = marks.where(("profiles", name, "target"))
+            where, shown = file.marks.where(("profiles", name, "target")), file.shown("profiles", name, "target")
             hint = did_you_mean(profile.target, profile.targets) or f"the targets are {', '.join(profile.targets)}"
-            yield Issue(Code.UNKNOWN_TARGET, f"there is no target `{profile.target}`", where, hint)
+            yield Issue(Code.UNKNOWN_TARGET, f"there is no target `{shown}`", where, hint)
     if project.profile is not None and project.profile not in project.profiles:
         hint = did_you_mean(project.profile, project.profiles) or "declare it under `profiles:`"
-        message = f"there is no profile `{project.profile}`"
-        yield Issue(Code.UNKNOWN_TARGET, message, marks.where(("profile",)), hint)
+        message = f"there is no profile `{file.shown('profile')}`"
+        yield Issue(Code.UNKNOWN_TARGET, message, file.marks.where(("profile",)), hint)
     if project.profile is None and len(project.profiles) > 1 and project.name not in project.profiles:
         message = "the project does not say which of its profiles it uses"
         hint = f"set `profile:` to one of {', '.join(project.profiles)}"
-        yield Issue(Code.UNKNOWN_TARGET, message, marks.where(("profiles",), at_key=True), hint)
+        yield Issue(Code.UNKNOWN_TARGET, message, file.marks.where(("profiles",), at_key=True), hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,7 +462,9 @@ class _ProjectReader:
         self.issues: list[Issue] = []
         self._scope, self._may_look = settings.scope, may_look
         root, folder = settings.target.table_root or ".", PurePosixPath(settings.project.folders.policies)
-        self._table_root = root if ":/" in root else str(Path(project_dir) / root)
+        folder_of_tables = root if ":/" in root else str(Path(project_dir) / root)
+        is_hidden = settings.target.has_hidden_root
+        self._table_root = EnvText.of(folder_of_tables, "table_root") if is_hidden else folder_of_tables
         #: The folders of each policy file, and its own name without suffix.
         self._parts = {
             source.relative: PurePosixPath(source.relative).relative_to(folder).with_suffix("").parts
@@ -570,12 +587,13 @@ class _ProjectReader:
     def _templates_of(self, name: object, places: Places, policy: str | None) -> tuple[list[_Layer], bool]:
         """The layers of a template and those it extends, outermost first; False where one is missing or broken."""
         layers, seen, are_right = list[_Layer](), list[str](), True
-        while isinstance(name, str) and not is_secret(name):
+        while isinstance(name, str):
             template, where = self._templates.get(name), places.where(("extends",), policy)
             if template is None:
                 known = ", ".join(self._templates)
                 others = f"the templates are {known}" if known else "there are none: write `templates/<name>.yml`"
-                hint, message = did_you_mean(name, self._templates) or others, f"there is no template `{name[:60]}`"
+                near = None if is_secret(name) else did_you_mean(name, self._templates)
+                hint, message = near or others, f"there is no template `{str(without_secret(name))[:60]}`"
                 self.issues.append(Issue(Code.UNKNOWN_TEMPLATE, message, where, hint))
                 return layers, False
             if name in seen or len(seen) > _MAX_EXTENDS:

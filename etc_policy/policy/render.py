@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
-from functools import lru_cache, wraps
+from functools import cached_property, lru_cache, wraps
 from itertools import islice
 from math import prod
 from typing import Any
@@ -51,6 +51,8 @@ _EXPRESSION_HINT = "write one expression between `{{` and `}}`, for example \"{{
 _NOT_GIVEN = object()
 #: Names that no expression can have: of the filter through which loops take their items, and of the steps that are left.
 _LOOP, _LEFT = "items of a loop", "steps of loops"
+#: What may be a key that is written out: a text, or the name of an argument of `dict`.
+_WRITTEN_KEY = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"|\b(\w+)\s*=")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 #: A text whose expressions have no braces in them and no signs that take blanks away.
 _PIECE = re.compile(r"(?P<text>(?:[^{}]|\{(?![{%#])|\}(?!\}))++)|\{\{(?![-+])(?P<source>[^{}]++)(?<![-+])\}\}")
@@ -176,7 +178,7 @@ class _Names:
     """What one part of a text can name; `are_hidden` says whether a value of the environment may be in what it gives."""
 
     def __init__(self, scope: Scope, source: str) -> None:
-        self._scope = scope
+        self._scope, self._source = scope, source
         self.are_hidden = "each" in scope.hidden and "each" in source
 
     def __repr__(self) -> str:  # is in that of its functions too, which would differ from run to run
@@ -189,6 +191,21 @@ class _Names:
         each = {"each": self._scope.each[0]} if self._scope.each else {}
         functions = {"var": self._var, "env_var": self._env_var, "range": self._range, "dict": self._dict}
         return {**functions, "target": target, _LEFT: self._scope.steps, **each}
+
+    def may_be_key(self, key: str) -> bool:
+        """Whether a key is none of the environment: it would bear no mark."""
+        return not is_secret(key) and (not self.are_hidden or key in self._keys_of_files)
+
+    @cached_property
+    def _keys_of_files(self) -> set[Value]:
+        """The keys that are written out in the expression, or are those of a variable."""
+        scope, keys = self._scope, {key for found in _WRITTEN_KEY.findall(self._source) for key in found}
+        waiting: list[Value] = [scope.variables, scope.given, scope.target, *scope.each]
+        while waiting:
+            value = waiting.pop()
+            keys |= value.keys() if isinstance(value, Mapping) else set()
+            waiting += value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+        return keys
 
     def _range(self, *numbers: int) -> list[int]:
         return _few(range(*numbers))
@@ -233,7 +250,7 @@ def _literal(source: str, _names: _Names) -> str:
 
 
 def _value(source: str, names: _Names) -> Value:
-    return _plain(_compiled(source)(names.by_name()))
+    return _plain(_compiled(source)(names.by_name()), names)
 
 
 @lru_cache(1_000)
@@ -361,7 +378,7 @@ _IN_OTHER_WORDS = {
 }
 
 
-def _plain(value: Value, depth: int = 0) -> Value:
+def _plain(value: Value, names: _Names, depth: int = 0) -> Value:
     """The value as YAML knows it: texts, numbers, `true`, `false`, nothing, lists and mappings of these."""
     if isinstance(value, Undefined):
         value._fail_with_undefined_error()
@@ -375,11 +392,14 @@ def _plain(value: Value, depth: int = 0) -> Value:
         what = "a number is too big" if isinstance(value, int) else f"a value has more than {MAX_DEPTH} levels"
         raise ExpressionError(Code.TOO_BIG, what)
     if isinstance(value, dict):
-        if not all(isinstance(key, str) and not is_secret(key) for key in value):
+        if not all(isinstance(key, str) for key in value):
             raise ExpressionError(Code.TEMPLATE_FORBIDDEN, "a key must be text")
-        return {str(key): _plain(item, depth + 1) for key, item in _few(value.items())}
+        if not all(map(names.may_be_key, value)):
+            message = "a key cannot come from the environment"
+            raise ExpressionError(Code.TEMPLATE_FORBIDDEN, message, "write the key itself", is_safe=True)
+        return {str(key): _plain(item, names, depth + 1) for key, item in _few(value.items())}
     if isinstance(value, list | tuple | set | Iterator | KeysView | ValuesView | ItemsView):
-        return [_plain(item, depth + 1) for item in _few(value)]
+        return [_plain(item, names, depth + 1) for item in _few(value)]
     raise ExpressionError(Code.TEMPLATE_FORBIDDEN, "this is not a value that a file can hold", NAMES_HINT)
 
 

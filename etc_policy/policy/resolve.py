@@ -72,7 +72,7 @@ def names_are_unique(project: CheckedProject) -> Iterator[Issue]:
         name = policy.declaration.name
         owner = first.setdefault(name, policy)
         if owner is not policy:
-            message = f"two policies are named `{name}`, the first at {owner.source}"
+            message = f"two policies are named `{policy.title}`, the first at {owner.source}"
             hint = _EACH if policy.source == owner.source else "rename one of them"
             yield policy.issue(Code.DUPLICATE_POLICY, message, hint, "name")
 
@@ -87,7 +87,7 @@ def tables_have_one_policy(project: CheckedProject) -> Iterator[Issue]:
         is_path = identity.startswith("/") and location_fault(policy.declaration.table) is None
         owner = first.setdefault(project.real_path(identity) if is_path else identity, policy)
         if owner is not policy:
-            message = f"the table `{policy.shown('table')}` already has the policy `{owner.declaration.name}`"
+            message = f"the table `{policy.shown('table')}` already has the policy `{owner.title}`"
             hint = f"remove one, or set `enabled: false` in one; the first is at {owner.source}"
             yield policy.issue(Code.SHARED_TABLE, message, _EACH if policy.source == owner.source else hint, "table")
 
@@ -95,12 +95,15 @@ def tables_have_one_policy(project: CheckedProject) -> Iterator[Issue]:
 def tables_are_locations(project: CheckedProject) -> Iterator[Issue]:
     """Every `table` is a path, a URI or `db.table`."""
     for policy in project.declared:
-        if (fault := location_fault(policy.declaration.table)) is not None:
+        fault = location_fault(policy.declaration.table, is_hidden=policy.is_hidden("table"))
+        if fault is not None:
             yield policy.issue(Code.BAD_TABLE, f"the table `{policy.shown('table')}` {fault[0]}", fault[1], "table")
     root, places = project.target.table_root, project.target_places
-    fault = location_fault(f"{root}/x") if root else None  # a root need not name a folder
+    is_hidden = project.target.has_hidden_root
+    fault = location_fault(f"{root}/x", is_hidden=is_hidden) if root else None  # a root need not name a folder
     if root and fault is not None:
-        message = f"the target's `table_root` `{without_passwords(root)[:60]}` {fault[0]}"
+        shown = "" if is_hidden else f" `{without_passwords(root)[:60]}`"
+        message = f"the target's `table_root`{shown} {fault[0]}"
         yield Issue(Code.BAD_TABLE, message, places.where(("table_root",)) if places else None, fault[1])
 
 
@@ -120,7 +123,7 @@ def ro_tables_are_catalog_names(project: CheckedProject) -> Iterator[Issue]:
         elif policy.declaration.enabled:
             owner = first.setdefault(location_identity(ro_table), policy)
             if owner is not policy:
-                message = f"the policy `{owner.declaration.name}` syncs to `{shown}` too"
+                message = f"the policy `{owner.title}` syncs to `{shown}` too"
                 hint = f"each policy has an RO table of its own; the first is at {owner.source}"
                 yield policy.issue(Code.BAD_RO_TABLE, message, hint, "sync", "ro_table")
 
@@ -196,7 +199,8 @@ def planned_options_are_numbers(policy: DeclaredPolicy) -> Iterator[Issue]:
         if re.fullmatch(r"[0-9]{1,15}", value.strip()):
             numbers[key] = int(value)
             continue
-        message = f"the option `{key}` must be a whole number, not `{value[:60]}`"
+        shown = policy.shown("hudi_options", key) if policy.is_hidden("hudi_options", key) else value[:60]
+        message = f"the option `{key}` must be a whole number, not `{shown}`"
         hint = f"planning reads it; Hudi's default is {WHOLE_NUMBER_OPTIONS[key]}"
         yield policy.issue(Code.NOT_A_WHOLE_NUMBER, message, hint, "hudi_options", key)
     fewest, most = (numbers.get(key, WHOLE_NUMBER_OPTIONS[key]) for key in ARCHIVE_LIMITS)
@@ -457,7 +461,9 @@ def _done_issues(policy: DeclaredPolicy, done: Done) -> Iterator[Issue]:
         yield policy.issue(Code.NEVER_CLOSES, message, "remove it", "done", "rows")
     is_fit = timed is None or length_fault(timed.pattern, timed.length_ms) is None
     if done.since is not None and is_fit and (timed is None or timed.clock.span(done.since) is None):
-        message = f"`done.since: {done.since}` is not the path of a partition as `partition_time` reads it"
+        message = (
+            f"`done.since: {policy.shown('done', 'since')}` is not the path of a partition as `partition_time` reads it"
+        )
         hint = "give the first partition of which events are sent, such as `dt=2026-01-01`"
         yield policy.issue(Code.NEVER_CLOSES, message, hint, "done", "since")
 
