@@ -1,4 +1,4 @@
-"""Breaks each rule of the planner and each judgement of completeness in turn and shows that somebody notices:
+"""Breaks each rule of the planner, of expressions and each judgement of completeness in turn and shows that somebody notices:
 `python -m tests.property.mutate`.
 
 Prints one line a rule; exits with 1 when a broken rule went unnoticed, or when the unbroken planner fails. Only an assertion of
@@ -18,17 +18,24 @@ from typing import Any
 from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
-from etc_policy.api import observing, verifying
+from jinja2 import defaults
+from jinja2.runtime import Context
+from jinja2.sandbox import SandboxedEnvironment
+
 from etc_policy.api import partitions as sent
+from etc_policy.api import proofs as noted
+from etc_policy.api import verifying
 from etc_policy.errors.codes import Code
 from etc_policy.hudi import archive, file_slices, log_times, schemas, table, table_commits, timeline
 from etc_policy.plan import builder, clock, cut, hold, planning_context, rules, skipped_slices
+from etc_policy.policy import render
 from etc_policy.policy.manifest import Policy
 from etc_policy.report import freshness
 from etc_policy.table import done, history, instants, partitions, proofs, state, watermark
 from tests.property.histories import broken_promise, histories
 from tests.property.judged import broken_judgement
 from tests.property.partition_world import live
+from tests.unit.policy.test_render import wrong
 
 Broken = Callable[[], Any]
 
@@ -350,7 +357,7 @@ JUDGED: dict[str, Broken] = {
     "a proof is of one compaction": replaced(
         proofs, "_subject_of", lambda policy, state: real_proof(policy, with_values(state, last_compaction=None))
     ),
-    "rows that were found missing are missing": replaced(observing, "doubt_about", lambda *_: None),
+    "rows that were found missing are missing": replaced(noted, "doubt_about", lambda *_: None),
     "what was known when the table was read is not of later": replaced(
         proofs, "_compactions_in", no_matter_when(proofs._compactions_in)
     ),
@@ -388,6 +395,118 @@ ABOUT = {
     "file groups that were replaced are gone": 0,
     "no further than data can have come": 3,
     "deletes that were merged beside a write expose it": 1,
+}
+
+
+def broken_expressions(name: str, value: Any, owner: Any = render) -> Broken:
+    """Expressions that are worked out by another rule; none is kept that was compiled by the right one."""
+    assert hasattr(owner, name), name
+
+    @contextmanager
+    def broken() -> Iterator[None]:
+        render._compiled.cache_clear()
+        with patch.object(owner, name, value):
+            yield
+        render._compiled.cache_clear()
+
+    return broken
+
+
+def other_filters(**filters: Any) -> Broken:
+    """Expressions with other filters."""
+    return lambda: patch.dict(render.SANDBOX.filters, filters)
+
+
+def unbounded(*names: str) -> Broken:
+    """Expressions with filters as Jinja has them."""
+    return other_filters(**{name: defaults.DEFAULT_FILTERS[name] for name in names})
+
+
+def unmarked(real: Any) -> Any:
+    """A function of expressions that does not say that its value comes from the environment."""
+
+    def function(names: Any, *given: Any, **named: Any) -> Any:
+        before = names.are_hidden
+        try:
+            return real(names, *given, **named)
+        finally:
+            names.are_hidden = before
+
+    return function
+
+
+def but_for(kind: Any, value: Any) -> Any:
+    """A text of what has none."""
+    real = render._text
+    return lambda given: value if isinstance(given, kind) else real(given)
+
+
+@render.pass_context
+def counted_by_number(context: Context, items: Any) -> Iterator[Any]:
+    """Items of a loop that take a step each, however large."""
+    for one in items:
+        render._spend(context[render._LEFT], render._SIZE_OF_STEP)
+        yield one
+
+
+def sums_of_any_size(environment: Any, context: Any, operator: str, left: Any, right: Any) -> Any:
+    operation = SandboxedEnvironment.call_binop if operator == "+" else real_binop
+    return operation(environment, context, operator, left, right)
+
+
+def changing(environment: Any, owner: Any, name: str, value: Any) -> bool:
+    """Attributes that are safe, also those that change what they are of."""
+    is_left_out = isinstance(owner, str) and name in render.LEFT_OUT_METHODS
+    return not is_left_out and SandboxedEnvironment.is_safe_attribute(environment, owner, name, value)
+
+
+real_sandbox, real_problem, real_names = render._Sandbox, render._problem_of, render._Names
+real_binop = real_sandbox.call_binop
+
+#: Rules of expressions: broken, they are noticed by the cases of `tests/unit/policy/test_render.py`.
+OF_EXPRESSIONS: dict[str, Broken] = {
+    "attributes are safe": broken_expressions("is_safe_attribute", lambda *_: True, real_sandbox),
+    "nothing is changed": broken_expressions("is_safe_attribute", changing, real_sandbox),
+    "methods that make much of little are left out": broken_expressions("LEFT_OUT_METHODS", frozenset()),
+    "filters that make much of little are left out": unbounded(*render.LEFT_OUT_FILTERS),
+    "statements are those that keep nothing": broken_expressions(
+        "_filled", lambda source, names: "".join(render.SANDBOX.from_string(source).generate(names.by_name()))
+    ),
+    "functions are no values": broken_expressions("__repr__", object.__repr__, real_names),
+    "what comes from the environment is marked": broken_expressions("env_marked", lambda value, _: value),
+    "env_var is of the environment": broken_expressions("_env_var", unmarked(real_names._env_var), real_names),
+    "a variable keeps its mark": broken_expressions("_var", unmarked(real_names._var), real_names),
+    "no key is of the environment": broken_expressions("may_be_key", lambda *_: True, real_names),
+    "no error shows a value of the environment": broken_expressions(
+        "_problem_of", lambda error, **_: real_problem(error, is_hidden=False)
+    ),
+    "an option keeps its reference": broken_expressions("canonical_reference", lambda _: None),
+    "a text with braces keeps its references": broken_expressions("with_raw_references", lambda text: text),
+    "sizes have a bound": broken_expressions("_require_small", lambda *_: 0),
+    "filters are bounded": unbounded("string", "list", "join", "replace"),
+    "join and replace multiply": other_filters(
+        **{name: render._bounded(defaults.DEFAULT_FILTERS[name], multiplies=False) for name in render._MULTIPLIERS}
+    ),
+    "methods are bounded": broken_expressions("call", SandboxedEnvironment.call, real_sandbox),
+    "~ is bounded": broken_expressions(
+        "code_generator_class", SandboxedEnvironment.code_generator_class, render.SANDBOX
+    ),
+    "sums are bounded": broken_expressions("call_binop", sums_of_any_size, real_sandbox),
+    "operators are for numbers, which are bounded": broken_expressions(
+        "call_binop", SandboxedEnvironment.call_binop, real_sandbox
+    ),
+    "rounding is bounded": unbounded("round"),
+    "an item of a loop counts by its size": other_filters(**{render._LOOP: counted_by_number}),
+    "loops take steps": broken_expressions("_spend", lambda *_: None),
+    "lists are bounded": broken_expressions("_few", list),
+    "texts are bounded": broken_expressions("_short", lambda text: text),
+    "numbers are bounded": broken_expressions("MAX_NUMBER", 10**99),
+    "depth is bounded": broken_expressions("MAX_DEPTH", 10**6),
+    "half characters are refused": broken_expressions("_SURROGATE", render.re.compile("(?!)")),
+    "nothing is no part of a text": broken_expressions("_text", but_for(type(None), "None")),
+    "a list is no part of a text": broken_expressions("_text", but_for(list, "[]")),
+    "true is written as in YAML": broken_expressions("_text", but_for(bool, "True")),
+    "one expression alone keeps its type": broken_expressions("_is_expression", lambda _: False),
 }
 
 
@@ -457,6 +576,15 @@ def attempts(count: int, seed: int) -> Iterator[tuple[str, tuple[int, str] | Non
         yield name, noticed_in_a_world(broken, count, seed)
     for name in JUDGED:
         yield name, untrue_after(name, count, seed)
+    for name in OF_EXPRESSIONS:
+        yield name, wrong_outcome(name)
+
+
+def wrong_outcome(name: str) -> tuple[int, str] | None:
+    """The first case of expressions that has another outcome where a rule of theirs is broken; None where none has."""
+    with OF_EXPRESSIONS[name]():
+        found = wrong()
+    return found and (1, found)
 
 
 def untrue_after(name: str, count: int, seed: int) -> tuple[int, str] | None:

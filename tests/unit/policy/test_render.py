@@ -125,13 +125,13 @@ GROWTH = {
     "{{ 'x'.center(100000) | length }}": "ETC121:0",
     "{{ 'x' | center(100000) | length }}": "ETC121:0",
     "{{ 1 | round(-1000) }}": "ETC104:0",
-    "{{ var('long') | replace('x', var('long')) | length }}": "ETC104:0",
-    "{{ var('long').replace('x', var('long')) | length }}": "ETC104:0",
-    "{{ var('long') | list | join(var('long')) | length }}": "ETC104:0",
+    "{{ 1 if var('long') | replace('x', var('long')) }}": "ETC104:0",
+    "{{ 1 if var('long').replace('x', var('long')) }}": "ETC104:0",
+    "{{ 1 if var('long') | list | join(var('long')) }}": "ETC104:0",
     "{{ (" + " ~ ".join(LONG * 20) + ") | length }}": "ETC104:0",
     "{{ (" + " + ".join(LONG * 20) + ") | length }}": "ETC104:0",
     "{{ ''.join([" + ", ".join(LONG * 300) + "]) | length }}": "ETC104:0",
-    "{{ [" + "range(9999), " * 200 + "] | string | length }}": "ETC104:0",
+    "{{ 1 if [" + "range(9999), " * 210 + "] | string }}": "ETC104:0",
     "{{ range(10001) | length }}": "ETC104:0",
     "{{ range(9999) | list + range(9999) | list }}": "ETC104:0",
     "{{ var('long') ~ var('long') }}": "ETC104:0",
@@ -140,7 +140,7 @@ GROWTH = {
     "{{ " + "[" * 40 + "]" * 40 + " }}": "ETC104:0",
     "{{ " + "9" * 20 + " }}": "ETC104:0",
     "{% for a in range(1001) %}{% for b in range(1001) %}{% endfor %}{% endfor %}": "ETC104:0",
-    "{% for a in [" + "[" * 3 + "range(9999)" + "]" * 3 + "] * 9 %}{% endfor %}": "ETC121:0",
+    "{% for a in range(6000) %}{% for b in [var('long')] %}{% endfor %}{% endfor %}": "ETC104:0",
 }
 #: What comes from the environment is marked, and no message has it.
 SECRETIVE = {
