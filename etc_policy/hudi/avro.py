@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 MAX_SCHEMA_BYTES = 1 << 20
-#: Hudi does not compress its timeline. What another engine compressed may become so many times as large, or this large.
-INFLATED_TIMES, INFLATED_BYTES = 10, 1 << 20
+#: Hudi does not compress its timeline. What another engine compressed may become so many times as large, or this large; and
+#: never larger than the last, as decoded it may take two hundred times as much.
+INFLATED_TIMES, INFLATED_BYTES, MAX_INFLATED_BYTES = 10, 1 << 20, 4 << 20
 
 #: Types in types, of which Hudi's own metadata has eight; and types in all, each as often as it is named.
 MAX_DEPTH, MAX_TYPES = 32, 100_000
@@ -114,7 +115,7 @@ def _inflated(block: bytes, codec: str) -> bytes:
         return block
     if codec != "deflate":
         raise BadAvro(f"the file is compressed by `{codec[:40]}`, which is not read")
-    limit = max(INFLATED_BYTES, INFLATED_TIMES * len(block))
+    limit = max(INFLATED_BYTES, min(INFLATED_TIMES * len(block), MAX_INFLATED_BYTES))
     inflated = zlib.decompressobj(-zlib.MAX_WBITS).decompress(block, limit)
     if len(inflated) >= limit:
         raise BadAvro("a block becomes far larger when it is inflated")

@@ -11,7 +11,15 @@ import fastavro
 import pytest
 
 from etc_policy.errors import TableError
-from etc_policy.hudi.avro import INFLATED_BYTES, BadAvro, parse_schema, read_first_record, read_header
+from etc_policy.hudi.avro import (
+    INFLATED_BYTES,
+    INFLATED_TIMES,
+    MAX_INFLATED_BYTES,
+    BadAvro,
+    parse_schema,
+    read_first_record,
+    read_header,
+)
 from etc_policy.hudi.commits import decode_commit, decode_metadata
 from tests.hostile.avro import HOSTILE, array, container, doubling, nested, of_no_bytes, record, recursive
 from tests.unit.hudi.log_file import zigzag
@@ -92,6 +100,19 @@ def test_what_inflates_far_beyond_the_file_is_refused():
     bomb = deflater.compress(bytes(INFLATED_BYTES + 1)) + deflater.flush()
     with pytest.raises(BadAvro, match="inflated"):
         read_first_record(container(record("r", "bytes"), bomb, codec="deflate"))
+
+
+def test_what_inflates_to_more_than_may_be_decoded_is_refused():
+    """610 KB took 1 GB: a list of values of a byte each, and what cannot be compressed beside it."""
+    deflater = zlib.compressobj(9, zlib.DEFLATED, -15)
+    noise = Random(1).randbytes(700_000)
+    values = b"\0" * (MAX_INFLATED_BYTES - len(noise))
+    schema = record("r", "bytes", array(record("w", "boolean")))
+    content = zigzag(len(noise)) + noise + zigzag(len(values)) + values + b"\0"
+    block = deflater.compress(content) + deflater.flush()
+    assert len(content) < INFLATED_TIMES * len(block)
+    with pytest.raises(BadAvro, match="inflated"):
+        read_first_record(container(schema, block, codec="deflate"))
 
 
 @pytest.mark.parametrize("codec", ["snappy", "bzip2", "xz"])
