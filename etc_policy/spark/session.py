@@ -62,6 +62,8 @@ _AT_START = (
 #: On one machine nothing listens on the network.
 _LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
+#: Hudi 1.2 makes no client else (facts: speculation-refused).
+_NO_SPECULATION = {"spark.speculation": "false"}
 _DEFAULTS = {
     "spark.app.name": "etc",
     "spark.driver.memory": "2g",
@@ -74,7 +76,7 @@ _DEFAULTS = {
     "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
     "spark.sql.session.timeZone": "UTC",
-    "spark.speculation": "false",  # Hudi 1.2 makes no client else (facts: speculation-refused)
+    **_NO_SPECULATION,
     REDACTION: SECRET_SETTING,
 }
 
@@ -264,10 +266,13 @@ def submitted_confs() -> Mapping[str, str]:
 
 
 def _within_submit(confs: Mapping[str, str]) -> dict[str, str]:
-    """The settings that spark-submit, which started this process, does not have; its own win, and its jars are loaded."""
+    """The settings that spark-submit, which started this process, does not have; its own win, and its jars are loaded.
+
+    But for speculation: a cluster's defaults turn it on for all jobs, and the session is only made here.
+    """
     submitted = submitted_confs()
     kept = {key: value for key, value in confs.items() if key not in submitted and not key.startswith("spark.jars")}
-    return {**kept, "spark.master": submitted.get("spark.master", confs["spark.master"])}
+    return {**kept, **_NO_SPECULATION, "spark.master": submitted.get("spark.master", confs["spark.master"])}
 
 
 def _load_metadata_payload(session: Any) -> None:

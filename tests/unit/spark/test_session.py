@@ -10,6 +10,7 @@ import pytest
 
 from etc_policy.errors import EngineError
 from etc_policy.policy.secrets import with_hidden
+from etc_policy.spark import session
 from etc_policy.spark.session import (
     DEFAULT_BUNDLE,
     _brief,
@@ -57,6 +58,14 @@ def test_tasks_are_not_tried_twice_at_once():
     speculation = "spark.speculation"
     assert session_confs({})[speculation] == "false"
     assert session_confs({speculation: "true"})[speculation] == "true"
+
+
+def test_a_cluster_s_defaults_turn_speculation_on_under_spark_submit_in_vain(monkeypatch):
+    """All else that spark-submit says wins."""
+    submitted = {"spark.speculation": "true", "spark.executor.memory": "9g", "spark.master": "yarn"}
+    monkeypatch.setattr(session, "submitted_confs", lambda: submitted)
+    confs = session._within_submit({"spark.master": "local[1]", "spark.executor.memory": "1g", **submitted})
+    assert confs == {"spark.master": "yarn", "spark.speculation": "false"}
 
 
 @pytest.mark.parametrize("key", ["spark.jars", "spark.jars.packages"])
