@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import json
+import os
 import re
 import shlex
 import shutil
@@ -169,6 +170,7 @@ def strangers_checkout(folder):
         (checkout / name).write_text(text)
     (checkout / "requirements.txt").write_text("./stranger\n")
     (checkout / "main").symlink_to(folder)
+    (checkout / "target").symlink_to(folder)
     git("add", "-Af")
     git("commit", "-qm", "stranger")
     git("checkout", "-q", "main")
@@ -187,6 +189,7 @@ def test_nothing_of_a_strangers_pull_request_runs_while_etc_is_installed(tmp_pat
     shell.succeeds(install if ci == "github" else "\n".join(GITLAB["etc-check"]["before_script"]))
     assert (checkout / ".venv" / "requirements.txt").read_text() == "# nothing\n"
     assert not (tmp_path / "ran").exists()
+    assert not os.path.lexists(checkout / "target")  # GitLab's artifacts would be what it leads to
 
 
 @pytest.mark.extended
