@@ -7,12 +7,13 @@ import time
 
 import pytest
 
-from etc_policy.errors import EngineError
+from etc_policy.errors import EngineError, RetryableError
 from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
+from etc_policy.run.fence import Fence
 from etc_policy.spark import write_stats
 from tests.encrypted_parquet import write_encrypted
 from tests.integration.bench import ORACLE, SECOND, Bench
-from tests.integration.history import HISTORY, Views, Write, write_history
+from tests.integration.history import HISTORY, Oracle, Views, Write, write_history
 
 pytestmark = pytest.mark.spark
 
@@ -47,6 +48,29 @@ def test_properties_stay(spark, tmp_path, name):
     views = Views(spark, bench.base)
     assert views.rt() == ORACLE.rt() == views.rust()
     expected = ORACLE.rt_up_to(SECOND)
+    assert {key: views.ro().get(key) for key in expected} == expected
+
+
+@pytest.mark.extended
+def test_a_metadata_table_that_a_writer_begins_beside_the_work(spark, tmp_path, monkeypatch):
+    """The client was made for a table without one, and would leave it out (facts: indexes-changed-beside)."""
+    options, _, _ = TABLES["no metadata table"]
+    bench, late = Bench(spark, tmp_path / "t"), Write(((1, "late", 900),))
+    write_history(spark, bench.base, options=options)
+    wait = Fence.before_lock
+
+    def write_beside(fence):
+        write_history(spark, bench.base, (late,), first=len(HISTORY))
+        wait(fence)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Fence, "before_lock", write_beside)
+        with pytest.raises(RetryableError, match=r"its metadata table has .*files.* now, and had nothing"):
+            bench.apply(bench.plan())
+    assert bench.runner.finish_pending(bench.policy, bench.location).status == "resumed"
+    oracle, views = Oracle.of((*HISTORY, late)), bench.views()
+    assert views.rt() == views.rt_without_mdt() == oracle.rt()
+    expected = oracle.rt_up_to(SECOND)
     assert {key: views.ro().get(key) for key in expected} == expected
 
 

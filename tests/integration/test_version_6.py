@@ -8,7 +8,7 @@ import pytest
 
 from etc_policy.spark.session import start_spark
 from tests.integration.bench import SECOND
-from tests.integration.history import HISTORY, STRADDLING, Write
+from tests.integration.history import HISTORY, STRADDLING, Write, write_history
 from tests.integration.kill_settings import OfVersion6
 from tests.integration.kills import Project
 from tests.integration.session import run_under_bundle, stop_spark
@@ -68,6 +68,34 @@ def test_log_files_that_are_picked_wherever_they_stand_give_older_rows_back(spar
     rt = picked.views.rt()
     assert {key: rt.get(key) for key in (1, 5)} == {1: "old", 5: "old"}
     assert {key: picked.oracle.rt().get(key) for key in (1, 5)} == {1: "new", 5: None}
+
+
+#: Soon archived: each commit takes one before it off the active timeline.
+ARCHIVED = {
+    "hoodie.clean.automatic": "true",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+    "hoodie.commits.archival.batch": "1",
+    "hoodie.metadata.compact.max.delta.commits": "1",
+}
+
+
+def test_rows_that_a_rollback_left_are_not_compacted(spark, tmp_path):
+    """Once archiving has passed them, readers without the metadata table show them (facts: rolled-back-blocks-shown)."""
+    table = make_table(spark, tmp_path / "t", writes=(HISTORY[0], Write(((4, "left", 150),))))
+    (died,) = table.timeline(f"{table.views.delta_commits()[-1]}.deltacommit")
+    died.unlink()  # its markers are gone
+    options, number = {**table.kind.options, **ARCHIVED}, len(table.history)
+    while table.timeline("[0-9]*.deltacommit")[0] < died:
+        write_history(spark, table.base, (Write(((0, f"v{number}", 900 + number),)),), options, first=number)
+        number += 1
+
+    assert [rt[4] for rt in (table.views.rt(), table.views.rt_without_mdt())] == ["v0", "left"]
+    table.granularity = "file_slice"
+    (left,) = table.state().unrecorded_files
+    (planned,) = table.plan(200).tables
+    assert (planned.action, planned.reason_code, left in planned.reason) == ("refused", "files_unclear", True)
 
 
 @pytest.mark.parametrize("release", ["0.15.0", "1.0.2"])
