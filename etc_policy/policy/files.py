@@ -88,12 +88,7 @@ def read_sources(project_dir: str, policies: str = "policies", templates: str = 
 
 
 def _require_inside(root: Path, folder: str) -> None:
-    """Return if the folder lies in the project.
-
-    Raises:
-        PolicyError: it does not.
-
-    """
+    """Return if the folder lies in the project."""
     try:
         inside = (root / folder).resolve().is_relative_to(root.resolve())
     except (OSError, RuntimeError, ValueError):

@@ -294,24 +294,14 @@ def _steps(context: Context, items: Iterable[Value]) -> Iterator[Value]:
 
 
 def _spend(steps: Iterator[None], size: int) -> None:
-    """Take the steps that something of this size counts for.
-
-    Raises:
-        ExpressionError: none are left.
-
-    """
+    """Take the steps that something of this size counts for, if they are left."""
     for _ in range(size // _SIZE_OF_STEP):
         if next(steps, "none") == "none":
             raise ExpressionError(Code.TOO_BIG, "no steps are left", is_quiet=True)
 
 
 def _require_small(values: Iterable[Value], most: int = _MAX_SIZE) -> int:
-    """How many characters and items the values have, if that has a bound.
-
-    Raises:
-        ExpressionError: it has not.
-
-    """
+    """How many characters and items the values have, if that has a bound."""
     size, waiting = 0, list(values)
     while waiting:
         value = waiting.pop()

@@ -296,12 +296,7 @@ def plain_value(node: ScalarNode) -> str | int | float | bool | None:
 
 
 def _require_printable(text: str, path: str) -> None:
-    """Return if YAML allows every character of a file.
-
-    Raises:
-        PolicyError: it does not.
-
-    """
+    """Return if YAML allows every character of a file."""
     bad = _UNPRINTABLE.search(text)
     if bad is not None:
         line = text.count("\n", 0, bad.start()) + 1
