@@ -260,8 +260,10 @@ class Archive:
 
     def _read_parquet(self, name: str, columns: Sequence[str], wanted: Wanted | None) -> list[dict[str, Any]]:
         if not can_read_parquet():
-            message = f"commits of this table are archived, and pyarrow is needed to read `{self._place(name)}`"
-            raise TableError(Code.NEEDS_PYARROW, message, hint="run `pip install pyarrow`")
+            message = (
+                f"commits of this table are archived, and pyarrow 26 or later is needed to read `{self._place(name)}`"
+            )
+            raise TableError(Code.NEEDS_PYARROW, message, hint="run `pip install 'pyarrow>=26'`")
         import pyarrow
 
         try:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import struct
 from collections.abc import Collection
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from etc_policy.storage.port import TableReader
 
 #: How a file ends: the length of its footer, and these bytes where that is encrypted.
 _TAIL, _ENCRYPTED = struct.Struct("<i4s"), b"PARE"
-
+#: Earlier releases of pyarrow follow a schema to any depth, which ends the process.
+_FIRST_OF_PYARROW = 26
 
 #: How large the pages of a file's columns may become: so many times the file, small files at will.
 INFLATED_TIMES, INFLATED_BYTES = 100, 64 << 20
@@ -28,8 +29,15 @@ class EncryptedParquetError(OSError):
 
 
 def can_read_parquet() -> bool:
-    """Whether pyarrow is installed."""
-    return importlib.util.find_spec("pyarrow") is not None
+    """Whether pyarrow is installed, of a release that no schema ends."""
+    try:
+        return _is_safe(version("pyarrow"))
+    except PackageNotFoundError:
+        return False
+
+
+def _is_safe(release: str) -> bool:
+    return int(release.partition(".")[0]) >= _FIRST_OF_PYARROW
 
 
 def read_footer(storage: TableReader, path: str) -> Any | None:
@@ -76,8 +84,10 @@ def open_parquet(stream: Any, **options: Any) -> Any:
         OSError: it is no Parquet file, as pyarrow says it, or cannot be read.
 
     """
-    from pyarrow import parquet
+    from pyarrow import __version__, parquet
 
+    if not _is_safe(__version__):
+        raise OSError(f"pyarrow {__version__} is older than {_FIRST_OF_PYARROW}")
     length, magic = _tail(stream)
     if magic == _ENCRYPTED:
         raise EncryptedParquetError("the footer is encrypted")

@@ -105,7 +105,7 @@ def _require_plain(block: Block) -> None:
     if block.kind not in (log_blocks.AVRO_DATA, log_blocks.PARQUET_DATA):
         raise NotSplittable(f"it holds a {_KINDS.get(block.kind, 'unknown')} block")
     if block.kind == log_blocks.PARQUET_DATA and not can_read_parquet():
-        raise NotSplittable("it holds a Parquet block, and pyarrow, which reads it, is not installed")
+        raise NotSplittable("it holds a Parquet block, and pyarrow 26 or later, which reads it, is not installed")
     if block.header.get(log_blocks.IS_PARTIAL, b"false").lower() != b"false":
         raise NotSplittable("it holds a partial update")
     others = block.header.keys() - _KNOWN_HEADERS

@@ -1,8 +1,9 @@
-import importlib.util
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
 from etc_policy.errors import TableError
+from etc_policy.hudi import footers
 from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.plan_file import encode_plan
 from etc_policy.storage.open_storage import open_storage
@@ -67,14 +68,20 @@ class TestArchive:
         (table.timeline / "history" / "_version_").unlink()
         assert slices(table) == before
 
-    def test_without_pyarrow_it_is_said_how_to_get_it(self, table, monkeypatch):
+    @pytest.mark.parametrize("release", [None, "25.0.0"])
+    def test_without_pyarrow_it_is_said_how_to_get_it(self, table, monkeypatch, release):
+        def found(name):
+            if release is None:
+                raise PackageNotFoundError(name)
+            return release
+
         table.archive(archived(at("09:00:02"), at("09:00:03"), log("f1", 20)))
         table.data(at("09:00:02"), log("f1"))
         table.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
-        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr(footers, "version", found)
         with pytest.raises(TableError) as error:
             read(table)
-        assert (error.value.code, error.value.hint) == ("ETC210", "run `pip install pyarrow`")
+        assert (error.value.code, error.value.hint) == ("ETC210", "run `pip install 'pyarrow>=26'`")
 
     def test_only_its_times_are_read_where_all_is_active(self, table):
         damaged = {**archived(at("09:00:02"), at("09:00:03")), "metadata": b"no Avro"}

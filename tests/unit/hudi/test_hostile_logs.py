@@ -12,7 +12,7 @@ from pyarrow import parquet  # noqa: TID253 - as above
 
 from etc_policy.hudi.block_times import LogTimes, TimesWanted, read_times
 from etc_policy.hudi.blocks import MAX_BLOCK_BYTES
-from etc_policy.hudi.footers import _inflated, require_modest
+from etc_policy.hudi.footers import _inflated, open_parquet, require_modest
 from etc_policy.policy.manifest import EventTime
 from tests.hostile.avro import array, nested, record, recursive
 from tests.unit.hudi import log_file as log
@@ -165,3 +165,16 @@ def test_the_pages_of_a_file_are_what_its_footer_says():
                 for column in map(group.column, range(group.num_columns)):
                     pages = _inflated(buffer, column)
                     assert 0 <= column.total_uncompressed_size - pages < column.total_uncompressed_size / 3 + 200
+
+
+def test_a_schema_of_parquet_that_is_too_deep_is_not_read(monkeypatch):
+    """Each group of the schema is in the one before: releases of pyarrow before 26 take stack for each."""
+    group, leaf = b"\x35\x02\x18\x01a\x15\x02\x00", b"\x15\x04\x25\x02\x18\x01x\x00"
+    deep = 29_999  # and the leaf: Thrift counts without a sign
+    footer = b"\x15\x02\x19\xfc" + zigzag((deep + 1) // 2) + group * deep + leaf + b"\x16\x00\x19\x0c\x00"
+    content = io.BytesIO(b"PAR1" + footer + struct.pack("<i", len(footer)) + b"PAR1")
+    with pytest.raises(OSError, match="too deeply nested"):
+        open_parquet(content)
+    monkeypatch.setattr(pyarrow, "__version__", "25.0.0")
+    with pytest.raises(OSError, match="older than 26"):
+        open_parquet(content)
