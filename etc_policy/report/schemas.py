@@ -6,7 +6,8 @@ The package ships them as files, `etc_policy/schemas/<name>.v<version>.json`, an
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
@@ -91,13 +92,15 @@ def keys() -> list[str]:
     return sorted({key for _, _, part in _parts() for key in part.get("properties", {})})
 
 
-def _parts() -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+@cache
+def _parts() -> tuple[tuple[str, str, Mapping[str, Any]], ...]:
     """Of the files that people write: the title, the name of a part (empty for the file itself) and its schema."""
-    for kind, document in DOCUMENTS.items():
-        if document.written_by == "people":
-            schema = json_schema(kind)
-            yield document.title, "", schema
-            yield from ((document.title, name, part) for name, part in schema.get("$defs", {}).items())
+    schemas = [(one.title, json_schema(kind)) for kind, one in DOCUMENTS.items() if one.written_by == "people"]
+    return tuple(
+        (title, name, part)
+        for title, schema in schemas
+        for name, part in {"": schema, **schema.get("$defs", {})}.items()
+    )
 
 
 def _meaning(part: Mapping[str, Any], key: str) -> str:
