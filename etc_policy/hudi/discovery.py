@@ -11,7 +11,7 @@ from etc_policy.errors import EtcError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.footers import read_footer
 from etc_policy.hudi.properties import read_properties
-from etc_policy.hudi.schemas import find_column, leaf_names, newest_fields, type_name
+from etc_policy.hudi.schemas import leaf_columns, newest_fields, type_name
 from etc_policy.hudi.stable_reading import read_until_stable
 from etc_policy.hudi.timeline import Timeline, read_timeline
 from etc_policy.storage.open_storage import open_reader
@@ -51,9 +51,7 @@ def read_columns(base_path: str) -> Columns:
 
 def _types(timeline: Timeline) -> dict[str, str]:
     fields = newest_fields(timeline) or ()
-    names = (name for name in leaf_names(fields) if not name.startswith("_hoodie"))
-    found = ((name, find_column(fields, name)) for name in names)
-    return {name: type_name(column[1]) for name, column in found if column is not None}
+    return {name: type_name(kind) for name, kind in leaf_columns(fields) if not name.startswith("_hoodie")}
 
 
 def column_ranges(base_path: str, base_file: str | None, names: Sequence[str]) -> dict[str, Range]:

@@ -31,6 +31,8 @@ _TIME_TYPES = frozenset(
 _TYPES_OF_KEYS = {"unit": ("int", "long", "string"), "format": ("string",)}
 #: Columns that an error names at most.
 _NAMED = 50
+#: So long the names of all columns may be together, where each counts as so many characters at least.
+_MOST_CHARACTERS, _FEWEST_CHARACTERS = 4_000_000, 40
 #: What a streamer writes while it knows of no schema.
 _NO_SCHEMA = '"null"'
 
@@ -77,7 +79,8 @@ def type_name(avro_type: Any) -> str:
     if isinstance(avro_type, list):
         return type_name(next((t for t in avro_type if t != "null"), "null"))
     if isinstance(avro_type, dict):
-        return str(avro_type.get("logicalType") or avro_type["type"])
+        named = avro_type.get("logicalType") or avro_type["type"]
+        return named if isinstance(named, str) else "nested"  # a text of it may be as long as the schema
     return str(avro_type)
 
 
@@ -103,15 +106,29 @@ def _field(fields: Fields, name: str) -> Mapping[str, Any] | None:
     return next((field for field in fields if mapping_of(field)["name"] == name), None)
 
 
-def leaf_names(fields: Fields) -> Iterator[str]:
-    """The names of all columns that are no structs, with dots where they are within one."""
-    return _leaf_names(fields, dict(_records_in(fields, "")))
+def leaf_columns(fields: Fields) -> Iterator[tuple[str, Any]]:
+    """The names of all columns that are no structs, with dots where they are within one, and their types.
 
+    Raises:
+        ValueError: there are far more than tables have: a few structs that are named again and again are any number.
 
-def _leaf_names(fields: Fields, records: Mapping[str, Fields]) -> Iterator[str]:
-    for field in fields:
-        name, inner = str(field["name"]), _fields_of(field["type"], records)
-        yield from (f"{name}.{below}" for below in _leaf_names(inner, records)) if inner else (name,)
+    """
+    records, left = dict(_records_in(fields, "")), _MOST_CHARACTERS
+    waiting = [("", iter(fields))]
+    while waiting:
+        above, fields_left = waiting[-1]
+        field = next(fields_left, None)
+        if field is None:
+            waiting.pop()
+            continue
+        name, inner = f"{above}{field['name']}", _fields_of(field["type"], records)
+        left -= max(len(name), _FEWEST_CHARACTERS)
+        if left < 0:
+            raise ValueError("more columns than a table has")
+        if inner:
+            waiting.append((f"{name}.", iter(inner)))
+        else:
+            yield name, field["type"]
 
 
 def _records_in(fields: Fields, space: str) -> Iterator[tuple[str, Fields]]:

@@ -13,7 +13,7 @@ from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.metadata_values import list_of, load_json, mapping_of
 from etc_policy.hudi.properties import ordering_fields, read_properties
-from etc_policy.hudi.schemas import leaf_names
+from etc_policy.hudi.schemas import leaf_columns
 from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.hudi.writer_options import (
     COLUMN_LIST,
@@ -171,7 +171,7 @@ def columns_with_statistics(spark: Any, table: Any, job: Job) -> tuple[str, ...]
     """
     jvm, reader = spark._jvm, metadata_reader(table)
     schema = table_schema(jvm, table.getMetaClient())
-    columns = tuple(leaf_names(list_of(mapping_of(load_json(schema.toString()))["fields"])))
+    columns = tuple(name for name, _ in leaf_columns(list_of(mapping_of(load_json(schema.toString()))["fields"])))
     for paths in (job.log_paths, job.base_paths):
         pairs = jvm.java.util.ArrayList()
         for path in paths:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from etc_policy.hudi.schemas import find_column
+from etc_policy.hudi.schemas import find_column, leaf_columns, type_name
 
 ROW = {"type": "record", "name": "Row", "namespace": "shop", "fields": [{"name": "ts", "type": "long"}]}
 ENVELOPE = [{"name": "before", "type": ["null", ROW]}, {"name": "after", "type": ["null", "shop.Row"]}]
@@ -34,3 +34,43 @@ def test_a_record_of_itself_ends():
     fields = [{"name": "t", "type": tree}]
     assert find_column(fields, "t.left.left.left") == (("t", "left", "left", "left"), ["null", "Tree"])
     assert find_column(fields, "t.left.ts") is None
+
+
+def test_all_columns_have_their_names_and_types_in_order():
+    fields = [{"name": "id", "type": "string"}, *ENVELOPE, {"name": "a.b", "type": ["null", "int"]}]
+    columns = [("id", "string"), ("before.ts", "long"), ("after.ts", "long"), ("a.b", ["null", "int"])]
+    assert list(leaf_columns(fields)) == columns
+
+
+def _named_twice(depth):
+    """Structs that each hold the one before twice: two to the power of the depth columns."""
+    records = [{"type": "record", "name": "R0", "fields": [{"name": "x", "type": "long"}]}]
+    for number in range(1, depth):
+        fields = [{"name": name, "type": f"R{number - 1}"} for name in "ab"]
+        records.append({"type": "record", "name": f"R{number}", "fields": fields})
+    return [{"name": f"d{number}", "type": record} for number, record in enumerate(records)]
+
+
+_LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        _named_twice(60),
+        [{"name": "t", "type": {"type": "record", "name": "T", "fields": [{"name": "t", "type": ["null", "T"]}]}}],
+        [{"name": "t", "type": {"type": "record", "name": "T", "fields": [{"name": _LONG, "type": "T"}]}}],
+    ],
+)
+def test_structs_that_make_columns_without_end_are_refused(fields):
+    with pytest.raises(ValueError, match="more columns"):
+        list(leaf_columns(fields))
+
+
+def test_a_wide_table_has_its_columns():
+    assert len(list(leaf_columns([{"name": f"column_{number}", "type": "int"} for number in range(50_000)]))) == 50_000
+
+
+@pytest.mark.parametrize("kind", [{"type": {"type": "string"}}, {"type": "int", "logicalType": ["date"]}])
+def test_a_type_within_a_type_is_not_written_out(kind):
+    assert type_name(kind) == "nested"
