@@ -35,6 +35,7 @@ from etc_policy.verify.proposal import Survey, find_drift, proposed_lines, rende
 from etc_policy.wiring import NO_POLICY_FITS, Environment
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9_-]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _LONGEST_NAME = 100
 #: What a policy says until the table has been looked at.
 _PROVISIONAL_LATENCY_MS = 3_600_000
@@ -217,6 +218,11 @@ class Importer:
         for one in _locations(self.environment, sources):
             if isinstance(one, EtcError):
                 self.errors.append(one)
+                continue
+            if _SURROGATE.search(one.location):
+                message = f"`{one.location}` cannot be the table of a policy: its name is not UTF-8"
+                hint = "`tables` with a glob over its folder finds it without a policy of its own"
+                self.errors.append(TableError(Code.BAD_TABLE, message, hint=hint))
                 continue
             key, root = self.known.identity(one.location), self.known.root
             before = found.get(key, one)

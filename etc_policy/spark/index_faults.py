@@ -16,7 +16,7 @@ from typing import Any
 
 from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.footers import EncryptedParquetError, open_parquet
+from etc_policy.hudi.footers import EncryptedParquetError, can_read_parquet, open_parquet
 from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.hudi.writer_options import index_definitions, indexed_columns
@@ -107,10 +107,10 @@ def _holds(outer: Range, inner: Range) -> bool:
 
 def _files(storage: TableReader, state: TableState) -> list[_File]:
     """The newest base files with what their footers say."""
-    try:
-        from pyarrow import ArrowException
-    except ImportError:
+    if not can_read_parquet():
         return []
+    from pyarrow import ArrowException
+
     named = [one for one in state.slices if one.base_file and one.base_file.endswith(f".{PARQUET}")]
     newest = sorted(named, key=lambda one: one.base_instant, reverse=True)
     files: list[_File] = []

@@ -347,7 +347,8 @@ def _text(value: str) -> str:
     """A text as YAML, which Jinja leaves as it is."""
     if _PLAIN.fullmatch(value):
         return value
-    braced = f"{{{{ {json.dumps(value, ensure_ascii=False)} }}}}" if "{" in value else value
+    quoted = json.dumps(value, ensure_ascii=False).replace("}", "\\u007d")  # so that no expression ends within it
+    braced = f"{{{{ {quoted} }}}}" if "{" in value else value
     return yaml.safe_dump(braced, default_style='"', width=sys.maxsize).strip()
 
 

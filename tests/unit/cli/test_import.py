@@ -1,6 +1,7 @@
 """`etc import` over folders that hold more than tables: a line for each that gets no policy, and the others go on."""
 
 import json
+import os
 
 import pytest
 
@@ -113,12 +114,22 @@ def test_a_table_whose_file_has_open_questions_is_known_by_the_name_that_it_has_
     assert etc("import", "lake/web/orders")[1].splitlines()[0].split()[0] == "web_orders"
 
 
-def test_a_folder_whose_name_is_jinja_s_is_imported_once(lake, etc):
-    make_table(lake / "{{y}}")
-    assert etc("import", "lake/{{y}}")[0] == 0
+@pytest.mark.parametrize("name", ["{{y}}", '" }}{{ 7*7 }}{{ "', '{{ "a" }}', "{% if y %}", "\\\\{{ 1 }}", "a}}"])
+def test_a_folder_whose_name_is_jinja_s_is_imported_once(lake, etc, name):
+    make_table(lake / name)
+    assert etc("import", f"lake/{name}")[0] == 0
     before = written(lake)
-    assert "1 in project" in etc("import", "lake/{{y}}")[1]
+    code, out, err = etc("import", f"lake/{name}")
+    assert (code, err.count("error")) == (0, 0)
+    assert "1 in project" in out
     assert written(lake) == before
+
+
+def test_a_folder_whose_name_is_not_utf_8_stops_no_other(lake, etc):
+    make_table(lake / os.fsdecode(b"bad\xff"))
+    code, out, err = etc("import", "--bucket", "lake")
+    assert (code, err.count("error["), "not UTF-8" in err) == (1, 1, True)
+    assert written(lake) == ["orders.yml"], out
 
 
 def test_the_first_policies_of_a_project_start_from_the_root_of_its_target(lake, etc):
