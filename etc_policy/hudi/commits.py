@@ -25,6 +25,7 @@ from etc_policy.hudi.avro import MAGIC, SYNC_BYTES, parse_schema, read_first_rec
 from etc_policy.hudi.avro_pattern import IrregularError, RecordPattern, next_size, read_long, read_text
 from etc_policy.hudi.layout import is_log_name, parse_data_file
 from etc_policy.hudi.metadata_values import (
+    MAX_PATH,
     UNKNOWN_FORM,
     is_long,
     list_of,
@@ -32,6 +33,7 @@ from etc_policy.hudi.metadata_values import (
     mapping_of,
     number_of,
     pairs_of,
+    partition_of,
     text_of,
     unknown_form,
 )
@@ -169,7 +171,7 @@ def decode_metadata(content: bytes, place: str) -> dict[str, Any]:
 def _commit(stats: WriteStats, record: Mapping[str, Any]) -> CommitMetadata:
     taken = mapping_of(record.get("partitionToReplaceFileIds")).items()
     replaced = frozenset(
-        (text_of(partition), text_of(one)) for partition, found in taken for one in list_of(found, nullable=False)
+        (partition_of(partition), text_of(one)) for partition, found in taken for one in list_of(found, nullable=False)
     )
     operation = text_of(record.get("operationType")) or None
     times = chain(stats.min_event_times_ms, stats.max_event_times_ms)
@@ -194,7 +196,7 @@ def _stats(record: Mapping[str, Any]) -> Iterator[WriteStat]:
                 mapping_of(stat, nullable=False).get, _WANTED
             )
             yield WriteStat(
-                text_of(partition),
+                partition_of(partition),
                 text_of(file_id),
                 text_of(path).rpartition("/")[2],
                 text_of(previous),
@@ -274,7 +276,7 @@ def _read_stats(content: bytes, start: int, form: _Form) -> tuple[WriteStats, in
         for _ in range(partitions):
             length, start = next_size(content, start)
             partition, start = content[start : start + length].decode(), start + length
-            if partition in counts:
+            if partition in counts or length > MAX_PATH:
                 raise IrregularError
             before = len(records)
             count, start = next_size(content, start)

@@ -19,6 +19,8 @@ _TIME = re.compile(
     r"(19[7-9]\d|2\d{3})(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d[0-5]\d(\d{3})?", re.ASCII
 )
 _SHOWN = 60
+#: As long as HDFS takes paths, and longer than the others do.
+MAX_PATH = 8_000
 #: Every month has so many days.
 _SHORTEST_MONTH = 28
 
@@ -41,6 +43,14 @@ def text_of(value: object) -> str:
     if not value.isascii():
         value.encode()
     return value
+
+
+def partition_of(value: object) -> str:
+    """The path of a partition, which may stand before the names of all its files; ValueError for one that no storage has."""
+    path = text_of(value)
+    if len(path) > MAX_PATH:
+        raise ValueError(f"the path of a partition has {len(path):,} characters")
+    return path
 
 
 def number_of(value: object) -> int:

@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any
 
 from etc_policy.hudi.layout import is_change_log
-from etc_policy.hudi.metadata_values import list_of, mapping_of, pairs_of, size_of, text_of, unknown_form
+from etc_policy.hudi.metadata_values import list_of, mapping_of, pairs_of, partition_of, size_of, text_of, unknown_form
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.model import CarriedFile, Operation
 from etc_policy.plan.split import merged_paths, with_split
@@ -118,7 +118,7 @@ def _with_carried(operation: Operation, carried: tuple[CarriedFile, ...]) -> Ope
 
 def _decoded(entry: Mapping[str, Any], metrics: Mapping[str, Any]) -> Operation:
     return Operation(
-        partition=entry["partitionPath"] or "",
+        partition=partition_of(entry["partitionPath"]),
         file_id=entry["fileId"],
         base_instant=entry["baseInstantTime"],
         base_file=entry["dataFilePath"],

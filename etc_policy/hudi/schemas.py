@@ -16,7 +16,7 @@ from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.commits import CommitMetadata, decode_metadata
-from etc_policy.hudi.metadata_values import list_of, load_json, mapping_of, text_of
+from etc_policy.hudi.metadata_values import MAX_PATH, list_of, load_json, mapping_of, text_of
 from etc_policy.hudi.timeline import Timeline
 from etc_policy.policy.manifest import EventTime
 from etc_policy.table.state import HIDDEN, Instant, Lacking, find_lacking
@@ -261,6 +261,8 @@ def _columns(kind: Any, path: str = "") -> dict[str, tuple[int, str]]:
         inner = kind.get(part) if isinstance(kind, dict) else None
         for one in inner if isinstance(inner, list) else [{**kind, "type": inner, "name": part}] if inner else ():
             below, own = f"{path}.{one['name']}", one["type"]
+            if len(below) > MAX_PATH:  # it stands before the names of all columns within it
+                raise ValueError("the name of a column is too long")
             found[below] = int(one[number]), own if isinstance(own, str) else str(own["type"])
             found |= _columns(own, below)
     return found

@@ -143,3 +143,17 @@ def test_a_block_that_tells_its_size_is_read_one_by_one(slow):
 def test_a_file_cut_short_anywhere_is_the_same_error_for_both():
     for length in range(len(CONTENT)):
         assert said_of(CONTENT[:length], MANY) == said_of(CONTENT[:length], 1)
+
+
+@pytest.mark.parametrize("among", [1, 1000])
+@pytest.mark.parametrize("form", ["avro", "json"])
+@pytest.mark.parametrize("key", ["partitionToWriteStats", "partitionToReplaceFileIds"])
+def test_a_long_path_of_a_partition_is_not_that_of_many_files(key, form, among):
+    """A path of 400,000 characters before the names of thousands of files is gigabytes."""
+    long = "p" * 400_000
+    metadata = {**commit_metadata(at("10:00:00"), (log("f1", 5),)), "partitionToReplaceFileIds": {"p": ["f2"]}}
+    metadata[key] = {long: next(iter(metadata[key].values()))}
+    content = avro(REPLACE_SCHEMA, metadata) if form == "avro" else json.dumps(metadata).encode()
+    with pytest.raises(TableError, match="not in a form") as error:
+        decode_commit(content, "t", among=among)
+    assert "400,000 characters" in (error.value.hint or "")

@@ -1,8 +1,11 @@
 """Columns by name in the schemas of tables, also where a type is defined once and named afterwards."""
 
+import json
+import tracemalloc
+
 import pytest
 
-from etc_policy.hudi.schemas import find_column, leaf_columns, type_name
+from etc_policy.hudi.schemas import _versions_in, find_column, leaf_columns, type_name
 
 ROW = {"type": "record", "name": "Row", "namespace": "shop", "fields": [{"name": "ts", "type": "long"}]}
 ENVELOPE = [{"name": "before", "type": ["null", ROW]}, {"name": "after", "type": ["null", "shop.Row"]}]
@@ -74,3 +77,16 @@ def test_a_wide_table_has_its_columns():
 @pytest.mark.parametrize("kind", [{"type": {"type": "string"}}, {"type": "int", "logicalType": ["date"]}])
 def test_a_type_within_a_type_is_not_written_out(kind):
     assert type_name(kind) == "nested"
+
+
+def test_a_long_name_does_not_stand_before_the_names_of_many_columns():
+    """In one MiB 14,000 times a name of 400,000 characters."""
+    below = [{"id": number, "name": f"c{number}", "type": "int"} for number in range(14_000)]
+    outer = {"id": 1, "name": "x" * 400_000, "type": {"type": "record", "fields": below}}
+    content = json.dumps({"schemas": [{"version_id": 1, "fields": [outer]}]}).encode()
+    tracemalloc.start()
+    try:
+        assert _versions_in(content) is None
+        assert tracemalloc.get_traced_memory()[1] < 40 * len(content)
+    finally:
+        tracemalloc.stop()
