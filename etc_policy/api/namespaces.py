@@ -6,7 +6,6 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain, count, takewhile
 from typing import NamedTuple, TypeVar
@@ -16,7 +15,7 @@ from etc_policy.api.importing import is_linked, plain_name, table_identity
 from etc_policy.api.loading import ProjectReading
 from etc_policy.errors import EtcError, Issue, TableError
 from etc_policy.errors.codes import Code
-from etc_policy.policy.locations import is_local, location_fault, location_identity, resolve_location
+from etc_policy.policy.locations import glob_matches, is_local, location_fault, location_identity, resolve_location
 from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy
 from etc_policy.policy.resolve import check_project, table_root
 from etc_policy.policy.schema import Sync
@@ -81,7 +80,7 @@ class _Lookup:
 
     def _is_free(self, namespace: DeclaredNamespace, found: _Found) -> bool:
         """Whether the namespace may have the table; an explicit policy goes first, and what is twice in a catalog is one."""
-        if any(fnmatchcase(found.name, glob) for glob in namespace.exclude):
+        if any(glob_matches(found.name, glob) for glob in namespace.exclude):
             self.left_out[found.location] = "excluded"
             return False
         if self._leads_out(namespace, found):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.schemas import leaf_columns, newest_fields, type_name
 from etc_policy.hudi.stable_reading import read_until_stable
 from etc_policy.hudi.timeline import Timeline, read_timeline
+from etc_policy.policy.locations import glob_matches
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import OWN_FOLDER, TableReader, os_errors_as
 
@@ -110,7 +110,7 @@ def find_tables(
                 yield f"{location.rstrip('/')}/{folder}".rstrip("/")
         elif depth < (len(levels) or MAX_DEPTH):
             wanted = [name for name in names if _may_hold_tables(name)]
-            wanted = fnmatch.filter(wanted, levels[depth]) if levels else wanted
+            wanted = [name for name in wanted if glob_matches(name, levels[depth])] if levels else wanted
             wanted = _without_ways_back(f"{storage.location}/{folder}", wanted)
             below = sorted((f"{folder}/{name}".lstrip("/") for name in wanted), reverse=True)
             waiting += [(one, depth + 1) for one in below]

@@ -11,13 +11,12 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from fnmatch import filter as matching
 from itertools import islice
 from pathlib import Path
 
 from etc_policy.errors import Issue, PolicyError, Where
 from etc_policy.errors.codes import Code
-from etc_policy.policy.locations import split_file_uri
+from etc_policy.policy.locations import glob_matches, split_file_uri
 from etc_policy.policy.schema_values import GLOB
 from etc_policy.policy.secrets import is_secret, without_secret
 from etc_policy.policy.suggestions import did_you_mean
@@ -345,7 +344,8 @@ def _names(folder: str, part: str, may_look: MayLook) -> list[str]:
         names = os.listdir(folder)  # noqa: PTH208 - names are enough
     except (OSError, ValueError):
         return []
-    return matching((name for name in names if part.startswith(".") or not name.startswith(".")), part)
+    seen = (name for name in names if part.startswith(".") or not name.startswith("."))
+    return [name for name in seen if glob_matches(name, part)]
 
 
 def _is_table(folder: str, may_look: MayLook) -> bool:

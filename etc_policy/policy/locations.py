@@ -6,6 +6,8 @@ import posixpath
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from etc_policy.errors.plain_text import without_passwords
 
@@ -51,6 +53,18 @@ def is_appended_to(base_path: str) -> bool:
 def is_catalog_name(table: str) -> bool:
     """Whether the text is `db.table` of the Spark catalog."""
     return _CATALOG_NAME.fullmatch(table) is not None
+
+
+def glob_matches(name: str, glob: str) -> bool:
+    """Whether a glob means a name, as Python has it, in a time that goes by the glob's length."""
+    return fnmatchcase(name, _with_closed_brackets(glob))
+
+
+@lru_cache(maxsize=256)
+def _with_closed_brackets(glob: str) -> str:
+    """The glob with `[[]` for each bracket that nothing closes, which Python looks for from each of them to the end."""
+    before, closing, after = glob.rpartition("]")
+    return f"{before}{closing}{after.replace('[', '[[]')}"
 
 
 def location_fault(table: str, *, is_hidden: bool = False) -> tuple[str, str] | None:

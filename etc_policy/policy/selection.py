@@ -5,14 +5,13 @@ Terms are joined by spaces into a union; parts of a term are joined by commas in
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Literal, NoReturn, TypeAlias, get_args
 
 from etc_policy.errors import UsageError
 from etc_policy.errors.codes import Code
+from etc_policy.policy.locations import glob_matches
 from etc_policy.policy.manifest import Granularity, Manifest, Policy
 from etc_policy.policy.schema_values import StrategyType
 from etc_policy.policy.suggestions import did_you_mean
@@ -44,7 +43,8 @@ class Selection:
 
 def split_terms(values: Sequence[str]) -> tuple[str, ...]:
     """The terms of a union, each once, in the order given: `["a b", "c,d"]` has three."""
-    terms = (term.strip(",") for value in values for term in re.split(r"\s+", re.sub(r"\s*,\s*", ",", value)))
+    joined = (",".join(part.strip() for part in value.split(",")) for value in values)
+    terms = (term.strip(",") for value in joined for term in value.split())
     return tuple(dict.fromkeys(term for term in terms if term))
 
 
@@ -161,7 +161,7 @@ class _Chooser:
         return _nothing(message, pattern, "policies", list(self._known), Code.UNKNOWN_POLICY)
 
     def _by_tag(self, pattern: str) -> _Names:
-        found = self._names(lambda policy: any(fnmatchcase(tag, pattern) for tag in policy.tags))
+        found = self._names(lambda policy: any(glob_matches(tag, pattern) for tag in policy.tags))
         if not found:
             known = sorted({tag for policy in self._policies for tag in policy.tags})
             _nothing(f"no enabled policy has the tag `{pattern[:60]}`", pattern, "tags", known)
@@ -172,7 +172,7 @@ class _Chooser:
 
         def matches(policy: Policy) -> bool:
             path = (policy.source or "").rsplit(":", 2)[0]
-            return path == wanted or path.startswith(f"{wanted}/") or fnmatchcase(path, wanted)
+            return path == wanted or path.startswith(f"{wanted}/") or glob_matches(path, wanted)
 
         found = self._names(matches)
         if not found:
@@ -183,10 +183,10 @@ class _Chooser:
 
     def _by_strategy(self, pattern: str) -> _Names:
         kinds = (*get_args(StrategyType), *get_args(Granularity))
-        if not any(fnmatchcase(kind, pattern) for kind in kinds):
+        if not any(glob_matches(kind, pattern) for kind in kinds):
             _nothing(f"there is no strategy `{pattern[:60]}`", pattern, "strategies", kinds)
         return self._names(
-            lambda p: any(fnmatchcase(kind, pattern) for kind in (p.strategy.type, p.strategy.granularity))
+            lambda p: any(glob_matches(kind, pattern) for kind in (p.strategy.type, p.strategy.granularity))
         )
 
     def _by_state(self, state: str) -> _Names:
@@ -229,7 +229,7 @@ class _Chooser:
 
 
 def _matching(names: Iterable[str], pattern: str) -> _Names:
-    return frozenset(name for name in names if fnmatchcase(name, pattern))
+    return frozenset(name for name in names if glob_matches(name, pattern))
 
 
 def _require_comparable(now: Manifest, earlier: Manifest) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from typing import Any
 
 from etc_policy.errors import EtcError, RetryableError, TableError, first_line
 from etc_policy.errors.codes import Code
+from etc_policy.policy.locations import glob_matches
 from etc_policy.policy.project_schema import CatalogSettings, StorageSettings
 from etc_policy.report.sync import PREFIX, PropertyChanges, lies_at, no_partition, partition_values
 from etc_policy.storage.store_keys import aws_session, no_keys
@@ -66,7 +66,7 @@ class GlueCatalog:
             pages = self._client.get_paginator("get_tables").paginate(DatabaseName=database.lower())
             found = [table for page in pages for table in page["TableList"]]
         for table in found:
-            if table.get("TableType") == "VIRTUAL_VIEW" or not any(fnmatchcase(table["Name"], glob) for glob in globs):
+            if table.get("TableType") == "VIRTUAL_VIEW" or not any(glob_matches(table["Name"], glob) for glob in globs):
                 continue
             name = f"{database}.{table['Name']}"
             try:

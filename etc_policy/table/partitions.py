@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from inspect import cleandoc
 from itertools import chain
 from operator import attrgetter
@@ -14,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import ConfigDict, Field
 
+from etc_policy.policy.locations import glob_matches
 from etc_policy.policy.manifest import Frozen, Level, Policy, RowsWhenDone, VerifyLevel, digest
 from etc_policy.policy.times import Span
 from etc_policy.table.apply_state import Proof
@@ -332,7 +332,7 @@ def is_in(partition: str, terms: Sequence[str]) -> bool:
 def _means(term: str, partition: str) -> bool:
     first, dots, last = term.partition(RANGE)
     if not dots:
-        return fnmatchcase(partition, term)
+        return glob_matches(partition, term)
     return first <= partition and (not last or partition <= last)
 
 

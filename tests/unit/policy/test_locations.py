@@ -1,7 +1,11 @@
+import time
+from fnmatch import fnmatchcase
+
 import pytest
 
 from etc_policy.policy.locations import (
     Allowed,
+    glob_matches,
     is_appended_to,
     is_catalog_name,
     location_fault,
@@ -170,3 +174,18 @@ def test_servers(server):
 @pytest.mark.parametrize("place", ["s3://evil/../lake", "s3a://evil/x/../../lake/t", "hdfs://evil/../lake:8020/t"])
 def test_no_other_bucket_passes_for_an_allowed_one(place):
     assert not Allowed.of(["s3://lake", "hdfs://lake"]).reaches(place)
+
+
+@pytest.mark.parametrize(
+    ("name", "glob", "is_meant"),
+    [("a[b", "a[b", True), ("a[b", "[a]*[?", True), ("ab", "a[b", False), ("ab", "a[bc]", True), ("[[", "*[", True)],
+)
+def test_a_bracket_that_nothing_closes_is_one(name, glob, is_meant):
+    assert glob_matches(name, glob) == is_meant == fnmatchcase(name, glob)
+
+
+@pytest.mark.parametrize("glob", ["[" * 400_000, "[a]" + "[a-" * 130_000, "[" + "b-a" * 130_000 + "]", "*a" * 100_000])
+def test_the_time_of_a_glob_goes_by_its_length(glob):
+    began = time.process_time()
+    assert not glob_matches("orders", glob)
+    assert time.process_time() - began < 20
