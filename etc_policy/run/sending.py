@@ -170,7 +170,7 @@ def cloud_event(policy: Policy, event: DoneEvent) -> dict[str, Any]:
     return {
         "specversion": "1.0",
         "id": event.key,
-        "source": quote(policy.table, safe="/:"),
+        "source": quote(policy.table.encode(errors="surrogateescape"), safe="/:"),
         "type": f"etc.partition.{event.kind}",
         "subject": event.partition,
         "time": iso_time(event.found_at_ms),

@@ -19,9 +19,11 @@ import pytest
 from etc_policy.api.partitions import send_partition_events
 from etc_policy.api.project import Project
 from etc_policy.errors import RetryableError, TableError
+from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.report.sync import no_partition
 from etc_policy.run import sending
 from etc_policy.run.done_store import RECORD, DoneStore
+from etc_policy.table.done import DoneEvent
 from tests.nightly import nightly
 from tests.unit.api.hourly import HOURLY, hour
 from tests.unit.hudi.table_folder import COMMIT_SCHEMA, TableFolder, at, base, commit_metadata, log
@@ -652,3 +654,10 @@ def test_two_runs_at_once_tell_once(orders, tmp_path):
     runs = [send_in_a_process(tmp_path, 99, "13:00:00") for _ in range(3)]
     assert [one.wait(60) for one in runs] == [0, 0, 0]
     assert sorted((tmp_path / "sent").read_text().split()) == [TEN, ELEVEN]
+
+
+def test_a_table_whose_name_is_not_utf_8_is_the_source_of_its_events():
+    policy = Policy(name="o", table="lake/o", event_time=EventTime(column="ts"), data_latency_ms=0)
+    policy = policy.model_copy(update={"table": os.fsdecode(b"lake/bad\xff")})  # as a namespace finds it
+    event = DoneEvent(key="k", kind="done", partition="p", number=1, found_at_ms=2, instant=at("10:00:00"))
+    assert sending.cloud_event(policy, event)["source"] == "lake/bad%FF"
