@@ -56,7 +56,7 @@ def is_catalog_name(table: str) -> bool:
 
 
 def glob_matches(name: str, glob: str) -> bool:
-    """Whether a glob means a name, as Python has it, in a time that goes by the glob's length."""
+    """Whether a glob means a name, as Python's `fnmatch`, in a time that goes by the glob's length."""
     return fnmatchcase(name, _with_closed_brackets(glob))
 
 
