@@ -194,12 +194,19 @@ class Judged(Lifetime):
                 proven = max((self.compared[place].until_ms for place in places), default=None)
                 assert proven is not None and until_ms <= proven, f"complete until {until_ms}, proved until {proven}"
         elif now_ms >= self.now and not (
-            self.proof or self._may_be_anything(number) or any(not one.agreed for one in self.compared)
+            (self.proof and not self._was_just_compared)
+            or self._may_be_anything(number)
+            or any(not one.agreed for one in self.compared)
         ):
             raise AssertionError(f"nothing is known, as {found.reason}")
         if until_ms is not None and not self.proof and self._is_all_known():
             known_ms = now_ms - self.latency_ms if first_ms is None else min(first_ms - 1, now_ms - self.latency_ms)
             assert until_ms == known_ms, f"complete until {until_ms}, and {known_ms} is known"
+
+    @property
+    def _was_just_compared(self) -> bool:
+        """Whether a comparison that agreed is the last that was done, so that nothing is unproven."""
+        return bool(self.story) and " verify: pass " in self.story[-1]
 
     def _may_be_anything(self, number: int) -> bool:
         """Whether rows that were split off by another column were not read: those may be of any time by this one."""
