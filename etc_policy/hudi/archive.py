@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, BinaryIO, NamedTuple
@@ -29,7 +28,6 @@ from etc_policy.table.state import CompactionRecord
 _MAX_VERSION_BYTES = 1_000
 _MANIFEST = "manifest_"
 _LOG_FILE = re.compile(r"\.commits_\.archive\.(?P<number>\d+)(?:_\d+-\d+-\d+)?")
-_BLOCK_VERSIONS, _PAIR = (1, 2, 3), struct.Struct(">ii")
 _WRITE_COLUMNS = ("instantTime", "completionTime", "action", "metadata", "plan")
 _TIMES = ("instantTime", "completionTime")
 #: Each row has an instant and metadata of its own, so that honest rows take more.
@@ -296,16 +294,15 @@ def _names_in(manifest: object) -> list[str]:
 
 def _instants_of(block: Block) -> Iterator[str]:
     """The instants that a block of an archive before table version 8 has."""
-    from etc_policy.hudi.avro_rows import row_schema, values_at
+    from etc_policy.hudi.avro_rows import CONTENT_VERSIONS, HEAD, row_schema, values_at
 
     if block.kind != AVRO_DATA:
         return
-    version, count = _PAIR.unpack_from(block.content)
-    if version not in _BLOCK_VERSIONS:
+    version, count = HEAD.unpack_from(block.content)
+    if version not in CONTENT_VERSIONS:
         raise BadLogFile("another version of data block")
-    for instant in values_at(
-        block.content[_PAIR.size :], count, row_schema(load_json(block.header[SCHEMA])), ("commitTime",)
-    ):
+    schema = row_schema(load_json(block.header[SCHEMA]))
+    for instant in values_at(block.content[HEAD.size :], count, schema, ("commitTime",)):
         yield (instant or b"").decode()
 
 

@@ -28,6 +28,8 @@ _TOGETHER = 20_000
 #: To pass a field of all rows, or an item of their lists, takes as long as the decoder needs for so many bytes: when so much of
 #: it is spent, long lists among others, the rest is the decoder's. A few fields are always passed.
 _BYTES_A_STEP, _FEWEST_STEPS = 100, 200
+#: What a data block begins with: the version of its content, of which these are read, and how many rows it has.
+HEAD, CONTENT_VERSIONS = struct.Struct(">ii"), (1, 2, 3)
 _LENGTH = struct.Struct(">i")
 _SIZES = {"boolean": 1, "float": 4, "double": 8}
 _PLAIN = frozenset({"null", "int", "long", "bytes", *_SIZES})

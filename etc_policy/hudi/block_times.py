@@ -5,7 +5,6 @@ Everything unexpected makes it unknown: a smallest event time that may be too la
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -13,7 +12,7 @@ from typing import Any, BinaryIO
 
 from etc_policy.hudi import blocks as log_blocks
 from etc_policy.hudi.avro import MAX_SCHEMA_BYTES
-from etc_policy.hudi.avro_rows import Path, RowSchema, row_schema, values_at
+from etc_policy.hudi.avro_rows import CONTENT_VERSIONS, HEAD, Path, RowSchema, row_schema, values_at
 from etc_policy.hudi.blocks import Block, read_blocks
 from etc_policy.hudi.delete_blocks import ordering_values
 from etc_policy.hudi.event_time_values import TimeOf, kind_of, reads_as_spark, time_reader
@@ -22,7 +21,6 @@ from etc_policy.hudi.parquet import split_rows, stored_values
 from etc_policy.hudi.schemas import find_column
 from etc_policy.policy.manifest import EventTime
 
-_CONTENT_VERSIONS = (1, 2, 3)
 _SAMPLE = 60
 _PARTIAL, _LACKING = "a partial update", "a block without the column"
 _OTHER_TYPE = "a block whose column Hudi would repair, or holds no times"
@@ -33,7 +31,6 @@ ROWS_WITHOUT_TIMES = (_PARTIAL, _LACKING)
 #: Why no event times are known that were recorded: of another column than this one.
 OTHER_COLUMN = (_LACKING, _OTHER_TYPE, _NO_TIME, _NO_TEXT)
 _KINDS = {log_blocks.HFILE_DATA: "HFile", log_blocks.CORRUPT: "corrupt"}
-_PAIR = struct.Struct(">ii")
 
 
 class UnknownTimes(Exception):  # noqa: N818 - an answer, not a failure
@@ -239,10 +236,10 @@ def avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
 
     """
     column = _column_of(block.header[log_blocks.SCHEMA], wanted)
-    version, count = _PAIR.unpack_from(block.content)
-    if version not in _CONTENT_VERSIONS:
+    version, count = HEAD.unpack_from(block.content)
+    if version not in CONTENT_VERSIONS:
         raise UnknownTimes("another version of data block")
-    for raw in values_at(block.content[_PAIR.size :], count, column.rows, column.path):
+    for raw in values_at(block.content[HEAD.size :], count, column.rows, column.path):
         yield None if raw is None else _known(raw.decode() if column.kind == "text" else raw, column)
 
 

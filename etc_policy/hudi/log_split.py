@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, BinaryIO
 
 from etc_policy.hudi import blocks as log_blocks
-from etc_policy.hudi.avro_rows import RowSchema, row_schema, values_at
+from etc_policy.hudi.avro_rows import HEAD, RowSchema, row_schema, values_at
 from etc_policy.hudi.block_times import TimesWanted, UnknownTimes, avro_times, split_parquet
 from etc_policy.hudi.blocks import BadLogFile, Block, OtherLogFile, encode_block, read_blocks
 from etc_policy.hudi.footers import can_read_parquet
@@ -37,7 +37,7 @@ _KNOWN_HEADERS = frozenset({log_blocks.INSTANT, log_blocks.SCHEMA, log_blocks.IS
 _DELETED = "_hoodie_is_deleted"
 #: How many rows are on one side of T, and the content of their block in pieces.
 _Side = tuple[int, list[bytes | memoryview]]
-_PAIR, _LENGTH = struct.Struct(">ii"), struct.Struct(">i")
+_LENGTH = struct.Struct(">i")
 
 
 class NotSplittable(Exception):  # noqa: N818 - an answer, not a failure
@@ -132,8 +132,8 @@ def _may_be_deleted(block: Block) -> Iterator[bool]:
         return iter(())
     if block.kind == log_blocks.PARQUET_DATA:
         return iter((True,))
-    _, count = _PAIR.unpack_from(block.content)
-    return map(bool, values_at(block.content[_PAIR.size :], count, schema, (_DELETED,)))
+    _, count = HEAD.unpack_from(block.content)
+    return map(bool, values_at(block.content[HEAD.size :], count, schema, (_DELETED,)))
 
 
 @lru_cache(maxsize=16)
@@ -163,18 +163,18 @@ def _parquet_sides(block: Block, wanted: TimesWanted, threshold_ms: int) -> list
 
 def _avro_sides(block: Block, wanted: TimesWanted, threshold_ms: int) -> list[_Side]:
     """Neighbouring rows of one side are one piece, as they stand in the block."""
-    version, count = _PAIR.unpack_from(block.content)
+    version, count = HEAD.unpack_from(block.content)
     times = list(avro_times(block, wanted))
     if None in times:
         raise NotSplittable("it holds a row without an event time")
     if len(times) != count:
         raise BadLogFile("another number of rows than its header says")
     pieces: tuple[list[bytes | memoryview], list[bytes | memoryview]] = ([], [])
-    numbers, at = [0, 0], _PAIR.size
+    numbers, at = [0, 0], HEAD.size
     for is_late, rows in groupby(time_ms is not None and time_ms > threshold_ms for time_ms in times):
         start, number = at, len(list(rows))
         for _ in range(number):
             at += _LENGTH.size + _LENGTH.unpack_from(block.content, at)[0]
         pieces[is_late].append(block.content[start:at])
         numbers[is_late] += number
-    return [(number, [_PAIR.pack(version, number), *side]) for number, side in zip(numbers, pieces, strict=True)]
+    return [(number, [HEAD.pack(version, number), *side]) for number, side in zip(numbers, pieces, strict=True)]

@@ -11,25 +11,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from etc_policy.hudi import avro_rows
 from etc_policy.hudi.block_times import LogTimes, TimesWanted, read_times
 from etc_policy.policy.manifest import EventTime
 from tests.unit.hudi import log_file as log
 from tests.unit.hudi.log_file import avro, block, deletes, parquet
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 MS = 1_711_846_800_123
 US = MS * 1000
 UNKNOWN = LogTimes(None)
-
-
-@pytest.fixture(scope="module", params=["one by one", "side by side"], autouse=True)
-def _many_rows(request):
-    """The few rows of these tests are decoded as few, and as many."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "side by side":
-            patch.setattr(avro_rows, "_MANY", 1)
-            patch.setattr(avro_rows, "_WORTH_LOADING", 1)
-        yield
 
 
 def read(data, column_type="timestamp-micros", ordering=("ts",), size=None, **event_time):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etc_policy.hudi import avro_rows, blocks
+from etc_policy.hudi import blocks
 from etc_policy.hudi.block_times import TimesWanted, read_times
 from etc_policy.hudi.log_split import NotSplittable, Part, split_log_file
 from etc_policy.policy.manifest import EventTime
@@ -27,21 +27,13 @@ from tests.unit.hudi.log_file import (
     schema,
 )
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 WANTED = TimesWanted(EventTime(column="ts", unit="ms"), "long", ("ts",))
 T = 1_700_000_000_000
 WITH_OPERATIONS = {**schema(), "fields": [{"name": "_hoodie_operation", "type": "string"}, *schema()["fields"]]}
 WITHOUT_TIME = {**schema(), "fields": schema()["fields"][:2]}
 POSITIONS, COMPACTED_TIMES, BASE_INSTANT = 5, 4, 8
-
-
-@pytest.fixture(scope="module", params=["one by one", "side by side"], autouse=True)
-def _many_rows(request):
-    """The few rows of these tests are decoded as few, and as many."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "side by side":
-            patch.setattr(avro_rows, "_MANY", 1)
-            patch.setattr(avro_rows, "_WORTH_LOADING", 1)
-        yield
 
 
 def split(content, threshold_ms=T, wanted=WANTED):
