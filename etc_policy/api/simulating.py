@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,15 @@ from etc_policy.errors import PolicyError, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.pace import has_pace
 from etc_policy.plan.simulation import ASSUMED_RUN_MS, Price, Schedule, as_it_was, figures_of, replay
+from etc_policy.policy import schema
+from etc_policy.policy.findings import schema_issues
 from etc_policy.policy.hudi_options import COMMITS_BEFORE_COMPACTION
 from etc_policy.policy.manifest import Policy, Strategy, changed_values, policy_values
-from etc_policy.policy.reading import require_settings, with_settings
+from etc_policy.policy.project import DeclaredPolicy, ProjectFiles
 from etc_policy.policy.resolve import check_project, interval_errors
+from etc_policy.policy.schema_values import LEARNED
+from etc_policy.policy.suggestions import did_you_mean
+from etc_policy.policy.yaml_marks import FileMarks, Places
 from etc_policy.report.simulation import (
     SimulatedSetting,
     SimulationReport,
@@ -37,6 +42,8 @@ _HOUR_MS = 3_600_000
 _NOT_BY_ETC = {"figures": None, "reason": "not replayed, as the planner refuses the table"}
 #: Of each setting so many runs are replayed at most, a minute's work: every 5 minutes of a year.
 MAX_RUNS = 110_000
+#: What of a policy may be set: when something is compacted, and what; a target is all of `freshness` that decides.
+_SETTINGS = ("data_latency", "freshness.target", *(f"strategy.{key}" for key in schema.Strategy.names_by_key()))
 _BY_RECORD = "rows are split with `granularity: record`, and metadata has none"
 
 
@@ -50,9 +57,9 @@ def changed_policies(
         PolicyError: the policies would have errors; carries all of them.
 
     """
-    require_settings(settings)
+    _require_settings(settings)
     by_name = {policy.name: policy for policy in policies}
-    files = with_settings(reading.files, settings, by_name)
+    files = _with_settings(reading.files, settings, by_name)
     issues = check_project(files, reading.suites, os.path.realpath)
     if every_ms is not None and (errors := interval_errors(files, by_name.keys(), every_ms)):
         raise PolicyError(errors)
@@ -63,6 +70,52 @@ def changed_policies(
         for policy in manifest.policies
         if policy.name in by_name
     }
+
+
+def _require_settings(settings: Mapping[str, object]) -> None:
+    """Return if all of the settings can be simulated.
+
+    Raises:
+        UsageError: some cannot; names them, and those that can.
+
+    """
+    unknown = [key for key in settings if key not in _SETTINGS]
+    if unknown:
+        named = ", ".join(f"`{key[:60]}`" for key in unknown)
+        hint = did_you_mean(unknown[0], _SETTINGS) or f"these can: {', '.join(_SETTINGS)}"
+        raise UsageError(Code.USAGE, f"no setting that can be simulated: {named}", hint=hint)
+
+
+def _with_settings(files: ProjectFiles, settings: Mapping[str, Any], names: Container[str]) -> ProjectFiles:
+    """The project, where the named policies have these values by their dotted keys; a key with None is removed.
+
+    `issues` are also those of values that are wrong by themselves; their policies are left out.
+    """
+    issues, policies = list(files.issues), list[DeclaredPolicy]()
+    for policy in files.policies:
+        if policy.declaration.name not in names:
+            policies.append(policy)
+            continue
+        values, places = _changed(policy, settings)
+        try:
+            policies.append(DeclaredPolicy(schema.PolicyDeclaration.from_yaml(values), places, values))
+        except ValidationError as error:
+            found = schema_issues(error, schema.PolicyEntry, places, name=policy.declaration.name)
+            issues += (issue for _, issue in found)
+    return replace(files, policies=tuple(policies), issues=tuple(issues))
+
+
+def _changed(policy: DeclaredPolicy, settings: Mapping[str, Any]) -> tuple[dict[str, Any], Places]:
+    """The policy's values with the new ones, whose places are the settings as they were given."""
+    values, origins = dict[str, Any](policy.values), dict(policy.places.origins)
+    if "data_latency" in settings:
+        values.pop(LEARNED, None)
+    for key, value in settings.items():
+        first, *below = path = tuple(key.split("."))
+        inner = {**(values.get(first) or {}), below[0]: value} if below else value
+        values[first] = {name: one for name, one in inner.items() if one is not None} if below else inner
+        origins[path] = FileMarks(f"--set {key}={value}", "--set"), path
+    return values, Places(policy.places.file, policy.places.path, origins)
 
 
 def price_of(given: Mapping[str, Any]) -> Price:
@@ -173,7 +226,7 @@ def _settings(
 
 
 def _replayed(past: Past, schedule: Schedule) -> dict[str, Any]:
-    """The figures of a schedule, or why there are none."""
+    """The figures of a schedule, or why it was not replayed."""
     runs = 0 if schedule.commits else (past.end_ms - past.begin_ms) // schedule.every_ms
     if runs > MAX_RUNS:
         reason = f"these would be {runs:,} runs, and {MAX_RUNS:,} are replayed at most: name less of the past by --last"

@@ -6,7 +6,7 @@ Each text is read once, and each value has its place with it. Every fault is gat
 from __future__ import annotations
 
 import shlex
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from pathlib import Path, PurePosixPath
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from etc_policy import __version__
-from etc_policy.errors import Issue, PolicyError, UsageError, Where
+from etc_policy.errors import Issue, PolicyError, Where
 from etc_policy.errors.codes import Code
 from etc_policy.policy.files import (
     MayLook,
@@ -30,7 +30,7 @@ from etc_policy.policy.files import (
 from etc_policy.policy.findings import schema_issues
 from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy, ProjectFiles
 from etc_policy.policy.project_schema import ProjectFile, Target, choose_target, target_of
-from etc_policy.policy.schema import PolicyDeclaration, PolicyEntry, PolicyFileShape, Strategy, TemplateFile
+from etc_policy.policy.schema import PolicyDeclaration, PolicyEntry, PolicyFileShape, TemplateFile
 from etc_policy.policy.schema_values import LEARNED, Declared
 from etc_policy.policy.scope import Scope, Value, require_known, without_blank
 from etc_policy.policy.secrets import (
@@ -66,8 +66,6 @@ _COLUMN, _LATENCY = "event_time_column", "data_latency"
 DEFAULT_KEYS = [key for key in PolicyDeclaration.names_by_key() if key not in ("name", "table", LEARNED)]
 #: Stands where an expression gave no value: a text that fits most keys, so that only the expression is complained of.
 NO_VALUE = "?"
-#: What of a policy `etc simulate` may set: when something is compacted, and what; a target is all of `freshness` that decides.
-SETTINGS = ("data_latency", "freshness.target", *(f"strategy.{key}" for key in Strategy.names_by_key()))
 
 Model = TypeVar("Model", bound=Declared)
 
@@ -754,49 +752,3 @@ def _namespace(entry: PolicyEntry, places: Places, merged: dict[str, Any]) -> De
     placed = Places(places.file, places.path, origins)
     policy = DeclaredPolicy(PolicyDeclaration.model_construct(**fields), placed, values)
     return DeclaredNamespace(entry.tables, entry.exclude, policy)
-
-
-def require_settings(settings: Mapping[str, object]) -> None:
-    """Return if all of the settings can be simulated.
-
-    Raises:
-        UsageError: some cannot; names them, and those that can.
-
-    """
-    unknown = [key for key in settings if key not in SETTINGS]
-    if unknown:
-        named = ", ".join(f"`{key[:60]}`" for key in unknown)
-        hint = did_you_mean(unknown[0], SETTINGS) or f"these can: {', '.join(SETTINGS)}"
-        raise UsageError(Code.USAGE, f"no setting that can be simulated: {named}", hint=hint)
-
-
-def with_settings(files: ProjectFiles, settings: Mapping[str, Any], names: Container[str]) -> ProjectFiles:
-    """The project, where the named policies have these values by their dotted keys; a key with None is removed.
-
-    `issues` are also those of values that are wrong by themselves; their policies are left out.
-    """
-    issues, policies = list(files.issues), list[DeclaredPolicy]()
-    for policy in files.policies:
-        if policy.declaration.name not in names:
-            policies.append(policy)
-            continue
-        values, places = _changed(policy, settings)
-        try:
-            policies.append(DeclaredPolicy(PolicyDeclaration.from_yaml(values), places, values))
-        except ValidationError as error:
-            found = schema_issues(error, PolicyEntry, places, name=policy.declaration.name)
-            issues += (issue for _, issue in found)
-    return replace(files, policies=tuple(policies), issues=tuple(issues))
-
-
-def _changed(policy: DeclaredPolicy, settings: Mapping[str, Any]) -> tuple[dict[str, Any], Places]:
-    """The policy's values with the new ones, whose places are the settings as they were given."""
-    values, origins = dict[str, Any](policy.values), dict(policy.places.origins)
-    if "data_latency" in settings:
-        values.pop(LEARNED, None)
-    for key, value in settings.items():
-        first, *below = path = tuple(key.split("."))
-        inner = {**(values.get(first) or {}), below[0]: value} if below else value
-        values[first] = {name: one for name, one in inner.items() if one is not None} if below else inner
-        origins[path] = FileMarks(f"--set {key}={value}", "--set"), path
-    return values, Places(policy.places.file, policy.places.path, origins)
