@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from etc_policy.report.schemas import DOCUMENTS, file_name, json_schema
+from etc_policy.report.schemas import DOCUMENTS, file_name, json_schema, words_of
 
 _INTRO = {
     "policy": "## Policy files: `policies/**/*.yml`",
@@ -44,11 +44,9 @@ def _table(part: Mapping[str, Any]) -> Iterator[str]:
 
 def _value(value: Mapping[str, Any]) -> str:
     """What may be written there: a choice, a part of its own, or an example."""
-    choices = value.get("anyOf", [value])
-    words = [json.dumps(word) for choice in choices for word in choice.get("enum", ())]
-    if words:
+    if words := words_of(value):
         return " or ".join(f"`{word.strip(chr(34))}`" for word in words)
-    parts = [choice["$ref"].rsplit("/", 1)[-1] for choice in choices if "$ref" in choice]
+    parts = [choice["$ref"].rsplit("/", 1)[-1] for choice in value.get("anyOf", [value]) if "$ref" in choice]
     examples = [f"`{_short(example)}`" for example in value.get("examples", ())]
     links = [f"[{_words(name)}](#{_words(name).replace(' ', '-').lower()})" for name in parts]
     return _cell(", ".join([*links, *([] if links else examples)]))

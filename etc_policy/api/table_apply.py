@@ -147,7 +147,7 @@ class TableApply:
 
     @contextmanager
     def _observed(self) -> Iterator[None]:
-        """Around the work on a plan: observers are told when it begins, and what came of it."""
+        """Around the work on a plan: observers are told when it begins, and its result."""
         table_begins(self.policy, clock_ms())
         with step("apply", self.policy.name):
             yield

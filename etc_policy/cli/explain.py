@@ -43,7 +43,7 @@ def meaning_of(word: str) -> str:
     """What a code, the word of a refusal or a key means, a summary first.
 
     Raises:
-        UsageError: it is none of them.
+        UsageError: nothing has that name.
 
     """
     text = explain(word)

@@ -291,7 +291,7 @@ def _enter(folder: Path) -> None:
     """Be in the folder that has the name now: a new release of the project may have taken its place.
 
     Raises:
-        UsageError: there is none.
+        UsageError: no folder has the name.
 
     """
     try:

@@ -84,7 +84,7 @@ def report_of(
 
 
 def lines_or(lines: Iterable[str], none: str, *, failed: bool) -> str:
-    """The lines, or that there are none, which is known only where every table could be read."""
+    """The lines; without any the text `none`, but only where every table could be read."""
     return "\n".join(lines) or ("" if failed else none)
 
 

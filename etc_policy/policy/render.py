@@ -193,7 +193,7 @@ class _Names:
         return {**functions, "target": target, _LEFT: self._scope.steps, **each}
 
     def may_be_key(self, key: str) -> bool:
-        """Whether a key is none of the environment: it would bear no mark."""
+        """Whether a key does not come from the environment: a key bears no mark that it must not be shown."""
         return not is_secret(key) and (not self.are_hidden or key in self._keys_of_files)
 
     @cached_property

@@ -97,10 +97,8 @@ def _of_result(table: TableResult) -> Iterator[Issue]:
 
 @_checks.register
 def _of_sync(table: SyncResult) -> Iterator[Issue]:
-    message, level = (
-        table.message or f"{table.status}: {table.ro_table}",
-        "error" if table.status == "failed" else "pass",
-    )
+    message = table.message or f"{table.status}: {table.ro_table}"
+    level = "error" if table.status == "failed" else "pass"
     yield Issue("sync", message, level=level, error_code=table.error_code)
 
 

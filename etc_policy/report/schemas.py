@@ -76,7 +76,7 @@ def json_schema(name: str) -> dict[str, Any]:
 
 
 def explain_key(name: str) -> str | None:
-    """What a key of the files that people write means (`strategy.granularity`, or `granularity`); None for what is none."""
+    """What a key of the files that people write means (`strategy.granularity`, or `granularity`); None where it names no key."""
     *above, key = name.strip().split(".")
     where = above[-1].replace("_", "").lower() if above else ""
     told = [
@@ -103,9 +103,14 @@ def _parts() -> tuple[tuple[str, str, Mapping[str, Any]], ...]:
     )
 
 
+def words_of(value: Mapping[str, Any]) -> list[str]:
+    """The words that a value may be, as JSON; empty where it is not one of some."""
+    return [json.dumps(word) for choice in value.get("anyOf", [value]) for word in choice.get("enum", ())]
+
+
 def _meaning(part: Mapping[str, Any], key: str) -> str:
     value = part["properties"][key]
-    words = [json.dumps(word) for choice in value.get("anyOf", [value]) for word in choice.get("enum", ())]
+    words = words_of(value)
     default = value.get("default")
     pieces = (
         value.get("description", ""),
