@@ -116,7 +116,7 @@ def bundle(release: str) -> Bundle:
     group, name, version = coordinates.split(":")
     of_maven = Path.home() / ".m2/repository" / group.replace(".", "/") / name / version / f"{name}-{version}.jar"
     places = (kept_jar(coordinates, ivy_folder({}, {})), of_maven)
-    if not any(map(Path.is_file, places)):
+    if not any(map(zipfile.is_zipfile, places)):  # one that Ivy is copying has no end yet
         get = ["mvn", "-q", "-B", "dependency:get", f"-Dartifact={coordinates}", "-Dtransitive=false"]
         subprocess.run(get, check=True, timeout=600, stdout=subprocess.DEVNULL)
-    return Bundle(next(place for place in places if place.is_file()))
+    return Bundle(next(filter(zipfile.is_zipfile, places)))

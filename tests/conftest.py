@@ -125,15 +125,14 @@ def _on_hdfs(item):
 
 def pytest_configure(config):
     """Tests marked `extended` run where they or their files are named, or by `-m`; what commands keep of tables goes to a folder
-    of the run's own.
+    of this process alone: some tests compare what is said of it.
     """
     _require_fresh_metadata()
     if not config.option.markexpr and not any(".py" in named for named in config.args):
         config.option.markexpr = "not extended"
-    if "ETC_CACHE" not in os.environ:
-        folder = tempfile.TemporaryDirectory(prefix="etc cache-")
-        os.environ["ETC_CACHE"] = folder.name
-        config.add_cleanup(folder.cleanup)
+    folder = tempfile.TemporaryDirectory(prefix="etc cache-")
+    os.environ["ETC_CACHE"] = folder.name
+    config.add_cleanup(folder.cleanup)
 
 
 def _require_fresh_metadata():
