@@ -13,7 +13,7 @@ from etc_policy.cli.printing import from_here, say
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.manifest import Manifest, Policy
-from etc_policy.table.formats import aligned, format_duration
+from etc_policy.table.formats import aligned, format_duration, with_place
 
 _output_option = click.option(
     "--output",
@@ -58,7 +58,7 @@ def command(flags: Flags) -> None:
         for line in list_policies(manifest, policies):
             say(line)
         for table, reason in left_out.items():
-            say(f"left out: {one_line(from_here(table))}  {one_line(reason)}")
+            say(f"left out: {one_line(from_here(with_place(table, reason, '  ')))}")
 
 
 def _fields(policy: Policy) -> dict[str, object]:

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ParamSpec
@@ -228,6 +228,8 @@ def cli(context: click.Context) -> int | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `etc` and returns its exit code; errors are printed to stderr."""
+    if arguments is None:
+        _name_all_files(os.environ)
     given = list(sys.argv[1:] if arguments is None else arguments)
     prepare_streams()
     configure(given, os.environ)
@@ -235,6 +237,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         end_beside_requests(code)
     return code
+
+
+def _name_all_files(environ: Mapping[str, str]) -> None:
+    """Begin again in Python's UTF-8 mode where the locale has no bytes for some names of files, such as ASCII."""
+    if sys.getfilesystemencoding() != "utf-8" and environ.get("PYTHONUTF8") != "1":
+        os.execve(sys.executable, sys.orig_argv, {**environ, "PYTHONUTF8": "1"})  # noqa: S606 - itself
 
 
 def end_beside_requests(code: int) -> None:

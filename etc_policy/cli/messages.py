@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
@@ -41,7 +41,8 @@ class MessageSettings:
     """How messages are shown; `colour` is about stderr, `colour_output` about stdout, `plain` means nobody watches a terminal.
 
     `said` is whether a report is already above, on the same terminal. `pause` ends a moving line of progress, so that
-    something can be printed.
+    something can be printed. `warned` is what this command has warned of, and of what kind
+    each is.
     """
 
     quiet: bool = False
@@ -52,6 +53,7 @@ class MessageSettings:
     plain: bool = True
     said: bool = False
     pause: Callable[[], None] = lambda: None
+    warned: dict[Issue, tuple[str, ...]] = field(default_factory=dict)
 
 
 SETTINGS = MessageSettings()
@@ -99,6 +101,7 @@ def message_options(function: Function) -> Function:
 def configure(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     """Take the settings from the command line as it was typed, and from the environment."""
     SETTINGS.pause, SETTINGS.said = lambda: None, False
+    SETTINGS.warned.clear()
     SETTINGS.quiet = bool({"--quiet", "-q"} & set(arguments))
     SETTINGS.debug = "--debug" in arguments
     is_json = "--log-format=json" in arguments or ("--log-format", "json") in pairwise(arguments)
@@ -181,11 +184,23 @@ def stack_of(error: BaseException) -> str | None:
     return "\n".join("".join(traceback.format_exception(one)) for one in gathered)
 
 
-def show_warning(issue: Issue) -> None:
-    """A warning while the command goes on, with an empty line behind it."""
+def show_warning(issue: Issue) -> bool:
+    """A warning while the command goes on, an empty line behind it, of many alike only their places.
+
+    False, and nothing is shown, where the same one was before.
+    """
+    if issue in SETTINGS.warned:
+        return False
+    kind = _kind(issue)
+    alike = list(SETTINGS.warned.values()).count(kind)
+    SETTINGS.warned[issue] = kind
+    if alike >= SHOWN_WHOLE and not SETTINGS.json:
+        show_note(f"{issue.level}[{issue.code}] too: {one_line(str(issue.where) if issue.where else issue.message)}")
+        return True
     show_issues([issue])
     if not SETTINGS.quiet and not SETTINGS.json:
         print_text(err=True)
+    return True
 
 
 def _line(level: str, message: str, **fields: object) -> None:

@@ -154,8 +154,8 @@ def open_tables(flags: Flags, paths: tuple[str, ...]) -> Iterator[Project]:
 
 
 def _warn(issue: Issue) -> None:
-    show_warning(issue)
-    report_checks([issue])
+    if show_warning(issue):
+        report_checks([issue])
 
 
 def report_and_error(verb: Callable[P, T], *args: P.args, **named: P.kwargs) -> tuple[T, SeveralErrors | None]:

@@ -19,7 +19,7 @@ import click
 
 from etc_policy.api.project import Project
 from etc_policy.api.running import Rounds, marks_of
-from etc_policy.cli.messages import show_error, show_note
+from etc_policy.cli.messages import NAMED, show_error, show_note
 from etc_policy.cli.opening import open_project, report_and_error
 from etc_policy.cli.options import (
     PROJECT_OPTIONS,
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 _BEAT_SECONDS, _STUCK_SECONDS = 30, 3_600
 #: For so long one reading of the tables serves all scrapes.
 _MAX_AGE_SECONDS = 60
+#: What came of tables that the line of a round names.
+_MISSED = ("failed", "refused", "stale")
 
 
 def _named_folder() -> Path:
@@ -319,11 +321,18 @@ def _show(results: RunResults | None, flags: Flags, began_ms: int, *, idle: int,
         if results is not None:
             print_json(results.as_json())
         return
-    tables = results.tables if results else ()
+    tables, verdicts = (results.tables, results.verdicts) if results else ((), ())
     counts = Counter({"nothing due": idle} if idle else {})
     counts.update(one.status.replace("_", " ") for one in tables)
-    failed = sum(verdict.exit_code != ExitCode.DONE for _, verdict in results.verdicts) if results else 0
-    said = [f"{count} {status}" for status, count in sorted(counts.items())]
-    said += [f"{failed} not verified"] if failed else []
+    missed = {status: [one.policy for one in tables if one.status == status] for status in _MISSED}
+    unverified = [name for name, verdict in verdicts if verdict.exit_code != ExitCode.DONE]
+    said = [f"{count} {status}{_named(missed.get(status, []))}" for status, count in sorted(counts.items())]
+    said += [f"{len(unverified)} not verified{_named(unverified)}"] if unverified else []
     said += [f"{waiting} beyond the budget"] if waiting else []
     say(f"{format_time(began_ms)}  {', '.join(said) or 'no tables'}")
+
+
+def _named(names: list[str]) -> str:
+    """The first of the names in brackets."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f" ({', '.join(names[:NAMED])}{more})" if names else ""

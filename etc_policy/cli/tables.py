@@ -40,7 +40,7 @@ from etc_policy.cli.terminal import print_json
 from etc_policy.cli.value_types import FILE, MomentType, Span, at_option, every_option, interval_option
 from etc_policy.errors import ExitCode
 from etc_policy.policy.manifest import VerifyLevel
-from etc_policy.table.formats import MANY_TABLES, TEXT_WIDTH, count_of, format_bytes, format_duration, format_time
+from etc_policy.table.formats import MANY_TABLES, TEXT_WIDTH, count_of, fold, format_bytes, format_duration, format_time
 
 if TYPE_CHECKING:
     from etc_policy.plan.model import Plan
@@ -52,7 +52,7 @@ PROJECT = (*PROJECT_OPTIONS, output_option)
 SELECT = (*PROJECT_OPTIONS, *SELECT_OPTIONS, output_option)
 NAMES = click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_policies)
 PATHS = click.argument("paths", metavar="[PATH]...", nargs=-1)
-YES = "Do not ask before the {} carried out."
+YES = "Do not ask before the {}."
 
 
 def verb(name: str, short: str, shown: Sequence[str], *options: Callable[..., Any], checked: bool = False) -> Option:
@@ -94,6 +94,21 @@ def agreed(flags: Flags, shown: Sequence[str], question: str, *, yes: bool) -> b
     if len(shown) > 1 and flags.output != "json":
         announce("\n".join(shown), asks=asks)
     return ask(question) if asks else yes and len(shown) > 1
+
+
+def require_yes(flags: Flags, project: Project, question: str, *, yes: bool) -> Project:
+    """The project, where the tables that are selected may be changed, which is asked on a terminal.
+
+    Raises:
+        Exit: they may not.
+
+    """
+    names = [policy.name for policy in project.policies(*flags.terms)]
+    asks = names and not yes and flags.output != "json" and sys.stdin.isatty()
+    if asks and not ask(fold(f"{question} of {', '.join(names)}?", text_width())):
+        show_note("Nothing was changed.")
+        raise click.exceptions.Exit(ExitCode.DONE)
+    return project
 
 
 def say_done(flags: Flags, answer: Mapping[str, Any], none: str, done: str, shown: str, *, any_: bool) -> ExitCode:
@@ -150,11 +165,11 @@ def text_of_histories(histories: Iterable[PolicyHistory], limit: int, width: int
     return "\n\n".join(render_history(one, limit, width) for one in histories if one.reason is None)
 
 
-def text_of_debug(report: DebugReport, width: int = TEXT_WIDTH) -> str:
-    """The report as text."""
-    from etc_policy.report.debug import render_debug
+def text_of_debug(report: DebugReport, *, verbose: bool = False, width: int = TEXT_WIDTH) -> str:
+    """The report as text; several tables have a line each, unless all is to be shown."""
+    from etc_policy.report.debug import list_debug, render_debug
 
-    return render_debug(report, width)
+    return (render_debug if verbose else list_debug)(report, width)
 
 
 @verb(
@@ -569,11 +584,12 @@ def sync(flags: Flags, remove: bool, long: bool) -> ExitCode:
 @verb(
     "undo",
     "Withdraw a published plan that has not completed",
-    ("etc undo", "etc undo --select orders_ro --output json"),
+    ("etc undo", "etc undo --yes", "etc undo --select orders_ro --output json"),
     conf_option,
+    click.option("--yes", is_flag=True, help=YES.format("plans are withdrawn")),
     *SELECT,
 )
-def undo(flags: Flags) -> ExitCode:
+def undo(flags: Flags, yes: bool) -> ExitCode:
     """Withdraw a published plan that has not completed.
 
     Only plans of etc are touched. What a killed run had begun is rolled back by Hudi first; the table is then as it was
@@ -581,7 +597,7 @@ def undo(flags: Flags) -> ExitCode:
     """
     return report_of(
         flags,
-        lambda project: project.undo(*flags.terms),
+        lambda project: require_yes(flags, project, "Withdraw pending plans", yes=yes).undo(*flags.terms),
         lambda report, failed: lines_or(
             (f"{one.policy}: the plan at {one.instant} is withdrawn" for one in report.withdrawn),
             "etc has no pending plan.",
@@ -593,11 +609,12 @@ def undo(flags: Flags) -> ExitCode:
 @verb(
     "finish",
     "Run compactions that others have scheduled and not carried out",
-    ("etc finish --select orders_ro", "etc finish --output json"),
+    ("etc finish --select orders_ro", "etc finish --yes --output json"),
     conf_option,
+    click.option("--yes", is_flag=True, help=YES.format("compactions are run")),
     *SELECT,
 )
-def finish(flags: Flags) -> ExitCode:
+def finish(flags: Flags, yes: bool) -> ExitCode:
     """Run compactions that others have scheduled and not carried out.
 
     A compaction that a stock job has scheduled and nobody runs keeps `etc plan` from planning. This runs it by the stock
@@ -613,7 +630,7 @@ def finish(flags: Flags) -> ExitCode:
     """
     return report_of(
         flags,
-        lambda project: project.finish(*flags.terms),
+        lambda project: require_yes(flags, project, "Run pending compactions", yes=yes).finish(*flags.terms),
         lambda report, failed: lines_or(
             (f"{one.policy}: the {one.action} at {one.instant} is complete" for one in report.finished),
             "No compaction of another job is pending.",
@@ -718,26 +735,29 @@ def import_(
 @verb(
     "retry",
     "Apply again what failed or was refused",
-    ("etc retry", "etc retry --yes --target prod"),
+    ("etc retry", "etc retry --yes --target prod", "etc retry --exclude orders_ro"),
     every_option,
     conf_option,
     jobs_option,
-    click.option("--yes", is_flag=True, help=YES.format("plan is")),
+    click.option("--yes", is_flag=True, help=YES.format("plan is carried out")),
     long_option,
-    *PROJECT,
+    *SELECT,
     checked=True,
 )
 def retry(flags: Flags, every: timedelta | None, yes: bool, long: bool) -> ExitCode:
     """Apply again what failed or was refused.
 
-    The same as `etc apply --select "result:error result:refused"`: the policies whose last `etc apply`, as far as the target
-    folder keeps it, failed, was refused, or did not pass its verification. A new plan is made for them. Where all went well
-    it does nothing and ends with 0.
+    As `etc apply --select "result:error result:refused"`: of what is selected it takes the policies whose last `etc apply`,
+    as far as the target folder keeps it, failed, was refused, or did not pass its verification. A new plan is made for
+    them. Where all went well it does nothing and ends with 0.
     """
     from etc_policy.cli.apply import apply_selected
+    from etc_policy.policy.selection import split_terms
 
     require_one_form(flags, long=long)
-    not_done = replace(flags, select=("result:error", "result:refused"))
+    ended = ("result:error", "result:refused")
+    of_these = tuple(f"{term},{how}" for term in split_terms(flags.select) for how in ended)
+    not_done = replace(flags, select=(of_these or flags.select) if flags.select else ended)
     return apply_selected(not_done, None, every, yes=yes, long=long)
 
 
@@ -746,6 +766,7 @@ def retry(flags: Flags, every: timedelta | None, yes: bool, long: bool) -> ExitC
     "Check the machine, the project and the tables",
     (
         "etc debug",
+        "etc debug --verbose",
         "etc debug --select orders_ro",
         "etc debug --spark --target prod",
         "etc debug --output json | jq '.findings[] | select(.status != \"ok\")'",
@@ -754,17 +775,19 @@ def retry(flags: Flags, every: timedelta | None, yes: bool, long: bool) -> ExitC
     jobs_option,
     metadata_only_option,
     click.option("--spark", is_flag=True, help="Start Spark too, which takes seconds, to see that it does."),
+    click.option("--verbose", is_flag=True, help="Show each check of each table, and what to do."),
     *SELECT,
 )
-def debug(flags: Flags, spark: bool) -> ExitCode:
+def debug(flags: Flags, spark: bool, verbose: bool) -> ExitCode:
     """Check the machine, the project and the tables.
 
     Looks at Python, Java, Spark and the Hudi bundle, at the project and its target, and at each table: whether its
     writers do what the policy asks (log file sizes, event times, no compactions of their own), whether the declared
-    index and lock agree with the table, and whether two defects of stock Hudi can harm it. Exits with 1 where something
-    is an error; warnings exit with 0.
+    index and lock agree with the table, and whether two defects of stock Hudi can harm it. Of several tables each has a line,
+    those with errors first. Exits with 1 where something is an error; warnings exit with 0.
     """
+    require_one_form(flags, verbose=verbose)
     with open_project(flags) as project:
         report = project.debug(*flags.terms, spark=spark)
-    show(flags, report, lambda: text_of_debug(report, text_width()))
+    show(flags, report, lambda: text_of_debug(report, verbose=verbose, width=text_width()))
     return ExitCode.FAILED if any(finding.status == "error" for finding in report.findings) else ExitCode.DONE

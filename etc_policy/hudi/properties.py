@@ -27,6 +27,7 @@ _ALWAYS_IN_LAYOUT_2 = ("hoodie.record.merge.mode", "hoodie.timeline.layout.versi
 #: Digits of a version that are looked at.
 _MOST_DIGITS = 9
 _MAX_BYTES = 1 << 20
+_CUT_SHORT = "is cut short"
 
 #: Its path below the table.
 PROPERTIES = ".hoodie/hoodie.properties"
@@ -78,6 +79,7 @@ def properties_of(storage: TableReader, folder: str) -> dict[str, str] | None:
 
 def _text(storage: TableReader) -> str:
     """The file's text, once a writer that is changing it has finished."""
+    fault = "is missing"
     for number in range(ATTEMPTS):
         if number:
             time.sleep(PAUSE_SECONDS)
@@ -89,10 +91,13 @@ def _text(storage: TableReader) -> str:
             _refuse_no_table(storage)
         if text.endswith("\n"):
             return text
+        fault = _CUT_SHORT if text else "is empty"
     hint = "a writer died while it changed the file: any write by Hudi restores it from hoodie.properties.backup"
     if storage.info(_BACKUP) is None:
-        hint = "it ends in the middle of a line; restore it from a copy (or end its last line, if it was edited)"
-    message = f"hoodie.properties of `{storage.location}` is cut short or missing"
+        hint = "restore it from a copy"
+        if fault == _CUT_SHORT:
+            hint = f"it ends in the middle of a line; {hint} (or end its last line, if it was edited)"
+    message = f"hoodie.properties of `{storage.location}` {fault}"
     raise TableError(Code.DAMAGED_PROPERTIES, message, hint=hint)
 
 

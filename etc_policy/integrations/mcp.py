@@ -109,7 +109,7 @@ class Tools:
 
     async def debug(self, select: str | None = None) -> str:
         """What is right and wrong on this machine, in the project and in each table, and what to do."""
-        return self._answer(lambda project: text_of_debug(project.debug(_terms(select))))
+        return self._answer(lambda project: text_of_debug(project.debug(_terms(select)), verbose=True))
 
     async def ls(self, select: str | None = None) -> str:
         """The policies, their tables and their promises."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 
 from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.manifest import Frozen
-from etc_policy.table.formats import TEXT_WIDTH, count_of, fold
+from etc_policy.table.formats import TEXT_WIDTH, count_of, fold, rows_of
 from etc_policy.verify.diagnosis import Finding, FindingStatus
 
 DEBUG_SCHEMA_VERSION = 1
@@ -14,6 +15,9 @@ DEBUG_SCHEMA_VERSION = 1
 #: Columns before the message: label and mark.
 _MARGIN = 22
 _MARKS: dict[FindingStatus, str] = {"ok": "ok", "warn": "WARN", "error": "ERROR", "skipped": "-"}
+_GRAVEST: tuple[FindingStatus, ...] = ("error", "warn", "ok", "skipped")
+#: The machine, the project and one table are shown whole.
+_LISTED_FROM = 3
 
 
 class DebugReport(Frozen):
@@ -26,11 +30,45 @@ class DebugReport(Frozen):
 
 def render_debug(report: DebugReport, width: int = TEXT_WIDTH) -> str:
     """One block per subject, each finding on a line with its mark, and what to do below it."""
-    subjects = dict.fromkeys(finding.subject for finding in report.findings)
-    blocks = ["\n".join([one_line(subject), *_lines(report, subject, width)]) for subject in subjects]
+    blocks = ["\n".join([one_line(subject), *_lines(report, subject, width)]) for subject in _subjects(report)]
+    return "\n\n".join([*blocks, _counts(report)])
+
+
+def list_debug(report: DebugReport, width: int = TEXT_WIDTH) -> str:
+    """A line for each subject, those with errors first; the machine, the project and one table are shown whole."""
+    subjects = _subjects(report)
+    if len(subjects) <= _LISTED_FROM:
+        return render_debug(report, width)
+    by_subject = [[one for one in report.findings if one.subject == subject] for subject in subjects]
+    heads = [(_worst(found), one_line(found[0].subject), _in_short(found)) for found in by_subject]
+    margin = max(len(name) for _, name, _ in heads) + max(map(len, _MARKS.values())) + 4
+    rows = [
+        (name, _MARKS[worst], textwrap.shorten(text, max(width - margin, _MARGIN), placeholder=" ..."))
+        for worst, name, text in sorted(heads, key=lambda head: _GRAVEST.index(head[0]))
+    ]
+    more = "`etc debug --verbose` shows each check and what to do, `--select NAME` those of a table."
+    return f"{rows_of(rows, width)}\n\n{_counts(report)} {more}"
+
+
+def _subjects(report: DebugReport) -> list[str]:
+    return list(dict.fromkeys(finding.subject for finding in report.findings))
+
+
+def _worst(found: list[Finding]) -> FindingStatus:
+    return next((status for status in _GRAVEST if any(one.status == status for one in found)), "ok")
+
+
+def _in_short(found: list[Finding]) -> str:
+    """What is wrong, the gravest in words; else how much waits for a compaction, or how many rows there are."""
+    wrong = sorted((one for one in found if one.status in ("error", "warn")), key=lambda one: one.status)
+    if wrong:
+        return f"{', '.join(one.check for one in wrong)}: {wrong[0].message}"
+    return next((one.message for one in found if one.check == "backlog"), count_of(len(found), "check"))
+
+
+def _counts(report: DebugReport) -> str:
     errors, warnings = (sum(f.status == status for f in report.findings) for status in ("error", "warn"))
-    found = f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')}"
-    return "\n\n".join([*blocks, f"etc {report.etc_version}: {found}."])
+    return f"etc {report.etc_version}: {count_of(errors, 'error')}, {count_of(warnings, 'warning')}."
 
 
 def _lines(report: DebugReport, subject: str, width: int) -> Iterator[str]:

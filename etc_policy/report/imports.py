@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.manifest import Frozen
 from etc_policy.report.results import Report
-from etc_policy.table.formats import count_of, rows_of
+from etc_policy.table.formats import count_of, rows_of, with_place
 from etc_policy.verify.proposal import DriftedKey
 
 IMPORT_SCHEMA_VERSION = 1
@@ -62,4 +62,4 @@ def _text(table: ImportedTable) -> str:
     if table.status == "drifted":
         return "; ".join(one_line(f"{one.key} ({one.declared}): {one.reason}") for one in table.drift)
     asks = f", open: {', '.join(table.questions)}" if table.questions else ""
-    return one_line(f"{table.file or table.table}{asks}{f': {table.reason}' if table.reason else ''}")
+    return one_line(with_place(f"{table.file or table.table}{asks}", table.reason))

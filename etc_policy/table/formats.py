@@ -85,6 +85,11 @@ def count_of(count: int, noun: str) -> str:
     return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{count:,} {noun}s"
 
 
+def with_place(place: str, reason: str | None, between: str = ": ") -> str:
+    """A place with what is said of it, which may name it already."""
+    return place if reason is None else reason if place in reason else f"{place}{between}{reason}"
+
+
 def fold(text: str, width: int = TEXT_WIDTH) -> str:
     """A paragraph, folded at `width` columns."""
     return "\n".join(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False))

@@ -253,7 +253,7 @@ def test_ls_says_where_each_policy_came_from(folder, capsys):
         "mine other 2h - file_slice policies/mine.yml:3:12",
         "sales_orders lake/sales/orders 1h - file_slice lake/sales/*",
         "sales_refunds lake/sales/Refunds 1h - file_slice lake/sales/*",
-        "left out: lake/sales/prices `lake/sales/prices` is a copy-on-write table",
+        "left out: `lake/sales/prices` is a copy-on-write table",
         "left out: lake/sales/tmp_1 excluded",
     ]
     found = json.loads(etc("ls", "--output", "json")[1])

@@ -1,6 +1,7 @@
 """`etc plan`, `freshness` and `verify --level metadata` on tables of files: what is printed, written and returned."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -428,6 +429,17 @@ def test_that_nothing_is_pending_is_said_only_of_tables_that_were_read(etc, proj
     assert "error[ETC201]" in err
     code, out, err = etc(command, "--select", "orders_ro")
     assert (code, "pending" in out, err) == (0, True, "")
+
+
+@pytest.mark.parametrize("command", ["undo", "finish"])
+def test_on_a_terminal_it_is_asked_whether_tables_may_be_changed(etc, project, orders, monkeypatch, command):
+    asked = []
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("etc_policy.cli.tables.ask", asked.append)
+    code, out, err = etc(command, "-s", "orders_ro")
+    assert (code, out, err) == (0, "", "Nothing was changed.\n")
+    assert [question.endswith(" of orders_ro?") for question in asked] == [True]
+    assert "pending" in etc(command, "-s", "orders_ro", "--yes")[1]
 
 
 def test_finish_says_what_it_looked_for_where_a_rollback_is_pending(etc, project, orders):

@@ -3,11 +3,12 @@ import os
 import pty
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from etc_policy.cli import messages
-from etc_policy.cli.messages import SETTINGS, configure, show_error, show_issues, show_note, show_step
+from etc_policy.cli.messages import SETTINGS, configure, show_error, show_issues, show_note, show_step, show_warning
 from etc_policy.errors import EngineError, ExitCode, Issue, SeveralErrors, TableError, Where
 
 ERROR = Issue("ETC110", "unknown key `x`", Where("policies/a.yml", 3, 5, "orders_ro"), "remove it")
@@ -43,6 +44,19 @@ def test_json_is_an_object_a_line(capsys, arguments):
         "hint": "remove it",
         "cause": "Spark says no",
     }
+
+
+def test_a_warning_is_said_once_and_of_many_alike_the_places(capsys):
+    configure([], {})
+    tables = [replace(WARNING, where=Where(f"policies/{name}.yml", 3, 5, name)) for name in "abcde"]
+    said = [show_warning(one) for one in [*tables, *tables]]
+    assert said == [True] * 5 + [False] * 5
+    whole, short = capsys.readouterr().err.split("warning[ETC140] too: ", 1)
+    assert whole == "".join(f"{one}\n\n" for one in tables[:3])
+    assert short == "policies/d.yml:3:5 (policy `d`)\nwarning[ETC140] too: policies/e.yml:3:5 (policy `e`)\n"
+    configure(["--log-format=json"], {})
+    assert [show_warning(one) for one in tables] == [True] * 5
+    assert len(capsys.readouterr().err.splitlines()) == 5
 
 
 DEAD, CUT, OLD = (

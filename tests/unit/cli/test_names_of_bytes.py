@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -56,3 +58,13 @@ def test_what_is_written_names_them_exactly(etc, project):
     assert json.loads((project / os.fsdecode(b"x\xfe.json")).read_text())["tables"][0]["base_path"].endswith(
         "lake/orders"
     )
+
+
+def test_a_locale_of_ascii_names_every_file(tmp_path):
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yml").write_text(POLICY.replace("lake/orders", "lake/B\u00fccher"), "utf-8")
+    TableFolder(tmp_path / "lake" / "B\u00fccher").commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    etc = [sys.executable, "-m", "etc_policy.cli.main", "plan", "-s", "orders_ro"]
+    asked = subprocess.run(etc, cwd=tmp_path, env={**os.environ, **ascii_alone}, capture_output=True)
+    assert (asked.returncode, "lake/B\u00fccher" in asked.stdout.decode("utf-8")) == (0, True), asked.stderr

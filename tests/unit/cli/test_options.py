@@ -65,7 +65,14 @@ def test_other_options_of_hudi_are_passed_on(etc, project):
 
 @pytest.mark.parametrize("value", ["", " ", " , "])
 @pytest.mark.parametrize(
-    "command", ["ls --select", "plan --exclude parked --select", "wait --exclude parked --until 1 --select", "forget"]
+    "command",
+    [
+        "ls --select",
+        "retry --yes --select",
+        "plan --exclude parked --select",
+        "wait --exclude parked --until 1 --select",
+        "forget",
+    ],
 )
 def test_an_empty_selection_is_not_every_policy(etc, project, command, value):
     """`--select "$POLICY"`, where POLICY is not set."""
@@ -90,7 +97,7 @@ SELECTING = {
     for command in (
         *("apply --yes", "compile", "cuts", "debug", "docs generate", "finish", "freshness", "history", "ls"),
         *("metrics write a.prom", "metrics serve", "parse", "plan", "run --rounds 1", "simulate"),
-        *("sync", "undo", "verify", "wait"),
+        *("retry --yes", "sync", "undo", "verify", "wait"),
     )
 }
 
@@ -109,7 +116,7 @@ def test_every_command_with_a_selection_is_known():
 @pytest.mark.parametrize(
     "terms", [("--select", "orders_ro,payments_ro"), ("-s", "orders_ro", "--exclude", "orders_ro")]
 )
-@pytest.mark.parametrize("command", SELECTING)
+@pytest.mark.parametrize("command", [one for one in SELECTING if "retry" not in one])  # of which no run is there
 def test_a_selection_of_nothing_is_never_carried_out(etc, project, command, terms):
     words, more = SELECTING[command]
     code, out, err = etc(*words, *terms, *more)

@@ -9,6 +9,13 @@ def test_what_failed_is_applied_again_and_nothing_else(etc, project):
     assert (code, [one["policy"] for one in json.loads(out)["tables"]]) == (1, ["orders_ro"])
 
 
+def test_of_what_is_selected_what_failed_is_applied_again(etc, project):
+    assert etc("apply", "--yes")[0] != 0  # there is no table
+    for terms in (("-s", "orders_ro"), ("-s", "ord* pay*", "--exclude", "payments_ro"), ("--exclude", "payments_ro")):
+        code, out, _ = etc("retry", "--output", "json", "--yes", *terms)
+        assert (code, [one["policy"] for one in json.loads(out)["tables"]]) == (1, ["orders_ro"]), terms
+
+
 def test_without_an_earlier_run_there_is_nothing_to_retry(etc, project):
     code, out, err = etc("retry", "--yes")
     assert (code, out) == (64, "")

@@ -54,12 +54,19 @@ def test_each_round_that_works_on_tables_is_one_line_of_json(rounds):
 def test_what_fails_is_shown_and_tried_again(rounds, outside):  # noqa: F811
     outside.lost.add("orders_ro")
     code, said, err = rounds(1)
-    assert (code, [line.partition("UTC  ")[2] for line in said]) == (1, ["1 compacted, 1 failed"])
+    assert (code, [line.partition("UTC  ")[2] for line in said]) == (1, ["1 compacted, 1 failed (orders_ro)"])
     assert err.count("ETC211") == 1
     assert rounds(2)[0] == 1  # the second round does not try it again yet
     _, said, err = rounds(6)
     assert err.count("ETC211") > 1
     assert "1 nothing due" in {line.partition("UTC  ")[2] for line in said}
+
+
+def test_a_warning_is_said_once_in_all_rounds(rounds, outside):  # noqa: F811
+    file = outside.project_dir / "policies" / "a.yml"
+    file.write_text(file.read_text().replace("data_latency: 1h,", "data_latency: 1h, writer: {compaction: async},", 1))
+    code, said, err = rounds(3)
+    assert (code, len(said), err.count("warning[ETC141]")) == (0, 3, 1)
 
 
 @pytest.fixture
@@ -127,7 +134,7 @@ def test_rows_that_could_not_be_compared_are_compared_by_another_java(rounds, ou
     monkeypatch.setattr(outside, "check", fails_once)
     code, said, err = rounds(4)
     assert (code, len(opened), outside.checks) == (0, 2, ["orders_ro"]), err
-    assert said[0].endswith("2 compacted, 1 not verified")
+    assert said[0].endswith("2 compacted, 1 not verified (orders_ro)")
 
 
 def test_files_are_read_for_each_round(rounds, outside, monkeypatch):  # noqa: F811

@@ -57,7 +57,9 @@ class TestCutShort:
 
     def test_empty(self, table):
         properties_file(table).write_text("")
-        assert error_of(table).code == "ETC215"
+        error = error_of(table)
+        assert (error.code, error.hint) == ("ETC215", "restore it from a copy")
+        assert error.message.endswith("` is empty")
 
 
 class TestBeingChanged:

@@ -1,4 +1,4 @@
-from etc_policy.report.debug import DebugReport, render_debug
+from etc_policy.report.debug import DebugReport, list_debug, render_debug
 from etc_policy.verify.diagnosis import Finding
 
 
@@ -16,3 +16,24 @@ def test_what_does_not_fit_stays_in_its_column():
         "                      hint: keep policies in git\n\n"
         "etc 1: 0 errors, 1 warning."
     )
+
+
+def test_each_of_several_tables_has_a_line_the_gravest_first():
+    rows = [
+        ("machine", "python", "ok", "Python 3.11"),
+        ("a_ro", "table", "ok", "lake/a"),
+        ("a_ro", "backlog", "ok", "RO lacks 1 log file"),
+        ("b_ro", "lock", "warn", "no lock is declared"),
+        ("c_ro", "lock", "warn", "no lock is declared"),
+        ("c_ro", "table", "error", "there is no table, " + "which is said at length " * 9),
+    ]
+    findings = tuple(Finding(**dict(zip(("subject", "check", "status", "message"), row, strict=True))) for row in rows)
+    assert list_debug(DebugReport(etc_version="1", findings=findings), 80) == (
+        "c_ro     ERROR  table, lock: there is no table, which is said at length ...\n"
+        "b_ro     WARN   lock: no lock is declared\n"
+        "machine  ok     1 check\n"
+        "a_ro     ok     RO lacks 1 log file\n\n"
+        "etc 1: 1 error, 2 warnings. `etc debug --verbose` shows each check and what to do, `--select NAME` those of a table."
+    )
+    one = DebugReport(etc_version="1", findings=findings[:3])
+    assert list_debug(one, 80) == render_debug(one, 80)
