@@ -33,7 +33,7 @@ except ImportError as error:
 def completeness_check(asset: Any, *, project_dir: str, policy: str, target: str | None = None) -> Any:
     """An `AssetChecksDefinition` for an asset that is read from RO of a policy's table.
 
-    It passes, warns or fails as `etc freshness` does, and fails where it is not known how far RO is complete. Its metadata are
+    It passes, warns or fails as `etc freshness` does (without limits in the policy it passes), and fails where it is not known how far RO is complete. Its metadata are
     `status`, `complete_until` (ISO 8601) and `lag_seconds`. A policy or a project with errors fails its run.
     """
 
@@ -46,7 +46,7 @@ def completeness_check(asset: Any, *, project_dir: str, policy: str, target: str
             "lag_seconds": table.lag_seconds,
         }
         return AssetCheckResult(
-            passed=table.status == "pass",
+            passed=table.status in ("pass", "no_target"),
             severity=AssetCheckSeverity.WARN if table.status == "warn" else AssetCheckSeverity.ERROR,
             description=table.reason,
             metadata={name: value for name, value in metadata.items() if value is not None},

@@ -19,7 +19,7 @@ from etc_policy.policy.suggestions import did_you_mean
 _MAX_TERMS = 10_000
 _STATES = ("modified", "new", "old", "unmodified")
 Result: TypeAlias = Literal["error", "refused", "done"]
-FreshnessStatus: TypeAlias = Literal["pass", "warn", "error", "unknown"]
+FreshnessStatus: TypeAlias = Literal["pass", "warn", "error", "unknown", "no_target"]
 #: What may select nothing without a mistake.
 _CHANGING = ("state:", "result:", "freshness:")
 _Names: TypeAlias = frozenset[str]

@@ -31,10 +31,10 @@ _FRESHNESS = {"error": "fail", "unknown": "error"}
 _SAID_BY_CHECK = ("nothing due", "refused", "hint")
 _NOT_DONE = ("refused", "stale", "failed")
 _LEVELS = {"fail": "error", "error": "error", "warn": "warning"}
-_MARKS = {"pass": "✅ pass", "warn": "⚠️ warn", "fail": "❌ fail", "error": "❌ error"}
+_MARKS = {"pass": "✅ pass", "warn": "⚠️ warn", "fail": "❌ fail", "error": "❌ error", "no_target": "no target"}
 #: Letters that Markdown or HTML would take for marks.
 _ENTITIES = {ord(letter): f"&#{ord(letter)};" for letter in "\\`*_[]<>|#~&!"}
-_SHOWN_FIRST = ("error", "fail", "warn", "pass")
+_SHOWN_FIRST = ("error", "fail", "warn", "no_target", "pass")
 #: What XML 1.0 cannot hold even when it is escaped.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -181,7 +181,7 @@ def _property(text: str) -> str:
 def markdown_summary(title: str, checks: Sequence[Issue]) -> str:
     """A section of a job summary: the counts, then a table of all checks, what did not pass first."""
     counts = Counter(map(_status, checks))
-    totals = ", ".join(f"{counts[status]} {status}" for status in _SHOWN_FIRST if counts[status])
+    totals = ", ".join(f"{counts[status]} {status.replace('_', ' ')}" for status in _SHOWN_FIRST if counts[status])
     lines = [f"### `{title}`: {totals or 'nothing to check'}", ""]
     if checks:
         lines += ["| | policy | check | |", "|---|---|---|---|"]
@@ -201,7 +201,7 @@ def _cell(text: str) -> str:
 
 
 def junit_xml(title: str, checks: Iterable[Issue]) -> bytes:
-    """JUnit's XML: a suite per policy, a case per check; a warning passes and says so in its output."""
+    """JUnit's XML: a suite per policy, a case per check; a warning passes and says so in its output; what nothing judges is skipped."""
     from junitparser import JUnitXml, TestSuite
 
     report = JUnitXml(title)
@@ -215,7 +215,7 @@ def junit_xml(title: str, checks: Iterable[Issue]) -> bytes:
 
 
 def _case(check: Issue) -> TestCase:
-    from junitparser import Error, Failure, TestCase
+    from junitparser import Error, Failure, Skipped, TestCase
 
     case = TestCase(_xml_text(check.code), classname=_xml_text(check.subject), time=check.seconds)
     if check.where is not None:
@@ -228,6 +228,8 @@ def _case(check: Issue) -> TestCase:
         outcome = (Failure if status == "fail" else Error)(_xml_text(text))
         outcome.text = details
         case.result = [outcome]
+    elif status == "no_target":
+        case.result = [Skipped(f"no target: {_xml_text(text)}")]
     elif check.message or status == "warn":
         case.system_out = details if status == "pass" else f"{status}: {details}"
     return case

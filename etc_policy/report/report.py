@@ -232,16 +232,21 @@ def render_freshness(report: FreshnessReport, width: int = TEXT_WIDTH) -> str:
 
 
 #: The worst first.
-_BY_STATUS: tuple[FreshnessStatus, ...] = ("error", "unknown", "warn", "pass")
+_BY_STATUS: tuple[FreshnessStatus, ...] = ("error", "unknown", "warn", "no_target", "pass")
 
 
 def list_freshness(report: FreshnessReport, width: int = TEXT_WIDTH) -> str:
     """One line per table, the worst first, and how many there are of each verdict."""
     tables = sorted(report.tables, key=lambda table: (_BY_STATUS.index(table.status), -(table.lag_seconds or 0)))
-    rows = [(table.status.upper(), table.policy, _freshness_line(table)) for table in tables]
+    rows = [(_freshness_word(table.status), table.policy, _freshness_line(table)) for table in tables]
     counts = Counter(table.status for table in tables)
-    said = ", ".join(f"{counts[status]} {status}" for status in _BY_STATUS if counts[status])
+    said = ", ".join(f"{counts[status]} {_freshness_word(status).lower()}" for status in _BY_STATUS if counts[status])
     return f"{rows_of(rows, width)}\n\n{count_of(len(tables), 'table')}: {said}."
+
+
+def _freshness_word(status: FreshnessStatus) -> str:
+    """In capitals, but for a lag that nothing judges."""
+    return "no target" if status == "no_target" else status.upper()
 
 
 def _freshness_line(table: TableFreshness) -> str:
@@ -255,7 +260,7 @@ def _freshness_line(table: TableFreshness) -> str:
 
 
 def _freshness(table: TableFreshness) -> Iterator[Line]:
-    yield f"{table.status.upper():<8}{table.policy}  {table.base_path}"
+    yield f"{_freshness_word(table.status):<7} {table.policy}  {table.base_path}"
     if table.reason:
         yield "reason", table.reason
     if table.complete_until_ms is not None and table.lag_seconds is not None:

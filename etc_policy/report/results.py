@@ -171,7 +171,7 @@ class HeldBack(Frozen):
 class TableFreshness(Frozen):
     """How far one table's RO view is complete, from its metadata alone.
 
-    `limits` are the policy's. `left_out_file_slices` were due in the last compaction by etc, which left them out, as
+    `limits` are the policy's; without any the `status` is `no_target`. `left_out_file_slices` were due in the last compaction by etc, which left them out, as
     writers were adding to them or as the policy says; None where it left out none. `unknown_because` says in words why the
     event times of `unknown_log_files` are not known, and what helps.
     `late_data` is what came in below the threshold of the last compaction by etc after its plan was made, `data_latency`

@@ -52,7 +52,7 @@ _FOLDER = "site"
 
 
 class Chip(NamedTuple):
-    """A status in a word; the tone is `good`, `warn`, `bad` or `quiet`."""
+    """A status in a word; the tone is `good`, `warn`, `bad`, `quiet`, or `none` where there is nothing to judge by."""
 
     label: str
     tone: str
@@ -63,6 +63,7 @@ _FRESH = {
     "warn": Chip("Late", "warn"),
     "error": Chip("Too late", "bad"),
     "unknown": Chip("Unknown", "quiet"),
+    "no_target": Chip("No target", "none"),
 }
 _VERDICT = {
     "pass": Chip("Passed", "good"),
@@ -183,7 +184,7 @@ def site_view(
     project: str, tables: tuple[SiteTable, ...], observed_ms: int, warnings: tuple[Issue, ...] = (), max_runs: int = 100
 ) -> SiteView:
     """The site over what was found out about each policy; at most `max_runs` runs of each are listed."""
-    urgency = ("bad", "quiet", "warn", "good")
+    urgency = ("bad", "quiet", "warn", "none", "good")
     views = [_table(facts, observed_ms, max_runs) for facts in tables]
     views.sort(key=lambda view: (urgency.index(view.status.tone), -(view.freshness.lag_seconds or 0)))
     return SiteView(

@@ -31,13 +31,15 @@ def error_limit_ms(freshness: Freshness) -> int | None:
 
 
 def judge_lag(lag_ms: int | None, freshness: Freshness) -> FreshnessStatus:
-    """The verdict over a lag; a lag equal to a limit is within it.
+    """The verdict over a lag; a lag equal to a limit is within it, and one without any limit is not judged.
 
     Beyond `error_after` is an error, beyond `warn_after` or the target a warning. A target without
     `error_after` is itself the limit beyond which it is an error.
     """
     if lag_ms is None:
         return "unknown"
+    if not has_limits(freshness):
+        return "no_target"
     error_after_ms = error_limit_ms(freshness)
     if error_after_ms is not None and lag_ms > error_after_ms:
         return "error"

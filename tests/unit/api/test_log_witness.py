@@ -117,7 +117,7 @@ def freshness_of(etc, *arguments):
 
 def test_freshness_is_unknown_from_then_on_on_every_machine(compacted, etc, tmp_path):
     path = lie(compacted)
-    assert freshness_of(etc)[0] == "pass"
+    assert freshness_of(etc)[0] == "no_target"
     etc("apply", "--yes")
     for arguments in ((), ("--target-dir", str(tmp_path / "elsewhere")), ("--metadata-only",)):
         status, reason = freshness_of(etc, *arguments)
@@ -156,7 +156,7 @@ def test_a_file_that_is_compacted_is_forgotten(folder, etc):
     assert freshness_of(etc)[0] == "unknown"
     folder.compaction(at("11:40:00"), at("11:41:00"), base("f2"))
     path.unlink()
-    assert freshness_of(etc)[0] == "pass"
+    assert freshness_of(etc)[0] == "no_target"
 
 
 NOT_READ = {
@@ -247,7 +247,7 @@ def test_what_is_kept_may_be_anything(folder, etc, content):
     kept = folder.base / ".hoodie" / ".etc" / "memory.json"
     kept.parent.mkdir(exist_ok=True)
     kept.write_text(content)
-    assert freshness_of(etc)[0] == "pass"
+    assert freshness_of(etc)[0] == "no_target"
 
 
 def fresh(etc, *arguments):
@@ -308,7 +308,7 @@ def test_a_policy_may_insist_on_a_proof(folder, etc, tmp_path):
     assert (found["status"], found["complete_until_ms"]) == ("unknown", None)
     (hint,) = re.findall(r"`etc (verify [^`]*)`", found["reason"])
     etc(*hint.split())
-    assert fresh(etc)["status"] == "pass"
+    assert fresh(etc)["status"] == "no_target"
     insist(tmp_path, "data")
     assert fresh(etc)["status"] == "unknown"
 

@@ -53,6 +53,23 @@ class TestFailOn:
         assert etc("freshness", "--project-dir", "sub", "--at", NOON)[0] == 1
 
 
+def test_a_table_without_a_target_neither_passes_nor_fails(etc, project):
+    path = project / "policies" / "a.yml"
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if "freshness" not in line))
+    forms = ("--summary", "s.md", "--junit-xml", "x.xml")
+    code, out, _ = etc("freshness", "--project-dir", "sub", "--at", NOON, "--fail-on", "warn", *forms)
+    assert (code, out.startswith("no target orders_ro  ")) == (0, True), out
+    assert json.loads((project / "target" / "freshness.json").read_text())["tables"][0]["status"] == "no_target"
+    summary = (project.parent / "s.md").read_text()
+    assert summary.startswith("### `etc freshness`: 1 no target\n") and "\n| no target | orders" in summary
+    (case,) = ET.parse("x.xml").iter("testcase")
+    assert case.find("skipped") is not None
+    assert etc("docs", "generate", "--project-dir", "sub", "--at", NOON)[0] == 0
+    page = (project / "target" / "site" / "index.html").read_text("utf-8")
+    assert '<span class="chip none">No target</span>' in page
+    assert "<b>0</b> fresh" in page and "<b>1</b> without a target" in page
+
+
 def test_all_forms_of_freshness(etc, project, monkeypatch):
     with (project / "policies" / "a.yml").open("a") as file:
         file.write(GONE)

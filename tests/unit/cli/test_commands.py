@@ -252,7 +252,7 @@ class TestFreshness:
             1,
         )
         assert first["threshold_ms"] is None
-        assert (second["policy"], second["status"], second["lag_seconds"]) == ("payments_ro", "pass", 3600.0)
+        assert (second["policy"], second["status"], second["lag_seconds"]) == ("payments_ro", "no_target", 3600.0)
         assert (project / "target" / "freshness.json").read_text() == out
 
     @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ def told(checks):
         ("error", False, "fail"),
         ("unknown", False, "error"),
         ("unknown", True, "error"),
+        ("no_target", True, "no_target"),
     ],
 )
 def test_freshness(status, strict, found):

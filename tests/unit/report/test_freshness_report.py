@@ -9,6 +9,7 @@ from etc_policy.report.results import FreshnessReport
 from etc_policy.table.apply_state import ApplyState, Proof, Runs
 from etc_policy.table.history import GroupWrite
 from etc_policy.table.state import CompactionRecord
+from etc_policy.verify.freshness import judge_lag
 from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
@@ -279,12 +280,16 @@ def test_of_many_tables_the_worst_come_first_in_a_line_each():
     fresh, late = (
         table_freshness(POLICY, state_of("/t", TABLE), epoch_ms(clock), NOW) for clock in ("11:54:59", "12:25:00")
     )
-    tables = tuple(one.model_copy(update={"policy": name}) for one, name in ((fresh, "a"), (late, "b"), (late, "c")))
+    free = fresh.model_copy(update={"status": judge_lag(0, Freshness())})
+    named = ((fresh, "a"), (late, "b"), (late, "c"), (free, "e"))
+    tables = tuple(one.model_copy(update={"policy": name}) for one, name in named)
     unknown = tables[0].model_copy(update={"policy": "d", "status": "unknown", "reason": "no commit yet"})
     found = list_freshness(FreshnessReport(observed_at="now", tables=(*tables, unknown)), 200).splitlines()
-    assert [line.split()[:2] for line in found[:4]] == [["ERROR", "b"], ["ERROR", "c"], ["UNKNOWN", "d"], ["PASS", "a"]]
+    assert [line.split()[:2] for line in found[:3]] == [["ERROR", "b"], ["ERROR", "c"], ["UNKNOWN", "d"]]
+    assert found[3].startswith("no target  e  RO complete until ")
+    assert found[4].startswith("PASS       a ")
     assert found[2].endswith("no commit yet")
-    assert found[-1] == "4 tables: 2 error, 1 unknown, 1 pass."
+    assert found[-1] == "5 tables: 2 error, 1 unknown, 1 no target, 1 pass."
     proven = tables[0].model_copy(update={"complete_until_proof": Proof(level="data", until_ms=NOW, proved_at_ms=NOW)})
     (line, *rest) = list_freshness(FreshnessReport(observed_at="now", tables=(proven,))).splitlines()[:-2]
     assert (rest, line.endswith("ago (proof: data)")) == ([], True)
