@@ -1,4 +1,4 @@
-"""`etc import`: policies for tables that exist, from their metadata and the footers of base files; a project's own stay."""
+"""`etc import`: policies for tables that exist, from their metadata, a base file and some log files; a project's own stay."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from etc_policy.policy.times import usual_pattern
 from etc_policy.report.imports import ImportedTable, ImportReport
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.verify.diagnosis import TableFacts
-from etc_policy.verify.proposal import Survey, find_drift, proposed_lines, render_proposal, time_columns
+from etc_policy.verify.proposal import Survey, find_drift, proposed_lines, readable_times, render_proposal, time_columns
 from etc_policy.wiring import NO_POLICY_FITS, Environment
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9_-]+")
@@ -196,7 +196,9 @@ class Importer:
         ranges = self.environment.column_ranges(facts.state, names)
         written = max((one.base_instant for one in facts.state.slices if one.base_file), default=None)
         written_ms = None if written is None else instant_to_ms(written, ZoneInfo(facts.state.timezone))
-        return Survey(table, facts, columns.types, ranges, written_ms, found.ro_table)
+        survey = Survey(table, facts, columns.types, ranges, written_ms, found.ro_table)
+        lags = self.environment.sampled_lags(facts.state, readable_times(survey), columns.types)
+        return replace(survey, lags=lags)
 
     def _written(self, policy: Policy, survey: Survey) -> ImportedTable:
         asked = tuple(line.key for line in proposed_lines(survey) if line.asks)

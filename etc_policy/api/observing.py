@@ -77,6 +77,9 @@ def observe_freshness(
     def read(policy: Policy) -> tuple[TableFreshness, tuple[Problem, ...]]:
         state, history = environment.read_table(policy, archived=archived)
         found = freshness_of(policy, state, now_ms, history)
+        if not archived and _needs_archive(found, state):
+            state, history, _ = environment.read_whole(policy)
+            found = freshness_of(policy, state, now_ms, history)
         problems = () if findings is None else _problems(policy, found, state, now_ms)
         return found if partitions is None else partitions_of(found, policy, state, now_ms, partitions), problems
 
@@ -90,6 +93,13 @@ def observe_freshness(
             is_known = found.complete_until_ms is not None  # else nobody has looked at its partitions
             findings.add(policy.name, ("limit", "partition") if is_known else ("limit",), problems)
     return tuple(found for found, _ in entries), errors
+
+
+def _needs_archive(found: TableFreshness, state: TableState) -> bool:
+    """Whether too few writes are on the active timeline to judge `data_latency`, and older ones are archived."""
+    verdict, first = found.data_latency, min((one.requested for one in state.instants), default="")
+    is_worth_it = verdict is not None and verdict.status == "unknown" and verdict.observed is not None
+    return is_worth_it and state.first_instant < first
 
 
 def _problems(policy: Policy, found: TableFreshness, state: TableState, now_ms: int) -> tuple[Problem, ...]:

@@ -713,10 +713,10 @@ def import_(
 ) -> ExitCode:
     """Write policies for tables that exist.
 
-    Looks at the metadata of each merge-on-read table and at the footer of a base file, and writes policies/NAME.yml: each
-    value with its reason. What the table does not show is a question there, a line with `# ?`: `etc parse` lists it, and
-    the file takes part in no run until it is answered. A table that the project has is left alone, and no file is ever
-    replaced. PATH is a table, or a pattern of folders in quotes.
+    Looks at the metadata of each merge-on-read table, at the footer of a base file and at some log files, and writes
+    policies/NAME.yml: each value with its reason. What the table does not show is a question there, a line with `# ?`: `etc
+    parse` lists it, and the file takes part in no run until it is answered. A table that the project has is left alone, and
+    no file is ever replaced. PATH is a table, or a pattern of folders in quotes.
     """
     from etc_policy.report.imports import render_import
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain, product
+from zoneinfo import ZoneInfo
 
 from etc_policy.errors import EtcError
 from etc_policy.hudi.archive import Archive
@@ -21,7 +22,7 @@ from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.hudi.times_cache import TimesCache
 from etc_policy.plan.carry import is_bounded
 from etc_policy.plan.cut import not_left_behind
-from etc_policy.policy.manifest import Policy
+from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.storage.object_cache import Cache
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import TableReader
@@ -29,6 +30,7 @@ from etc_policy.table.apply_state import Misrecorded
 from etc_policy.table.formats import count_of, format_bytes, format_time
 from etc_policy.table.history import TableHistory, WriteKey
 from etc_policy.table.impossible_times import latest_in, with_impossible
+from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.log_witness import NOT_THERE, in_words, misrecorded_in, path_of, with_true_times
 from etc_policy.table.state import CUT_VERSIONS, FileSlice, LogFile, LogWitness, TableState, UnreadableTime
 
@@ -37,6 +39,8 @@ ANNOUNCED_BYTES = 256 * 1024 * 1024
 
 #: So many are read before what commits recorded is believed.
 _ASKED = 3
+#: What `etc import` reads to see how late events come: the newest log files, so many and so many bytes.
+_SAMPLED, _SAMPLED_BYTES = 20, 64 * 1024 * 1024
 _UNCOUNTED = "it deletes rows, and its commit counts no deletes"
 
 Progress = Callable[[str], None]
@@ -133,6 +137,27 @@ def with_read_times(history: TableHistory, state: TableState, policy: Policy, ke
     read = ((one.key, found[one.key]) for one in history.writes if len(found.get(one.key, ())) >= one.log_files)
     least = {key: min((one for one in times if one is not None), default=None) for key, times in read}
     return replace(history, read_times=least)
+
+
+def sampled_lags(
+    state: TableState, event_times: Iterable[EventTime], types: Mapping[str, str]
+) -> dict[str, tuple[int, ...]]:
+    """How long before its commit the earliest event of each of the newest log files came, the shortest first, by column.
+
+    `types` are the columns' Avro types. A file whose rows cannot be read by a column is left out there.
+    """
+    storage, zone = open_reader(state.base_path), ZoneInfo(state.timezone)
+    newest = sorted(state.log_files, key=lambda one: one[1].completed, reverse=True)[:_SAMPLED]
+    sizes = accumulate(log_file.size_bytes for _, log_file in newest)
+    files = [one for one, size in zip(newest, sizes, strict=True) if size <= _SAMPLED_BYTES]
+    lags: dict[str, list[int]] = {}
+    for event_time, (file_slice, log_file) in product(event_times, files):
+        wanted = TimesWanted(event_time, types[event_time.column], state.ordering_fields)
+        times = _read(storage, path_of(file_slice, log_file), log_file.size_bytes, wanted)
+        if times is not None and times.seen_ms is not None:
+            lag_ms = max(0, instant_to_ms(log_file.completed, zone) - times.seen_ms)
+            lags.setdefault(event_time.column, []).append(lag_ms)
+    return {column: tuple(sorted(found)) for column, found in lags.items()}
 
 
 def _unknown(state: TableState) -> Files:

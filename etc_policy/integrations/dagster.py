@@ -33,8 +33,9 @@ except ImportError as error:
 def completeness_check(asset: Any, *, project_dir: str, policy: str, target: str | None = None) -> Any:
     """An `AssetChecksDefinition` for an asset that is read from RO of a policy's table.
 
-    It passes, warns or fails as `etc freshness` does (without limits in the policy it passes), and fails where it is not known how far RO is complete. Its metadata are
-    `status`, `complete_until` (ISO 8601) and `lag_seconds`. A policy or a project with errors fails its run.
+    It passes, warns or fails as `etc freshness` does, passes where the policy has no limits, and fails where it is not known how
+    far RO is complete. Its metadata are `status`, `complete_until` (ISO 8601) and `lag_seconds`. A policy or a project with
+    errors fails its run.
     """
 
     def check() -> Any:

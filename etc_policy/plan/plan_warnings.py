@@ -12,7 +12,7 @@ from etc_policy.plan.planning_context import PlanningContext
 from etc_policy.plan.refusals import not_ended
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
-from etc_policy.table.impossible_times import too_early_unit, unit_advice
+from etc_policy.table.impossible_times import late_in, late_text, too_early_unit, unit_advice
 from etc_policy.table.instants import instant_from_ms, instant_to_ms
 from etc_policy.table.partitions import after_their_end
 from etc_policy.table.state import WRITE_ACTIONS, FileSlice, TableState, path_below
@@ -49,6 +49,14 @@ def impossible_warning(event_time: EventTime, state: TableState) -> Iterator[str
             f"no known event time in `{column}` is later than {format_time(early.event_time_ms)}, so that all is always due: "
             f"{unit_advice(early.fitting, column)}"
         )
+
+
+def late_warning(policy: Policy, state: TableState) -> Iterator[str]:
+    """A column that may not move with updates, by the log files that are not compacted."""
+    found = late_in(state, policy.data_latency_ms)
+    if found is not None:
+        message = late_text(found, policy.event_time.column, policy.data_latency_ms, state.ordering_fields)
+        yield "; ".join(message)
 
 
 def after_end_warning(policy: Policy, state: TableState, now_ms: int) -> Iterator[str]:

@@ -201,7 +201,7 @@ def _cell(text: str) -> str:
 
 
 def junit_xml(title: str, checks: Iterable[Issue]) -> bytes:
-    """JUnit's XML: a suite per policy, a case per check; a warning passes and says so in its output; what nothing judges is skipped."""
+    """JUnit's XML: a suite per policy, a case per check; a warning passes and says so, what nothing judges is skipped."""
     from junitparser import JUnitXml, TestSuite
 
     report = JUnitXml(title)

@@ -15,6 +15,7 @@ from etc_policy.report.results import HeldBack, TableFreshness
 from etc_policy.table.apply_state import Proof, proof_of, proven_until
 from etc_policy.table.formats import format_time
 from etc_policy.table.history import TableHistory, promise_of, promises_in, with_times_of
+from etc_policy.table.impossible_times import late_text
 from etc_policy.table.instants import instant_from_ms, instant_to_ms
 from etc_policy.table.partitions import partitions_freshness
 from etc_policy.table.state import CompactionRecord, TableState
@@ -160,10 +161,14 @@ def _of_history(policy: Policy, state: TableState, history: TableHistory | None,
     if history is None:
         return {}
     late = late_data(with_times_of(promises_in(policy, history), state))
-    untracked = state.shape.untracked(policy.event_time)
+    latency_ms, column = policy.data_latency_ms, policy.event_time.column
+    verdict = judge_latency(history, latency_ms, now_ms, state.shape.untracked(policy.event_time))
+    found = verdict.mostly_late
+    warning = "" if found is None else "; ".join(late_text(found, column, latency_ms, state.ordering_fields))
     return {
         "late_data": late[-1] if late else None,
-        "data_latency": judge_latency(history, policy.data_latency_ms, now_ms, untracked),
+        "data_latency": verdict,
+        "warnings": (warning,) if warning else (),
     }
 
 

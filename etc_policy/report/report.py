@@ -254,9 +254,8 @@ def _freshness_line(table: TableFreshness) -> str:
         return table.reason or ""
     lag = format_duration(int(table.lag_seconds * 1000))
     proof = f" (proof: {table.complete_until_proof.level})" if table.complete_until_proof else ""
-    return (
-        f"RO complete until {format_time(table.complete_until_ms - table.complete_until_ms % 1000)}, {lag} ago{proof}"
-    )
+    until = format_time(table.complete_until_ms - table.complete_until_ms % 1000)
+    return "; ".join((f"RO complete until {until}, {lag} ago{proof}", *table.warnings))
 
 
 def _freshness(table: TableFreshness) -> Iterator[Line]:
@@ -289,6 +288,7 @@ def _freshness(table: TableFreshness) -> Iterator[Line]:
         yield "late data", _late_data(table.late_data)
     if table.data_latency is not None:
         yield "data latency", _latency(table.data_latency)
+    yield from (("warning", one) for one in table.warnings)
     if table.last_commit_age_seconds is not None and table.last_commit_age_seconds >= 0:
         yield "last commit", f"{format_duration(int(table.last_commit_age_seconds * 1000))} ago"
 
@@ -344,9 +344,10 @@ def _latency(verdict: LatencyVerdict) -> str:
     seen = verdict.judged
     if seen is None:
         return f"{said}{verdict.reason}{_known_so_far(verdict, verdict.observed) if verdict.observed else ''}"
+    most = "" if verdict.suggested_ms is None else f"99 % within {format_duration(seen.p99_ms)}, "
     said += (
         f"of {count_of(seen.writes, 'write')}{seen.origin} half came within {format_duration(seen.p50_ms)}, "
-        f"99 % within {format_duration(seen.p99_ms)}, all within {format_duration(seen.max_ms)}"
+        f"{most}all within {format_duration(seen.max_ms)}"
     )
     if seen.loaded_writes:
         said += f"; {count_of(seen.loaded_writes, 'write')} of old data before them do not count"
@@ -355,12 +356,11 @@ def _latency(verdict: LatencyVerdict) -> str:
 
 
 def _known_so_far(verdict: LatencyVerdict, seen: ObservedLatency) -> str:
-    """What few writes show; of n of them and the next, each is as likely to be the latest, if nothing changes."""
+    """What few writes show."""
     late = round((verdict.late_share or 0) * seen.writes)
     beyond = f", {late} of them later than {format_duration(verdict.declared_ms)}" if late else ""
     return (
-        f"; so far half came within {format_duration(seen.p50_ms)}, all within {format_duration(seen.max_ms)}{beyond}; "
-        f"the next one comes later than all of them with a chance of about 1 in {seen.writes + 1}"
+        f"; so far half came within {format_duration(seen.p50_ms)}, all within {format_duration(seen.max_ms)}{beyond}"
     )
 
 

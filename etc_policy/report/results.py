@@ -171,16 +171,17 @@ class HeldBack(Frozen):
 class TableFreshness(Frozen):
     """How far one table's RO view is complete, from its metadata alone.
 
-    `limits` are the policy's; without any the `status` is `no_target`. `left_out_file_slices` were due in the last compaction by etc, which left them out, as
-    writers were adding to them or as the policy says; None where it left out none. `unknown_because` says in words why the
-    event times of `unknown_log_files` are not known, and what helps.
-    `late_data` is what came in below the threshold of the last compaction by etc after its plan was made, `data_latency`
-    the judgement over the policy's; both are None where the table's past was not read. `complete_until_proof` is what proves
-    `complete_until_ms`, `proofs` are all verifications of the last compaction that passed and are kept. `partitions` is None
-    where nobody asked for them, or where it is not known how far the table is complete. `runs_without_progress` counts the last
-    runs of `etc apply` in a row that brought RO no further though something was due, the first at `no_progress_since_ms`;
-    `runs_of_day` and `runs_of_day_without_progress` count those of the last 24 hours. `held_back` names file slices that the last
-    compaction, or the runs in a row, left out and that hold RO back now, `held_back_file_slices` counts them.
+    `limits` are the policy's; without any the `status` is `no_target`. `left_out_file_slices` were due in the last compaction
+    by etc, which left them out, as writers were adding to them or as the policy says; None where it left out none.
+    `unknown_because` says in words why the event times of `unknown_log_files` are not known, and what helps. `late_data` is
+    what came in below the threshold of the last compaction by etc after its plan was made, `data_latency` the judgement over
+    the policy's; both are None where the table's past was not read. `complete_until_proof` is what proves `complete_until_ms`,
+    `proofs` are all verifications of the last compaction that passed and are kept. `partitions` is None where nobody asked for
+    them, or where it is not known how far the table is complete. `runs_without_progress` counts the last runs of `etc apply` in
+    a row that brought RO no further though something was due, the first at `no_progress_since_ms`; `runs_of_day` and
+    `runs_of_day_without_progress` count those of the last 24 hours. `held_back` names file slices that the last compaction, or
+    the runs in a row, left out and that hold RO back now, `held_back_file_slices` counts them. `warnings` say what makes RO
+    fall back again and again.
     """
 
     policy: str
@@ -213,6 +214,7 @@ class TableFreshness(Frozen):
     late_data: LateData | None = None
     data_latency: LatencyVerdict | None = None
     partitions: PartitionsFreshness | None = None
+    warnings: tuple[str, ...] = ()
     #: That of the error which `reason` is of.
     error_code: str | None = Field(default=None, exclude=True)
 

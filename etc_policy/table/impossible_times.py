@@ -1,16 +1,20 @@
 """Event times that cannot be true: later than the commit that wrote them, by more than the policy allows.
 
-Where all of them are, the policy names another unit than the column's: RO would look complete for ever.
+Where all of them are, the policy names another unit than the column's: RO would look complete for ever. Where most writes
+bring old ones, it may name a column that updates leave as it was: each takes RO back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import timedelta, tzinfo
 from functools import lru_cache
+from itertools import dropwhile
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from etc_policy.policy.manifest import EventTime
+from etc_policy.table.formats import format_duration
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import CUT_VERSIONS, LogFile, TableState
 
@@ -19,6 +23,8 @@ _MS_IN = {"s": 1e3, "ms": 1.0, "us": 1e-3, "ns": 1e-6}
 _NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 #: A unit fits if it puts an event no longer than this before its commit.
 _OLDEST_MS = timedelta(days=20 * 365) // timedelta(milliseconds=1)
+#: Rows are old data if they are older than both when they are written: this long, and this many times `data_latency`.
+_OLD_MS, _OLD_TIMES = timedelta(days=30) // timedelta(milliseconds=1), 10
 
 
 class WrongUnit(NamedTuple):
@@ -89,3 +95,51 @@ def _fitting(event_time: EventTime, state: TableState, log_file: LogFile, found_
     latest_ms = latest_in(state, log_file, event_time)
     fitting = None if found_ms is None else fitting_unit(event_time, found_ms, latest_ms)
     return None if fitting is None or found_ms is None else WrongUnit(log_file, found_ms, fitting)
+
+
+class LateCommits(NamedTuple):
+    """So many of so many commits brought events later than `data_latency` allows; half of all brought some so late, or later."""
+
+    late: int
+    commits: int
+    half_ms: int
+
+
+def old_data_ms(declared_ms: int) -> int:
+    """Rows that are older than this when they are written are loaded or replayed, where `data_latency` is so long."""
+    return max(_OLD_MS, _OLD_TIMES * declared_ms)
+
+
+def mostly_late(arrivals: Iterable[tuple[int, int]], declared_ms: int) -> LateCommits | None:
+    """Where two commits or more, and most of all, bring events later than declared, how many; None where they do not.
+
+    `arrivals` are when each commit after the table's first completed, and an event in it; old data before the first other
+    ones do not count.
+    """
+    lags = dict[int, int]()
+    for completed_ms, event_ms in arrivals:
+        lags[completed_ms] = max(lags.get(completed_ms, 0), completed_ms - event_ms)
+    old_ms = old_data_ms(declared_ms)
+    judged = [*dropwhile(lambda lag_ms: lag_ms > old_ms, (lags[at] for at in sorted(lags)))]
+    late = sum(lag_ms > declared_ms for lag_ms in judged)
+    is_most = late > 1 and 2 * late > len(judged)
+    return LateCommits(late, len(judged), sorted(judged)[len(judged) // 2]) if is_most else None
+
+
+def late_in(state: TableState, declared_ms: int) -> LateCommits | None:
+    """The same of the log files that are not compacted."""
+    zone, first = ZoneInfo(state.timezone), state.first_instant if state.table_version in CUT_VERSIONS else ""
+    known = ((f.completed, f.min_event_time_ms) for _, f in state.log_files if f.requested > first)
+    return mostly_late(((instant_to_ms(at, zone), time) for at, time in known if time is not None), declared_ms)
+
+
+def late_text(found: LateCommits, column: str, declared_ms: int, ordering: Sequence[str]) -> tuple[str, str]:
+    """That most commits bring late events, and what to do."""
+    other = "" if column in ordering or not ordering else f", such as the ordering field `{ordering[0]}`"
+    commits = f"{found.late:,} of {found.commits:,} commits after the table's first"
+    late = f"`data_latency` ({format_duration(declared_ms)}), half of all came {format_duration(found.half_ms)} late or later"
+    return (
+        f"{commits} brought events later than {late}: if updates leave `{column}` as it was, each update of an old row takes "
+        "RO back",
+        f"take a column that moves with updates{other}; else a longer `data_latency`",
+    )

@@ -30,11 +30,13 @@ from etc_policy.policy.writers import TRACKED_SINCE
 from etc_policy.table.double_keys import Merged, Written, find_exposed, sees_log_files, written_by
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.table.history import THRESHOLD, Commit, TableHistory
+from etc_policy.table.impossible_times import late_text
 from etc_policy.table.state import CUT_VERSIONS, WHOLE_SLICE_VERSIONS, LogFile, TableState, WriterOption
 from etc_policy.table.unknown_times import null_rows_in
 from etc_policy.table.watermark import completeness_of
 from etc_policy.table.writing import Writing, writing_of
 from etc_policy.verify.freshness import completeness_lag_ms, error_limit_ms, judge_lag
+from etc_policy.verify.latency import judge_latency
 
 FindingStatus = Literal["ok", "warn", "error", "skipped"]
 
@@ -214,6 +216,22 @@ def event_times(facts: TableFacts) -> Found:
     )
     hint = f"give the writers the options of `etc compile`{since}; commits with deletes never record a certain one"
     return ("warn" if recent else "ok"), message, hint if recent else None
+
+
+def data_latency(facts: TableFacts) -> Found:
+    """Whether events come as late as the policy says, and whether the column moves with updates."""
+    policy, state = facts.policy, facts.state
+    verdict = judge_latency(facts.history, policy.data_latency_ms, facts.clock_ms, facts.untracked)
+    if verdict.mostly_late is not None:
+        ordering = state.ordering_fields
+        return "warn", *late_text(verdict.mostly_late, policy.event_time.column, policy.data_latency_ms, ordering)
+    seen, declared = verdict.observed, format_duration(policy.data_latency_ms)
+    if verdict.judged is None or seen is None:
+        return "skipped", f"too little is known: {verdict.reason}{f'; {seen}' if seen else ''}", None
+    enough = format_duration(verdict.suggested_ms or 0)
+    if verdict.status == "too_short":
+        return "warn", f"{declared} is too short: {seen}", f"set `data_latency: {enough}`, which covers 99 % of them"
+    return "ok", f"{declared} {'is generous' if verdict.status == 'generous' else 'fits'}: {seen}", None
 
 
 def foreign_compactions(facts: TableFacts) -> Found:
@@ -530,6 +548,7 @@ CHECKS: Mapping[str, TableCheck] = {
     "time zone": time_zone,
     "log file size": log_file_sizes,
     "event times": event_times,
+    "data latency": data_latency,
     "compactions": foreign_compactions,
     "backlog": compaction_backlog,
     "catalog": catalog_sync,

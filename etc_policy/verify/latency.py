@@ -8,10 +8,13 @@ from itertools import dropwhile
 from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
+from pydantic import Field
+
 from etc_policy.policy.manifest import Frozen, LatencyEvidence
 from etc_policy.policy.schema import LearnedLatency
 from etc_policy.table.formats import count_of, format_duration
 from etc_policy.table.history import GroupWrite, TableHistory
+from etc_policy.table.impossible_times import LateCommits, mostly_late, old_data_ms
 from etc_policy.table.instants import instant_to_ms
 
 LatencyStatus = Literal["fits", "too_short", "generous", "unknown"]
@@ -22,8 +25,6 @@ FEWEST_WRITES = 20
 LATE_SHARE = 0.01
 #: A `data_latency` this many times the largest latency seen only costs freshness, if it is longer than what is suggested.
 GENEROUS_TIMES = 2
-#: Rows are old data if they are older than both when they are written: this many days, and this many times `data_latency`.
-OLD_DAYS, OLD_TIMES = 30, 10
 
 _MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
 #: Suggestions below the first are rounded up to whole multiples of the second.
@@ -54,6 +55,11 @@ class ObservedLatency(Frozen):
     p99_ms: int
     max_ms: int
 
+    def __str__(self) -> str:
+        half, most, worst = map(format_duration, (self.p50_ms, self.p99_ms, self.max_ms))
+        writes = f"{count_of(self.writes, 'write')}{self.origin}"
+        return f"of {writes} half came {half} after their earliest event or sooner, 99 % {most}, all {worst}"
+
     @property
     def origin(self) -> str:
         """How many event times are not from the commits, to be said behind the number of writes."""
@@ -65,9 +71,10 @@ class ObservedLatency(Frozen):
 class LatencyVerdict(Frozen):
     """A policy's `data_latency` against what was observed.
 
-    `too_short`: more than 1 % of the writes brought rows later than declared. `generous`: it is more than twice the
-    largest seen. `unknown`: `reason` says why, and `observed` what the few writes show. `suggested_ms` covers 99 % of the
-    writes, rounded up to a value that reads well; None where unknown.
+    `too_short`: more than 1 % of the writes brought rows later than declared, or most commits where there are few writes.
+    `generous`: it is more than twice the largest seen. `unknown`: `reason` says why, and `observed` what the few writes show.
+    `suggested_ms` covers 99 % of the writes, rounded up to a value that reads well; None where they are few.
+    `mostly_late` is about the commits, where most of them brought rows later than declared.
     """
 
     declared_ms: int
@@ -76,6 +83,7 @@ class LatencyVerdict(Frozen):
     observed: ObservedLatency | None = None
     late_share: float | None = None
     suggested_ms: int | None = None
+    mostly_late: LateCommits | None = Field(default=None, exclude=True)
 
     @property
     def judged(self) -> ObservedLatency | None:
@@ -103,11 +111,10 @@ def judge_latency(history: TableHistory, declared_ms: int, now_ms: int, untracke
     before the first other write do not count either: they were loaded, or are replayed. `untracked` says why Hudi cannot
     record event times for this table.
     """
-    recorded, *read = _sources(history)
-    verdict = _judge(recorded, declared_ms, now_ms, untracked)
-    if verdict.judged is not None or not read:
-        return verdict
-    return _judge(read[0], declared_ms, now_ms, untracked)
+    first_ms = instant_to_ms(history.commits[0].completed, ZoneInfo(history.timezone)) if history.commits else 0
+    found = [_judge(written, declared_ms, now_ms, untracked, first_ms) for written in _sources(history)]
+    judged = [one for one in found if one.judged is not None]
+    return next((one for one in judged if one.suggested_ms is not None), None) or next(iter(judged), found[-1])
 
 
 def learn_latency(history: TableHistory, learned: LearnedLatency, now_ms: int) -> tuple[int, LatencyEvidence]:
@@ -149,30 +156,30 @@ def _known_since(history: TableHistory, written: Sequence[GroupWrite], zone: Zon
         yield _Write(instant_to_ms(one.completed, zone), event_ms, is_read=recorded_ms is None)
 
 
-def _judge(written: Sequence[_Write], declared_ms: int, now_ms: int, untracked: str | None) -> LatencyVerdict:
-    """The verdict over writes in the order of completion."""
+def _judge(
+    written: Sequence[_Write], declared_ms: int, now_ms: int, untracked: str | None, first_ms: int
+) -> LatencyVerdict:
+    """The verdict over writes in the order of completion; the table's first may have completed at `first_ms`."""
     seen = [one for one in written if one.completed_ms <= now_ms]
     known = [one for one in seen if one.event_ms is not None]
     judged = _worth_judging(seen, declared_ms)
     observed = _observed(judged, len(seen) - len(known), len(known) - len(judged)) if judged else None
     late_share = sum(one.latency_ms > declared_ms for one in judged) / len(judged) if judged else None
+    later = ((one.completed_ms, one.event_ms or 0) for one in judged if one.completed_ms > first_ms)
+    late = mostly_late(later, declared_ms)
+    verdict = LatencyVerdict(
+        declared_ms=declared_ms, status="unknown", observed=observed, late_share=late_share, mostly_late=late
+    )
     if observed is None or late_share is None or observed.writes < FEWEST_WRITES:
         reason = _too_few(len(written), len(seen), known, len(judged), untracked)
-        return LatencyVerdict(
-            declared_ms=declared_ms, status="unknown", reason=reason, observed=observed, late_share=late_share
-        )
-    return LatencyVerdict(
-        declared_ms=declared_ms,
-        status=_status(late_share, declared_ms, observed),
-        observed=observed,
-        late_share=late_share,
-        suggested_ms=round_up_ms(observed.p99_ms),
-    )
+        return verdict.model_copy(update={"reason": reason, "status": "too_short" if late else "unknown"})
+    status = _status(late_share, declared_ms, observed)
+    return verdict.model_copy(update={"status": status, "suggested_ms": round_up_ms(observed.p99_ms)})
 
 
 def _worth_judging(seen: Sequence[_Write], declared_ms: int) -> list[_Write]:
     """Those with a known event time, without old data before the first other one."""
-    old_ms = max(OLD_DAYS * _DAY_MS, OLD_TIMES * declared_ms)
+    old_ms = old_data_ms(declared_ms)
     known = (one for one in seen if one.event_ms is not None)
     return list(dropwhile(lambda write: write.latency_ms > old_ms, known))
 
@@ -202,14 +209,14 @@ def _too_few(written: int, seen: int, known: Sequence[_Write], judged: int, untr
         least = format_duration(min(one.latency_ms for one in known))
         writes = count_of(len(known), "write")
         return f"all events are {least} old and older ({writes}), as where old data are loaded or replayed"
-    loaded = f", {len(known) - judged} of them those of old data" if judged < len(known) else ""
-    of_seen = f"{len(known)} of {count_of(seen, 'write')} to log files"
-    if read := sum(one.is_read for one in known):
-        return (
-            f"event times of {of_seen} are known, {read} read from the files{loaded}; a judgement needs {FEWEST_WRITES}"
-        )
-    why = f" ({untracked}), and none is known from the files" if untracked else ""
-    return f"{of_seen} record their event times{why}{loaded}, a judgement needs {FEWEST_WRITES}"
+    loaded = f", {len(known) - judged} of them old data" if judged < len(known) else ""
+    read = sum(one.is_read for one in known)
+    origin = f" ({'' if read == len(known) else f'{read} '}read from the files)" if read else ""
+    why = f" ({untracked}), nor have log files been read" if untracked and not read else ""
+    of_seen = (
+        f"{len(known)} of {count_of(seen, 'write')} to log files {'has' if seen == 1 else 'have'} known event times"
+    )
+    return f"{of_seen}{origin}{why}{loaded}; it takes {FEWEST_WRITES}"
 
 
 def quantile(ordered: Sequence[int], share: float) -> int:

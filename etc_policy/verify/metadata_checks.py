@@ -238,7 +238,13 @@ def _freshness_within(kwargs: Mapping[str, Any], evidence: Evidence) -> Expectat
     verdict = judge_lag(lag_ms, limits)
     observed = {"lag_ms": lag_ms, "verdict": verdict, **limits.model_dump(exclude_none=True)}
     unknown = _status_of(evidence.unknown)
-    statuses: dict[str, CheckStatus] = {"pass": "pass", "no_target": "pass", "warn": "warn", "error": "fail", "unknown": unknown}
+    statuses: dict[str, CheckStatus] = {
+        "pass": "pass",
+        "no_target": "pass",
+        "warn": "warn",
+        "error": "fail",
+        "unknown": unknown,
+    }
     message = None if verdict == "pass" else f"RO lags {format_duration(lag_ms or 0)} behind now"
     if lag_ms is None:
         message = _NOT_KNOWN

@@ -10,7 +10,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import yaml
@@ -29,13 +29,13 @@ from etc_policy.verify.diagnosis import (
     diagnose_table,
     foreign_compactions,
 )
-from etc_policy.verify.latency import ObservedLatency, judge_latency
+from etc_policy.verify.latency import judge_latency
 
 _WIDTH = 118
 #: What a policy cannot do without.
 _NEEDED = ("event_time_column", "data_latency")
 #: Checks that have a question, or a value, of their own.
-_ASKED = ("lock", "compactions", "index", "event times")
+_ASKED = ("lock", "compactions", "index", "event times", "data latency")
 _DAY_MS = 86_400_000
 #: A policy may not be older: what is earlier is taken for another thing than the time of an event.
 _EARLIEST_MS = 315_532_800_000
@@ -51,6 +51,8 @@ _OTHER_WORDS = frozenset(
 #: A column is taken without a question when it has this rank, and leads by so much where there are others.
 _RANK, _LEAD = 2, 3
 _NAMED = 8
+#: A column whose events come so many times sooner than those of another moves with updates, and the other does not.
+_MOVES_TIMES = 10
 #: Patterns of texts that are not ISO 8601, by their parts; where several fit, the first is offered.
 _PATTERNS = tuple(
     f"{day}{clock}"
@@ -65,6 +67,7 @@ class Survey:
     """What is known of a table; `facts` are those of a provisional policy, `table` is how the policy is to name it.
 
     `columns` are the Avro types by name, `ranges` what the newest base file holds of some, `written_ms` when that was written.
+    `lags` are how late the events of the newest log files came by some columns, the shortest first.
     """
 
     table: str
@@ -73,6 +76,7 @@ class Survey:
     ranges: Mapping[str, Range]
     written_ms: int | None = None
     ro_table: str | None = None
+    lags: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 class Line(NamedTuple):
@@ -87,7 +91,7 @@ class Line(NamedTuple):
 class _Candidate(NamedTuple):
     """A column that may hold event times; `fault` says why what it holds is no such time, `seen` what it holds.
 
-    `pattern` is one that its texts fit.
+    `pattern` is one that its texts fit, `lags` are how late its events came.
     """
 
     name: str
@@ -97,11 +101,28 @@ class _Candidate(NamedTuple):
     pattern: str | None = None
     seen: str = ""
     fault: str | None = None
+    lags: tuple[int, ...] = ()
+
+    @property
+    def half_ms(self) -> int | None:
+        """So late or later came half of its events; None where that is not known."""
+        return self.lags[len(self.lags) // 2] if self.lags else None
+
+    @property
+    def late(self) -> str:
+        """How late its events came; empty where that is not known."""
+        files = count_of(len(self.lags), "log file")
+        return (
+            ""
+            if self.half_ms is None
+            else f"of {files} half came {format_duration(self.half_ms)} or more after their earliest event"
+        )
 
     @property
     def text(self) -> str:
         shown = f"{one_line(self.name)} ({self.type_name})"
-        return f"{shown}: {self.fault or self.seen}" if self.fault or self.seen else shown
+        said = "; ".join(filter(None, (self.fault or self.seen, self.late)))
+        return f"{shown}: {said}" if said else shown
 
     @property
     def value(self) -> str:
@@ -114,6 +135,15 @@ class _Candidate(NamedTuple):
 def time_columns(columns: Mapping[str, str], properties: Mapping[str, str]) -> tuple[str, ...]:
     """The columns that may hold event times by name and type, the likeliest first."""
     return tuple(one.name for one in _candidates(columns, properties, {}, None))
+
+
+def readable_times(survey: Survey) -> tuple[EventTime, ...]:
+    """The columns that may hold event times as a policy names them, those whose values can be read."""
+    return tuple(
+        EventTime.model_validate({"column": one.name, "unit": one.unit, "format": one.pattern})
+        for one in _candidates_of(survey)
+        if one.fault is None and (one.unit is not None or kind_of(one.type_name) != "number")
+    )
 
 
 def proposed_lines(survey: Survey) -> tuple[Line, ...]:
@@ -142,6 +172,26 @@ def _candidates(
         if _may_be_time(name, kind, ordering)
     ]
     return sorted(found, key=lambda one: (-one.rank, one.name))
+
+
+def _candidates_of(survey: Survey) -> list[_Candidate]:
+    """The columns that may hold event times with all that was seen of them, the likeliest first."""
+    found = _candidates(survey.columns, survey.facts.properties, survey.ranges, survey.written_ms)
+    return [one._replace(lags=survey.lags.get(one.name, ())) for one in found]
+
+
+def _best(survey: Survey) -> _Candidate:
+    """The column that is proposed."""
+    candidates = _candidates_of(survey)
+    usable = [one for one in candidates if one.fault is None]
+    return _moving(usable, ordering_fields(survey.facts.properties)) or next(iter(usable or candidates))
+
+
+def _moving(usable: list[_Candidate], ordering: tuple[str, ...]) -> _Candidate | None:
+    """The column that moves with updates where the likeliest by name does not: the ordering field before others."""
+    best_ms = usable[0].half_ms if usable and usable[0].name not in ordering else None
+    moving = [one for one in usable if best_ms and one.half_ms is not None and one.half_ms * _MOVES_TIMES <= best_ms]
+    return min(moving, key=lambda one: one.name not in ordering, default=None)
 
 
 def _words(name: str) -> set[str]:
@@ -195,15 +245,20 @@ def _unit(found: Range) -> str | None:
 
 
 def _event_time(survey: Survey) -> Iterator[Line]:
-    candidates = _candidates(survey.columns, survey.facts.properties, survey.ranges, survey.written_ms)
-    ordering = ordering_fields(survey.facts.properties)
+    candidates, ordering = _candidates_of(survey), ordering_fields(survey.facts.properties)
     usable = [one for one in candidates if one.fault is None]
-    best = next(iter(usable or candidates))
+    best, moving = _best(survey), _moving(usable, ordering)
+    if moving is not None:
+        rest = _listed([one for one in candidates if one != best])
+        why = "the ordering field, which moves with updates" if best.name in ordering else "it moves with updates"
+        text = f"{best.text}; {why}: by a column that does not each update of an old row takes RO back. Others: {rest}"
+        yield Line("event_time_column", best.value, text, asks=best.name not in ordering)
+        return
     is_text = kind_of(best.type_name) == "text" and (not best.seen or best.pattern is not None)
     is_alone = len(usable) == 1 or (len(usable) > 1 and best.rank >= usable[1].rank + _LEAD)
     if usable and is_alone and best.rank >= _RANK and not is_text:
         why = ", the ordering field" if best.name in ordering else ""
-        others = [one for one in candidates if one is not best]
+        others = [one for one in candidates if one != best]
         less = f"less likely by name, type and values: {_listed(others)}" if others else "the only column of times"
         yield Line("event_time_column", best.value, f"{best.text}{why}; {less}")
         return
@@ -221,24 +276,22 @@ def _listed(candidates: list[_Candidate]) -> str:
 def _latency(survey: Survey) -> Iterator[Line]:
     facts = survey.facts
     verdict = judge_latency(facts.history, facts.policy.data_latency_ms, facts.clock_ms, facts.untracked)
-    if verdict.suggested_ms is not None and verdict.observed is not None:
+    best, by_column = _best(survey), facts.policy.event_time.column
+    if verdict.suggested_ms is not None and verdict.observed is not None and best.name == by_column:
         yield Line(
             "data_latency",
             format_duration(verdict.suggested_ms),
-            f"{_seen(verdict.observed)}; this covers 99 % of them",
+            f"{verdict.observed}; this covers 99 % of them",
         )
         return
-    seen = f" The few that do: {_seen(verdict.observed)}." if verdict.observed else ""
-    text = f"how late may an event arrive? The table does not show it: {verdict.reason}.{seen}"
+    seen = f" So far, {verdict.observed}." if verdict.observed and best.name == by_column else ""
+    reason = f"{verdict.reason}.{seen}"
+    if best.late:
+        reason = (
+            f"too few writes. By `{one_line(best.name)}` {best.late}, all {format_duration(best.lags[-1])} or less."
+        )
+    text = f"how late may an event arrive? The table does not show it: {reason}"
     yield Line("data_latency", "1h", text, asks=True)
-
-
-def _seen(observed: ObservedLatency) -> str:
-    half, most, worst = map(format_duration, (observed.p50_ms, observed.p99_ms, observed.max_ms))
-    writes = count_of(observed.writes, "write")
-    return (
-        f"of {writes}{observed.origin} half came {half} after their earliest event or sooner, 99 % {most}, all {worst}"
-    )
 
 
 def _strategy(survey: Survey) -> Iterator[Line]:
@@ -364,9 +417,9 @@ def find_drift(facts: TableFacts) -> Iterator[DriftedKey]:
     """Where the table is not, or no longer, what its policy says of it and its writers; not what only the policy decides."""
     policy = facts.policy
     verdict = judge_latency(facts.history, policy.data_latency_ms, facts.clock_ms)
-    if verdict.status == "too_short" and verdict.observed is not None and verdict.suggested_ms is not None:
-        declared, enough = format_duration(policy.data_latency_ms), format_duration(verdict.suggested_ms)
-        reason = f"{_seen(verdict.observed)}; {enough} would do"
+    if verdict.status == "too_short":
+        enough = f"; {format_duration(verdict.suggested_ms)} would do" if verdict.suggested_ms else ""
+        declared, reason = format_duration(policy.data_latency_ms), f"{verdict.observed}{enough}"
         yield DriftedKey(key="data_latency", declared=declared, reason=reason)
     for key, check in _CHECKS.items():
         status, message, _ = check(facts)

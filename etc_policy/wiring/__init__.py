@@ -204,6 +204,14 @@ class Readings(SparkSessions):
 
         return column_ranges(state.base_path, newest_base_file(state.slices), names)
 
+    def sampled_lags(
+        self, state: TableState, event_times: Iterable[EventTime], types: Mapping[str, str]
+    ) -> dict[str, tuple[int, ...]]:
+        """How late the events of a table's newest log files came by some columns, the shortest first; without Spark."""
+        from etc_policy.hudi.log_times import sampled_lags
+
+        return {} if self.metadata_only else sampled_lags(state, event_times, types)
+
     def _as_believed(
         self,
         policy: Policy,

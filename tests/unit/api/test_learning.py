@@ -43,6 +43,12 @@ def test_it_is_learned_and_shown_with_what_it_rests_on(orders):
     assert Project().freshness(at=NOW).tables[0].data_latency.declared_ms == 30 * MINUTE
 
 
+def test_what_is_archived_is_judged_where_too_few_writes_are_left(orders):
+    orders.archive_first(28)
+    verdict = Project().freshness(at=NOW).tables[0].data_latency
+    assert (verdict.status, verdict.observed.writes) == ("generous", 30)
+
+
 def test_without_event_times_it_is_as_long_as_it_may_be(orders):
     early = epoch_ms("09:10:00")
     plan = Project().plan(at=early)

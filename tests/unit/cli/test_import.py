@@ -8,7 +8,7 @@ import pytest
 from etc_policy.api.importing import policy_name
 from etc_policy.errors import RetryableError
 from etc_policy.wiring import Environment
-from tests.unit.hudi.table_folder import TableFolder, at, base, log
+from tests.unit.hudi.table_folder import MILLIS, TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 
 
@@ -179,3 +179,62 @@ def test_events_after_the_end_of_their_partition_are_said(lake, etc):
     text = " ".join((lake.parent / "policies" / "days.yml").read_text().replace("#", "").split())
     assert "by `partition_time.from: dt=%Y-%m-%d` 1 log file of 1 closed partition with events after the end" in text
     assert "`partition_time.grace` moves the end, with `done.rows: until_end` only rows" in text
+
+
+TIMES = ("placed_at", "updated_at")
+
+
+def make_updates(folder, ordering, *, first="10:01:00"):
+    """Each write but the first updates a row that was placed on the day before."""
+    table = TableFolder(folder, properties={"hoodie.table.ordering.fields": ordering})
+    schema = {"type": "record", "name": "r", "fields": [{"name": name, "type": ["null", MILLIS]} for name in TIMES]}
+    extra = {"schema": json.dumps(schema)}
+    table.commit(at("10:00:00"), at("10:00:05"), base("f1"), extra=extra)
+    for minute in range(1, 5):
+        now = epoch_ms(f"10:{minute:02}:00")
+        placed = epoch_ms(first) if minute == 1 else now - 86_400_000
+        written = log("f1", columns=TIMES, values=((placed, now - 1_000),), rows=1)
+        table.commit(at(f"10:{minute:02}:00"), at(f"10:{minute:02}:02"), written, extra=extra)
+    return table
+
+
+def test_the_column_that_moves_with_updates_is_proposed_with_the_lags_of_all(lake, etc):
+    make_updates(lake / "updates", "updated_at")
+    assert etc("import", "lake/updates")[0] == 0
+    text = " ".join((lake.parent / "policies" / "updates.yml").read_text().replace("#", "").split())
+    assert "event_time_column: updated_at" in text
+    assert "? event_time_column" not in text
+    assert "of 4 log files half came 3s or more after their earliest event; the ordering field" in text
+    assert (
+        "Others: placed_at (timestamp-millis): of 4 log files half came 1d2s or more after their earliest event" in text
+    )
+    assert "By `updated_at` of 4 log files half came 3s or more after their earliest event, all 3s or less." in text
+
+
+def test_without_an_ordering_field_to_go_by_it_is_asked(lake, etc):
+    """A column of when rows came in moves too, and is no event time."""
+    make_updates(lake / "updates", "id")
+    out = etc("import", "lake/updates")[1]
+    assert "open: event_time_column, data_latency" in out
+    assert "# event_time_column: updated_at" in (lake.parent / "policies" / "updates.yml").read_text()
+
+
+BY_PLACED = """version: 1
+policies:
+  - {name: updates, table: lake/updates, event_time_column: placed_at, data_latency: 10m}
+"""
+
+
+def test_a_column_that_updates_leave_as_it_was_is_warned_of_by_every_command_that_looks(lake, etc):
+    make_updates(lake / "updates", "updated_at")
+    (lake.parent / "policies").mkdir()
+    (lake.parent / "policies" / "a.yml").write_text(BY_PLACED)
+    said = "3 of 4 commits after the table's first brought events later than `data_latency` (10m), half of all came 1d"
+    for command in ("plan", "freshness", "debug"):
+        out = " ".join(etc(command)[1].split())
+        assert said in out, command
+        assert "such as the ordering field `updated_at`" in out, command
+    assert "drifted" in etc("import", "--diff")[1]
+    (lake.parent / "policies" / "a.yml").write_text(BY_PLACED.replace("placed_at", "updated_at"))
+    for command in ("plan", "freshness", "debug"):
+        assert "brought events later" not in etc(command)[1], command

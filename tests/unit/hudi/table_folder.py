@@ -17,6 +17,7 @@ from etc_policy.plan.model import Operation
 from tests.unit.hudi import log_file
 
 COLUMNS = ("id", "p", "ts")
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 
 _STRING = {"type": "string", "avro.java.string": "String"}
 _STAT = {
@@ -109,7 +110,8 @@ class Written:
     """A data file of a commit and what its write stats say; `base_instant` names a log file before version 8.
 
     `merged` counts the log files that a compaction read, of ten bytes each without `merged_bytes`.
-    `previous` is the instant of the slice before. A log file with `columns` is an empty block of such rows, others are no blocks.
+    `previous` is the instant of the slice before. A log file with `columns` is a block of such rows, of `values` in
+    milliseconds, others are no blocks.
     """
 
     file_id: str
@@ -128,13 +130,17 @@ class Written:
     token: str = "0-1-0"
     max_event: int | None = None
     columns: tuple[str, ...] | None = None
+    values: tuple[tuple[int, ...], ...] = ()
 
     @property
     def content(self) -> bytes:
         if self.columns is None:
             return b"x" * self.size
-        schema = {"type": "record", "name": "r", "fields": [{"name": name, "type": "long"} for name in self.columns]}
-        return log_file.block(log_file.AVRO, struct.pack(">ii", 3, 0), {log_file.SCHEMA: json.dumps(schema)})
+        kind = MILLIS if self.values else "long"
+        schema = {"type": "record", "name": "r", "fields": [{"name": name, "type": kind} for name in self.columns]}
+        rows = (b"".join(map(log_file.zigzag, row)) for row in self.values)
+        content = struct.pack(">ii", 3, len(self.values)) + b"".join(struct.pack(">i", len(row)) + row for row in rows)
+        return log_file.block(log_file.AVRO, content, {log_file.SCHEMA: json.dumps(schema)})
 
     def name(self, instant: str) -> str:
         if self.log:

@@ -4,6 +4,7 @@ import pytest
 
 from etc_policy.policy.schema import LearnedLatency
 from etc_policy.table.history import GroupWrite
+from etc_policy.table.impossible_times import LateCommits, late_text
 from etc_policy.verify.latency import judge_latency, learn_latency, quantile, round_up_ms
 from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant
@@ -52,7 +53,7 @@ def test_a_handful_of_writes_is_no_judgement_but_what_they_show_is_known():
     assert (few.status, few.suggested_ms, few.late_share) == ("unknown", None, 2 / 19)
     assert (few.observed.writes, few.observed.unknown_writes) == (19, 2)
     assert (few.observed.p50_ms, few.observed.max_ms) == (MINUTE, 3 * HOUR)
-    assert few.reason == "19 of 21 writes to log files record their event times, a judgement needs 20"
+    assert few.reason == "19 of 21 writes to log files have known event times; it takes 20"
 
 
 def test_what_is_no_longer_than_what_would_be_suggested_is_not_generous():
@@ -63,7 +64,10 @@ def test_what_is_no_longer_than_what_would_be_suggested_is_not_generous():
 
 
 def test_without_an_event_time_nothing_is_known():
-    for writes, said in (((), "no write to a log file yet"), ((None,), "0 of 1 write to log files record")):
+    for writes, said in (
+        ((), "no write to a log file yet"),
+        ((None,), "0 of 1 write to log files has known event times"),
+    ):
         found = judge_latency(history(*writes), HOUR, NOW)
         assert (found.status, found.observed, found.late_share) == ("unknown", None, None)
         assert found.reason.startswith(said)
@@ -91,10 +95,7 @@ def test_writes_before_one_that_was_not_read_do_not_count():
     assert (found.status, found.observed.writes) == ("generous", 21)
     few = judge_latency(read_history(*[2 * HOUR] * 10, *[MINUTE] * 21, unread=[15]), HOUR, NOW)
     assert (few.status, few.observed.writes) == ("unknown", 15)
-    assert (
-        few.reason
-        == "event times of 15 of 15 writes to log files are known, 15 read from the files; a judgement needs 20"
-    )
+    assert few.reason == "15 of 15 writes to log files have known event times (read from the files); it takes 20"
 
 
 def test_what_is_recorded_goes_before_what_was_read():
@@ -108,8 +109,8 @@ def test_what_is_recorded_goes_before_what_was_read():
 def test_where_hudi_can_record_none_the_reason_is_named():
     found = judge_latency(history(None, None), HOUR, NOW, "Hudi cannot record those of a date column")
     assert found.reason == (
-        "0 of 2 writes to log files record their event times (Hudi cannot record those of a date column), and none is known "
-        "from the files, a judgement needs 20"
+        "0 of 2 writes to log files have known event times (Hudi cannot record those of a date column), nor "
+        "have log files been read; it takes 20"
     )
 
 
@@ -208,3 +209,45 @@ def test_nothing_is_learned_of_rows_that_compactions_split_off():
     found = read_history(*[MINUTE] * 20, *[5 * HOUR] * 20)
     compactions = (replace(one, action="commit", operation="COMPACT") for one in found.commits[20:])
     assert learn_latency(replace(found, commits=(*found.commits[:20], *compactions)), LEARNED, NOW)[1].writes == 20
+
+
+def spread(*latencies_ms):
+    """A load, then a commit a minute, each with its oldest event so long before."""
+    writes = [GroupWrite(at := instant("09:00:00"), at, "p", "f", epoch_ms("09:00:00"), True, 1)]
+    for minute, latency in enumerate(latencies_ms):
+        at, done = instant(f"10:{minute:02}:00"), epoch_ms(f"10:{minute:02}:00")
+        writes.append(GroupWrite(at, at, "p", "f", done - latency, True, 1))
+    return history_of(writes)
+
+
+@pytest.mark.parametrize(
+    ("latencies", "status", "late"),
+    [
+        ((DAY, DAY), "too_short", (2, 2, DAY)),
+        ((DAY, 2 * DAY, MINUTE), "too_short", (2, 3, DAY)),
+        ((DAY, DAY, MINUTE, MINUTE), "unknown", None),
+        ((DAY,), "unknown", None),
+        ((*[DAY] * 11, *[MINUTE] * 9), "too_short", (11, 20, DAY)),
+        ((*[DAY] * 2, *[MINUTE] * 18), "too_short", None),
+        ((40 * DAY, 40 * DAY, MINUTE), "unknown", None),
+    ],
+)
+def test_most_commits_that_come_late_are_enough_however_few_they_are(latencies, status, late):
+    """Their column may not move with updates; a load, old data and a single late commit say nothing of it."""
+    verdict = judge_latency(spread(*latencies), HOUR, NOW)
+    assert (verdict.status, verdict.mostly_late) == (status, late)
+    if verdict.observed.writes < 20:
+        assert verdict.suggested_ms is None and "it takes 20" in verdict.reason
+
+
+def test_a_column_that_moves_with_updates_is_asked_for():
+    message, hint = late_text(LateCommits(2, 3, DAY), "placed_at", HOUR, ("updated_at",))
+    assert message == (
+        "2 of 3 commits after the table's first brought events later than `data_latency` (1h), half of all came 1d late or "
+        "later: if updates leave `placed_at` as it was, each update of an old row takes RO back"
+    )
+    assert (
+        hint
+        == "take a column that moves with updates, such as the ordering field `updated_at`; else a longer `data_latency`"
+    )
+    assert "ordering" not in late_text(LateCommits(2, 3, DAY), "ts", HOUR, ("ts",))[1]
