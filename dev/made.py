@@ -9,7 +9,7 @@ from dev.compaction_options.__main__ import render_compaction_options
 from dev.error_page import render_error_codes
 from dev.options_page import render_options
 from dev.reference_page import render_reference
-from dev.refusal_page import render_refusals
+from dev.refusal_page import render_refusals, render_rules
 
 MADE: Mapping[str, Callable[[], str]] = {
     "reference": render_reference,
@@ -18,4 +18,5 @@ MADE: Mapping[str, Callable[[], str]] = {
     "reference/bundles": render_bundles,
     "reference/compaction-options": render_compaction_options,
     "how-to/refused": render_refusals,
+    "rules": render_rules,
 }

@@ -1,6 +1,9 @@
-"""All reasons of refusals, made from the table of rules, for docs/how-to/refused.md."""
+"""All reasons to refuse, made from the table of rules: for users in docs/how-to/refused.md, for maintainers in docs/rules.md."""
 
 from __future__ import annotations
+
+import inspect
+import re
 
 from dev.error_page import linked
 from etc_policy.errors.codes import Code
@@ -32,3 +35,18 @@ def _row(rule: Rule) -> str | None:
     else:
         return None
     return f"| {name} | {linked(means)} | {who} | {exit_code}: {rule.passes.value} |"
+
+
+_FACTS = re.compile(r"(?:See )?\(?facts: (\w[\w-]+(?:, \w[\w-]+)*)\)?")
+
+
+def render_rules() -> str:
+    """What each rule looks for, with the facts that its docstring cites."""
+    rows = (_rule_row(rule, inspect.getdoc(rule.check)) for rule in RULES if rule.check)
+    return "\n".join(["| facts | looks for | row of `RULES` |", "|---|---|---|", *rows, ""])
+
+
+def _rule_row(rule: Rule, about: str | None) -> str:
+    facts = ", ".join(_FACTS.findall(about or ""))
+    text = _FACTS.sub("", (about or "").partition("\n")[0]).replace(" .", ".").replace(" :", ":")
+    return f"| {facts} | {text} | `{rule.code}` |"

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable
 from datetime import date
 
-from etc_policy.plan.refusals import Refusal
 from etc_policy.plan.skipped_slices import age
 from etc_policy.policy.hudi_options import (
     LATEST_PARTITIONS,
@@ -37,15 +36,9 @@ def stock_choice(policy: Policy, state: TableState) -> frozenset[GroupKey]:
     return frozenset(one.group for one in _within(policy, _ordered(policy, candidates)))
 
 
-def days_refusal(policy: Policy, state: TableState) -> Refusal | None:
-    """A partition that is not a day: Hudi's planner fails on it."""
-    if policy.strategy.type != "day_based":
-        return None
-    other = next((one.partition for one in state.slices if _day(one.partition) is None), None)
-    if other is None:
-        return None
-    reason = f"the partition `{other}` is not a day as `yyyy/MM/dd`, and `day_based` chooses by days"
-    return Refusal("not_a_day", reason, "choose another `strategy.type`, for example `partition_regex`")
+def partition_of_no_day(state: TableState) -> str | None:
+    """The first partition that is not a day, on which Hudi's planner fails; None without one."""
+    return next((one.partition for one in state.slices if _day(one.partition) is None), None)
 
 
 def _of_partitions(policy: Policy, slices: Slices) -> Iterable[FileSlice]:

@@ -12,7 +12,7 @@ from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableEr
 from etc_policy.errors.codes import Code
 from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.model import TablePlan
-from etc_policy.plan.refusals import LEFT_TO_WRITERS, pending_service
+from etc_policy.plan.rules import left_to_writers
 from etc_policy.plan.split import is_exact
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.fence import Fence
@@ -92,7 +92,7 @@ class Runner:
 
     def _first_of_others(self, policy: Policy, state: TableState) -> str | None:
         """The oldest compaction that others have scheduled and that is pending; None without one."""
-        raise_refusal(policy, pending_service(policy, state, LEFT_TO_WRITERS))
+        raise_refusal(policy, left_to_writers(policy, state))
         found = (i.requested for i in state.pending if i.action == "compaction" and i.requested != state.own_pending)
         return min(found, default=None)
 

@@ -15,8 +15,7 @@ from etc_policy.plan.between_writes import can_hold, ends_refusals
 from etc_policy.plan.bundles import right_releases
 from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.plan_warnings import after_end_warning, impossible_warning
-from etc_policy.plan.refusals import MEND_WRONG_TIME, writers_elsewhere
-from etc_policy.plan.rules import may_pass, why_refused
+from etc_policy.plan.rules import MEND_WRONG_TIME, MEND_ZONE, may_pass, why_refused
 from etc_policy.policy.hudi_options import (
     COMMITS_BEFORE_COMPACTION,
     EXPIRY,
@@ -169,8 +168,7 @@ def time_zone(facts: TableFacts) -> Found:
         return "ok", f"{taken}: {reading.evidence}", None
     if reading.certainty == "unsure":
         return "ok", f"{taken} (`TZ`, or this machine's zone); not sure: {reading.evidence}", None
-    refusal = writers_elsewhere(facts.state)
-    return "error", f"{taken}, but {reading.evidence}", refusal.hint if refusal else None
+    return "error", f"{taken}, but {reading.evidence}", MEND_ZONE
 
 
 def log_file_sizes(facts: TableFacts) -> Found:

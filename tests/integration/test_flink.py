@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.plan.bundles import bundle_of
-from etc_policy.plan.refusals import bundle_unfit
+from etc_policy.plan.refusals import Facts
+from etc_policy.plan.rules import bundle_unfit
 from etc_policy.spark.session import start_spark
 from tests.integration.bench import SECOND
 from tests.integration.conftest import _Session
@@ -87,4 +88,4 @@ def test_what_no_bundle_merges_rightly_in_changelog_mode_is_refused(spark, engin
     )
     table.write(*HISTORY[:2])
     state = replace(table.state(), release="1.2.0")
-    assert bundle_unfit(table.policy, state).code == "ETC322"
+    assert bundle_unfit(Facts(table.policy, state, None)).code == "ETC322"

@@ -1,5 +1,5 @@
 """Breaks each rule of the planner, of expressions and each judgement of completeness in turn and shows that somebody notices:
-`python -m tests.property.mutate`.
+`python -m tests.property.mutate`. Each reason to refuse is left out, too, and its case in `tests/golden/refusals` notices.
 
 Prints one line a rule; exits with 1 when a broken rule went unnoticed, or when the unbroken planner fails. Only an assertion of
 the oracle notices a broken rule: an error of the broken planner itself ends the command.
@@ -24,9 +24,8 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from etc_policy.api import observing, verifying
 from etc_policy.api import partitions as sent
-from etc_policy.errors.codes import Code
 from etc_policy.hudi import archive, file_slices, log_times, schemas, table, table_commits, timeline
-from etc_policy.plan import builder, clock, cut, hold, planning_context, rules, skipped_slices
+from etc_policy.plan import builder, clock, cut, hold, planning_context, skipped_slices
 from etc_policy.policy import render
 from etc_policy.policy.manifest import Policy
 from etc_policy.report import freshness
@@ -34,6 +33,8 @@ from etc_policy.table import done, history, instants, partitions, proofs, state,
 from tests.property.histories import broken_promise, histories
 from tests.property.judged import broken_judgement
 from tests.property.partition_world import live
+from tests.unit.plan.test_refusals import CODES, without_row
+from tests.unit.plan.test_refusals import wrong as wrong_refusal
 from tests.unit.policy.test_render import wrong
 
 Broken = Callable[[], Any]
@@ -66,9 +67,7 @@ def replaced(module: Any, name: str, value: Any) -> Broken:
 
 def without_rule(code: str) -> Broken:
     """The planner without one of its reasons to refuse."""
-    assert code in {rule.code for rule in rules.RULES}, code
-    kept = tuple(rule for rule in rules.RULES if rule.code != code)
-    return lambda: patch.object(rules, "RULES", kept)
+    return lambda: without_row(code)
 
 
 @contextmanager
@@ -509,30 +508,6 @@ OF_EXPRESSIONS: dict[str, Broken] = {
 }
 
 
-#: Rules that refuse a table for a fact that no history has.
-NOT_IN_HISTORIES = {
-    "table_version": "they are of table versions 8 and 9",
-    "ETC218": "it is for table version 6 alone",
-    "carried_files_lost": "log files are carried on table version 6 alone",
-    "orphans_left": "log files are carried on table version 6 alone",
-    "cannot_split": "none of them is split by record",
-    "writer_in_flight": "it is for table version 6 alone",
-    "base_file_format": "they are of Parquet",
-    "ETC234": "nothing of them is verified by rows",
-    "ETC322": "nobody has said by which bundle of Hudi they are compacted",
-    "files_missing": "what they write stays",
-    "files_unclear": "each of their files is written once",
-    "hidden_by_savepoint": "they have no savepoints",
-    "files_damaged": "what they write stays",
-    Code.UNREADABLE_TIMES: "their event times are numbers",
-    Code.WRONG_UNIT: "their events come before their commits",
-    "wrong_time": "no completion in them comes before its request, or is still to come",
-    "writers_zone": "all of their writers are in one zone",
-    "clock_behind": "their clock is never behind their instants",
-    "not_a_day": "none of them is compacted by `day_based`",
-}
-
-
 #: Rules whose loss shows in what readers or later writers see, without looking at the plan at all.
 SEEN_BY_READERS = (
     "prefix rule: due log files are picked wherever they stand",
@@ -577,6 +552,10 @@ def attempts(count: int, seed: int) -> Iterator[tuple[str, tuple[int, str] | Non
         yield name, untrue_after(name, count, seed)
     for name in OF_EXPRESSIONS:
         yield name, wrong_outcome(name)
+    for code in CODES:
+        with without_row(code):
+            found = wrong_refusal(code)
+        yield f"refusal: {code}", found and (1, found)
 
 
 def wrong_outcome(name: str) -> tuple[int, str] | None:

@@ -15,7 +15,8 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import build_table_plan
-from etc_policy.plan.refusals import Facts, wrong_time
+from etc_policy.plan.refusals import Facts
+from etc_policy.plan.rules import wrong_time
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.table.instants import instant_from_ms
 from tests.nightly import HISTORIES

@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from etc_policy.plan import cut
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.model import TablePlan
-from etc_policy.plan.rules import RULES, Moment
 from tests.nightly import HISTORIES, nightly
 from tests.property import checks, mutate
 from tests.property.checks import check, check_cut, check_later_writes, check_readers, describe
 from tests.property.histories import broken_promise, failure, histories, report, run, shorten
 from tests.property.history import EVENT_ZERO_MS, INDEXES, LATENCY_MS, History
-from tests.property.mutate import MUTATIONS, NOT_IN_HISTORIES, SEEN_BY_READERS, noticed_after
+from tests.property.mutate import MUTATIONS, SEEN_BY_READERS, noticed_after
 from tests.property.writers import Change, Style
 
 PLAIN = Style(tracked=True, rolls_over=False, small_file=True, insert_to_log=False)
@@ -152,12 +151,3 @@ def test_every_guard_has_a_mutation() -> None:
     source = inspect.getsource(mutate)
     missing = [guard.__name__ for guard in cut.GUARDS if f'without_guard("{guard.__name__}")' not in source]
     assert missing == [], "add an entry to MUTATIONS of tests/property/mutate.py"
-
-
-def test_every_rule_that_refuses_has_a_mutation_or_is_for_what_no_history_has() -> None:
-    source = inspect.getsource(mutate)
-    rules = [str(rule.code) for rule in RULES if rule.check and Moment.PLAN in rule.moments]
-    mutated = {name for name in rules if f'without_rule("{name}")' in source}
-    assert sorted([*mutated, *NOT_IN_HISTORIES]) == sorted(rules), (
-        "MUTATIONS or NOT_IN_HISTORIES of tests/property/mutate.py"
-    )

@@ -32,7 +32,7 @@ AGAIN = (
     "plan again when the writer has committed. If its write has failed, end or restart its process: until then Hudi keeps the "
     "heartbeat of a failed write fresh, and nobody can know"
 )
-GOLDEN = Path(__file__).parents[2] / "golden" / "plans"
+GOLDEN = Path(__file__).parents[2] / "golden"
 PACKAGE = FILE_PROVIDER.rpartition(".")[0]
 BY = {
     name: {PROVIDER: f"{PACKAGE}.{name}"}
@@ -79,13 +79,13 @@ def test_the_first_refusal_names_it_where_users_look():
 
 
 def test_so_does_that_of_an_exact_plan_which_writers_leave_too_little():
-    (table,) = plan_of_case(GOLDEN / "record_not_exact").tables
+    (table,) = plan_of_case(GOLDEN / "refusals" / "not_exact.yml").tables
     assert table.reason_code == "not_exact"
     (hint,) = with_remedy(POLICY, table, None).hints
     assert hint.endswith(DECLARE)
 
 
-@pytest.mark.parametrize("case", ["record_not_exact", "writer_in_flight_before_the_cut"])
+@pytest.mark.parametrize("case", ["refusals/not_exact.yml", "plans/writer_in_flight_before_the_cut"])
 def test_a_moment_between_two_writes_ends_either(case):
     (table,) = plan_of_case(GOLDEN / case).tables
     assert (table.action, is_held_up(table)) == ("refused", True)

@@ -1,4 +1,4 @@
-"""Reads tests/golden/plans/*/state.yml, and writes plans so that a person can check them.
+"""Reads tests/golden/plans/*/state.yml and tests/golden/refusals/*.yml, and writes plans so that a person can check them.
 
 Every time in a case is a time of day on 2026-01-01, in the table's zone where it is an instant, else in UTC. A case is
 one table, or `tables`, a list of them. Keys of a table, all but `slices` optional:
@@ -14,11 +14,11 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
     published  the threshold of the last compaction by etc
     version, timezone, retained, own_pending, living_writers, foreign_compaction, uncarried, orphans,
     metadata_partitions, cdc, merges_otherwise, updates_in_part, merge_mode, ordering (fields), lacks_meta_columns,
-    base_file_format, missing_files, unclear_files, unrecorded_files, unseen_files   of the table
+    base_file_format, missing_files, unclear_files, unrecorded_files, unseen_files, properties, logs_grow   of the table
     slices     <partition>/<file id>: {base: time or none, logs: {name: requested > completed [event] [deletes] [recorded bytes]}}
                `impossible <ms after 1970>` is an event time that cannot be true
                `2 nulls` are rows without an event time; `deletes` are by key, `deletes, seen <time>` beside rows from then on;
-               of `may delete` nobody knows what is in it
+               of `may delete` nobody knows what is in it; `may hold anything` is of another column
     unit       of the event-time column
     merging, release   how the table merges rows, and the release of Hudi's bundle that is to compact it
     unreadable_time    a text that is not a time, and its log file: {value, log_file}
@@ -83,22 +83,23 @@ def epoch_ms(clock: str) -> int:
 Inputs = tuple[Policy, TableState, int, int, Pace | None]
 
 
-def plan_of_case(folder: Path) -> Plan:
-    """The plan over the tables of a case; its id is the case's name."""
+def plan_of_case(place: Path) -> Plan:
+    """The plan over the tables of a case, which is a folder or a file; its id is the case's name."""
     plans = tuple(
         build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms, pace=pace)
-        for policy, state, now_ms, clock_ms, pace in inputs_of_case(folder)
+        for policy, state, now_ms, clock_ms, pace in inputs_of_case(place)
     )
-    return make_plan("2026-01-01T12:00:00Z", plans).model_copy(update={"plan_id": folder.name})
+    return make_plan("2026-01-01T12:00:00Z", plans).model_copy(update={"plan_id": place.stem})
 
 
-def inputs_of_case(folder: Path) -> list[Inputs]:
+def inputs_of_case(place: Path) -> list[Inputs]:
     """What the plans of a case are made of."""
-    case = yaml.safe_load((folder / "state.yml").read_text("utf-8"))
-    return [_inputs(f"table_{number}", table) for number, table in enumerate(case.get("tables") or [case], 1)]
+    case = yaml.safe_load((place / "state.yml" if place.is_dir() else place).read_text("utf-8"))
+    return [inputs_of(table, f"table_{number}") for number, table in enumerate(case.get("tables") or [case], 1)]
 
 
-def _inputs(name: str, table: dict[str, Any]) -> Inputs:
+def inputs_of(table: dict[str, Any], name: str = "table_1") -> Inputs:
+    """What the plan of one table is made of."""
     strategy = Strategy.model_validate(
         {
             "granularity": table.get("granularity", "file_slice" if "strategy" in table else "log_file"),
@@ -142,7 +143,8 @@ def state_of(base_path: str, table: dict[str, Any]) -> TableState:
         table_version=table.get("version", 9),
         timezone=table.get("timezone", "UTC"),
         metadata_partitions=tuple(table.get("metadata_partitions", ("files",))),
-        properties_fingerprint="properties",
+        properties_fingerprint=table.get("properties", "properties"),
+        logs_grow=table.get("logs_grow", False),
         event_time_type="long",
         instants=_instants(table, slices),
         metadata_instants=frozenset(map(instant, table.get("metadata_instants", ()))),
@@ -221,7 +223,7 @@ def _log_file(name: str, text: str) -> LogFile:
     ahead = [int(word.removeprefix("impossible ")) for word in rest if word.startswith("impossible ")] or [None]
     is_deletes = deletes and event_ms is None
     nulls = [int(word.removesuffix(" nulls")) for word in rest if word.endswith(" nulls")] or [0]
-    file = file._replace(null_rows=nulls[0])
+    file = file._replace(null_rows=nulls[0], rows_since="" if "may hold anything" in rest else file.rows_since)
     return file._replace(seen_event_time_ms=seen_ms, unknown_is_deletes=is_deletes, impossible_ms=ahead[0])
 
 
@@ -269,10 +271,11 @@ def _wrong_time(text: str) -> WrongTime:
 
 def readable(plan: Plan) -> dict[str, Any]:
     """The plan with times of day, less what is the same in every case."""
-    return {"tables": [_readable_table(table) for table in plan.tables]}
+    return {"tables": [readable_table(table) for table in plan.tables]}
 
 
-def _readable_table(table: TablePlan) -> dict[str, Any]:
+def readable_table(table: TablePlan) -> dict[str, Any]:
+    """One table of a plan."""
     found = {
         "action": table.action,
         "reason_code": table.reason_code,

@@ -8,8 +8,7 @@ import pytest
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.carry import find_obstacle, is_carried_name, log_order
 from etc_policy.plan.refusals import Facts
-from etc_policy.plan.rules import Moment, find_stale, first_objection
-from etc_policy.plan.staleness import changed_since_carried
+from etc_policy.plan.rules import Moment, changed_since_carried, find_stale, first_objection
 from etc_policy.policy.manifest import Strategy
 from etc_policy.table.state import FileSlice, Instant, LogFile, WriteInFlight
 from tests.unit.plan.plan_cases import epoch_ms, instant
@@ -130,15 +129,18 @@ class TestStale:
         added = LogFile(log_name(1, base=table.instant), 5, table.instant, table.instant, None)
         files = self.STATE.slices[0].log_files
         beside = with_slice(self.STATE, "f1", log_files=(*files, added))
-        assert list(changed_since_carried(table.operations, beside, table.instant)) == []
+        assert changed_since_carried(Facts(CARRYING, beside, None, table.instant, table.operations)) is None
         into_the_old = with_slice(self.STATE, "f1", log_files=(*files, added._replace(name=log_name(3), requested=B)))
-        assert len(list(changed_since_carried(table.operations, into_the_old, table.instant))) == 1
+        found = changed_since_carried(Facts(CARRYING, into_the_old, None, table.instant, table.operations))
+        assert found.reason == "the log files of file group f1 in `p` changed"
 
     def test_before_its_commit_no_older_writer_may_live(self):
         table = plan_of(self.STATE)
-        for requested, may_live, count in (("11:59:59", True, 1), ("11:59:59", False, 0), ("12:00:01", True, 0)):
+        cases = (("11:59:59", True, True), ("11:59:59", False, False), ("12:00:01", True, False))
+        for requested, may_live, objects in cases:
             state = replace(self.STATE, writes_in_flight=(WriteInFlight(instant(requested), None, may_live),))
-            assert len(list(changed_since_carried(table.operations, state, table.instant))) == count
+            found = changed_since_carried(Facts(CARRYING, state, None, table.instant, table.operations))
+            assert (found is not None and "has not ended" in found.reason) == objects
 
 
 def test_what_writers_add_to_the_slices_of_a_pending_plan_does_not_take_it_back():

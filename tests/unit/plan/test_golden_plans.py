@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.plan import rules
 from etc_policy.plan.cut import GUARDS
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.refusals import BLOCKING_ACTIONS
-from etc_policy.plan.rules import Moment
 from tests.unit.plan.plan_cases import plan_of_case, readable
 
 CASES = Path(__file__).parents[2] / "golden" / "plans"
@@ -45,16 +43,6 @@ def test_every_plan_can_be_explained(case):
     text = explanation(plan)
     assert [table.policy for table in plan.tables if table.policy not in text] == []
     assert [table.reason for table in plan.tables if table.action == "refused" and table.reason not in text] == []
-
-
-def test_every_reason_has_a_case():
-    codes = {
-        table.reason_code for case in NAMES for table in plan_of_case(CASES / case).tables if table.action == "refused"
-    }
-    expected = {rule.code for rule in rules.RULES if Moment.PLAN in rule.moments}
-    assert codes == expected, (
-        "a rule needs a case in tests/golden/plans in which it is the first that refuses the table"
-    )
 
 
 def test_every_guard_has_a_case():

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.plan.builder import build_table_plan
-from etc_policy.plan.refusals import not_as_recorded
 from etc_policy.report.freshness import table_freshness
+from etc_policy.table.state import not_as_recorded
 from tests.unit.plan.states import NOW, POLICY, STATE, slice_of, with_slice
 
 BASE_BYTES = slice_of(STATE, "f1").base_file_bytes

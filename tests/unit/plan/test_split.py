@@ -8,9 +8,9 @@ import pytest
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.model import LaterRows, make_plan
-from etc_policy.plan.rules import find_stale, why_refused
+from etc_policy.plan.refusals import Facts
+from etc_policy.plan.rules import changed_since_carried, find_stale, why_refused
 from etc_policy.plan.split import find_split_obstacle, later_rows
-from etc_policy.plan.staleness import changed_since_carried
 from etc_policy.policy.manifest import EventTime, Strategy, Writer
 from etc_policy.table.state import CompactionRecord, FileSlice, LogFile, RowGroup, WriteInFlight
 from tests.unit.plan.plan_cases import epoch_ms, instant
@@ -192,11 +192,14 @@ class TestPublished:
         state = state_of(STRADDLING)
         plan = plan_of(state)
         added = replace(state, slices=(replace(state.slices[0], log_files=(log("10:09:00", "10:00:00"), STRADDLING)),))
-        assert list(changed_since_carried(plan.operations, state, plan.instant)) == []
-        assert list(changed_since_carried(plan.operations, added, plan.instant))
+        assert changed_since_carried(Facts(EXACT, state, None, plan.instant, plan.operations)) is None
+        found = changed_since_carried(Facts(EXACT, added, None, plan.instant, plan.operations))
+        assert found.reason == "the log files of file group f1 in `p` changed"
 
     def test_a_writer_from_before_c_that_has_not_ended_takes_it_back(self):
         state = state_of(STRADDLING)
         plan = plan_of(state)
         writing = replace(state, writes_in_flight=(WriteInFlight(instant("10:00:00"), None),))
-        assert "has not ended" in next(iter(changed_since_carried(plan.operations, writing, plan.instant)))
+        assert (
+            "has not ended" in changed_since_carried(Facts(EXACT, writing, None, plan.instant, plan.operations)).reason
+        )
