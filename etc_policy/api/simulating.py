@@ -29,6 +29,7 @@ from etc_policy.report.simulation import (
     SimulatedSetting,
     SimulationReport,
     TableSimulation,
+    shows_a_day,
     unread_simulation,
 )
 from etc_policy.table.formats import count_of, format_duration
@@ -38,7 +39,7 @@ from etc_policy.wiring import Environment, clock_ms
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-_HOUR_MS = 3_600_000
+_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 _NOT_BY_ETC = {"figures": None, "reason": "not replayed, as the planner refuses the table"}
 #: Of each setting so many runs are replayed at most, a minute's work: every 5 minutes of a year.
 MAX_RUNS = 110_000
@@ -188,7 +189,9 @@ def _simulated(
         "unknown_writes": sum(one.log_file.min_event_time_ms is None for one in past.arrivals),
         "run_ms": run_ms,
         "run_assumed": known_ms is None,
-        "settings": tuple(_priced(one, price, run_ms) for one in settings),
+        "settings": tuple(
+            _priced(one, price if shows_a_day(past.begin_ms, past.end_ms) else None, run_ms) for one in settings
+        ),
     }
 
 
@@ -211,17 +214,19 @@ def _settings(
         found = _by_policy(past, changed, every_ms, run_ms)
         name = f"changed{found.name.removeprefix('policy')}"
         yield found.model_copy(update={"kind": "changed", "name": name, "changes": changes})
-    stock = policy.model_copy(update={"strategy": Strategy(type="unbounded")})
+    stock, every_ms = policy.model_copy(update={"strategy": Strategy(type="unbounded")}), _own_pace_ms(past)
+    often = "hour" if every_ms == _HOUR_MS else format_duration(every_ms)
     for schedule, name in (
-        (Schedule(stock, _HOUR_MS, run_ms, paced=False), "stock, every hour"),
+        (Schedule(stock, every_ms, run_ms, paced=False), f"stock, every {often}"),
         (
-            Schedule(stock, _HOUR_MS, run_ms, COMMITS_BEFORE_COMPACTION, paced=False),
+            Schedule(stock, every_ms, run_ms, COMMITS_BEFORE_COMPACTION, paced=False),
             f"stock, every {COMMITS_BEFORE_COMPACTION} commits",
         ),
     ):
         every = None if schedule.commits else schedule.every_ms
         replayed = _replayed(past, schedule)
         found = SimulatedSetting(kind="stock", name=name, every_ms=every, commits=schedule.commits, **replayed)
+        found = found.model_copy(update={"own_pace": every not in (None, _HOUR_MS)})
         yield found.model_copy(update=_NOT_BY_ETC) if found.figures and found.figures.refused else found
 
 
@@ -234,16 +239,24 @@ def _replayed(past: Past, schedule: Schedule) -> dict[str, Any]:
     return {"figures": figures_of(past, schedule.policy, replay(past, schedule)), "reason": None}
 
 
+def _own_pace_ms(past: Past) -> int:
+    """Every hour, or where that would be less than two runs, as often as commits came, in whole minutes."""
+    span_ms = past.end_ms - past.begin_ms
+    minutes = round(span_ms / max(1, len(past.commit_times_ms)) / _MINUTE_MS)
+    return _HOUR_MS if span_ms >= 2 * _HOUR_MS else max(1, minutes) * _MINUTE_MS
+
+
 def _by_policy(past: Past, policy: Policy, every_ms: int | None, run_ms: int) -> SimulatedSetting:
-    """Runs come as somebody says, as the policy does, or every hour."""
+    """Runs come as somebody says, as the policy does, or at the table's own pace."""
     known_ms = every_ms or policy.strategy.every_ms
-    schedule = Schedule(policy, known_ms or _HOUR_MS, run_ms, paced=has_pace(policy, known_ms))
+    schedule = Schedule(policy, known_ms or _own_pace_ms(past), run_ms, paced=has_pace(policy, known_ms))
     by_record = not policy.is_stock and policy.strategy.granularity == "record"
     replayed = {"figures": None, "reason": _BY_RECORD} if by_record else _replayed(past, schedule)
     return SimulatedSetting(
         kind="policy",
         name=f"policy, every {format_duration(schedule.every_ms)}",
         every_ms=schedule.every_ms,
+        own_pace=known_ms is None and schedule.every_ms != _HOUR_MS,
         just_in_time=schedule.paced,
         **replayed,
     )

@@ -464,7 +464,7 @@ def simulate(flags: Flags, names: tuple[str, ...], html: Path | None, long: bool
 
     def text(report: Any) -> str:  # noqa: ANN401
         blocks = render_simulation(report, text_width()) if long or len(report.tables) < MANY_TABLES else ""
-        return "\n\n".join(filter(None, (blocks, render_fleet(report))))
+        return "\n\n".join(filter(None, (blocks, render_fleet(report, text_width()))))
 
     select = () if paths else (*names, *flags.select)
     with open_tables(flags, paths) if paths else open_project(flags) as project:

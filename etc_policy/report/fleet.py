@@ -12,12 +12,14 @@ from etc_policy.report.simulation import (
     TableSimulation,
     cost_text,
     rounded,
+    shows_a_day,
 )
-from etc_policy.table.formats import aligned, count_of, format_bytes, format_duration
+from etc_policy.table.formats import Line, block, count_of, format_bytes, format_duration, table_lines
 
 _DAY_MS = 86_400_000
-_BAR_WIDTH = 10
-_HEADS = ("RO lag", "target", "log files", "not compacted", "worst lag", "policy's")
+#: So many tables are named with one reason.
+_NAMED = 5
+_HEADS = ("RO lag", "target", "history", "log bytes", "worst", "policy")
 
 
 class FleetRow(NamedTuple):
@@ -32,6 +34,25 @@ class FleetRow(NamedTuple):
     other: SimulatedSetting | None = None
     policy_a_day: float = 0.0
     other_a_day: float = 0.0
+
+    @property
+    def span_ms(self) -> int | None:
+        """How much was replayed; None where nothing was."""
+        begin_ms, end_ms = self.table.begin_ms, self.table.end_ms
+        return None if begin_ms is None or end_ms is None else end_ms - begin_ms
+
+    @property
+    def why(self) -> str | None:
+        """Why there is nothing to say of a day; None where there is."""
+        if self.other is not None:
+            return None
+        if self.table.reason or self.span_ms is None:
+            return self.table.reason or "nothing to replay"
+        if not shows_a_day(self.table.begin_ms, self.table.end_ms):
+            return "less than a day of history"
+        if self.policy is None:
+            return next((one.reason for one in self.table.settings if one.kind == "policy"), None) or "not replayed"
+        return "no run of the policy compacted anything" if not self.policy.compactions else "nobody else compacted"
 
     @property
     def past(self) -> Figures | None:
@@ -54,7 +75,7 @@ def _row_of(table: TableSimulation) -> FleetRow:
     worst_ms = max(policy.figures.lag_max_ms, table.target_ms or 0)
     fresh = [one for one in others if _worst_lag_ms(one) <= worst_ms]
     other = min(fresh, key=_amount, default=None) or min(others, key=_worst_lag_ms, default=None)
-    if not policy.figures.compactions:  # what nobody compacted saves nothing
+    if not policy.figures.compactions or not shows_a_day(table.begin_ms, table.end_ms):
         return FleetRow(table, policy.figures)
     days = (table.end_ms - table.begin_ms) / _DAY_MS
     return FleetRow(table, policy.figures, other, _amount(policy) / days, _amount(other) / days if other else 0.0)
@@ -71,20 +92,28 @@ def _amount(setting: SimulatedSetting) -> float:
     return setting.figures.bytes_read + setting.figures.bytes_written if setting.figures else 0.0
 
 
-def render_fleet(report: SimulationReport) -> str:
-    """The tables as lines with a bar for each lag, and their sums; nothing for a single table."""
+def render_fleet(report: SimulationReport, width: int) -> str:
+    """The tables as lines, their sums, and why what is missing is; nothing for a single table."""
     rows = fleet_rows(report)
     if len(rows) < 2:
         return ""
     has_costs = report.price is not None
     what = "cost" if has_costs else "bytes"
-    heads = ("", *_HEADS, f"{what} a day", "policy's", "saved", "instead of")
+    heads = ("", *_HEADS, f"{what} a day", "policy", "saved", "instead of")
     cells = [heads, *(_cells(row, has_costs=has_costs) for row in rows), _sums(rows, has_costs=has_costs)]
-    lines = [f"  {line}" for line in aligned(cells, left=1)]
-    width, longest_ms = max(map(len, lines)), max(row.table.lag_ms or 0 for row in rows)
-    bars = ["RO lag", *(_bar(row.table.lag_ms, longest_ms) for row in rows), ""]
-    drawn = (f"{line:<{width}}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True))
-    return "\n".join((f"{count_of(len(rows), 'table')}, the longest lag first", *drawn))
+    title = f"{count_of(len(rows), 'table')}, the longest lag first"
+    return "\n".join((title, *table_lines(cells, width), *block(_missing(rows), width).splitlines()))
+
+
+def _missing(rows: Sequence[FleetRow]) -> Iterator[Line]:
+    """The tables of which there is nothing to say of a day, by the reason."""
+    names: dict[str, list[str]] = {}
+    for row in rows:
+        if row.why is not None:
+            names.setdefault(row.why, []).append(row.table.policy)
+    for why, tables in names.items():
+        more = f" and {len(tables) - _NAMED} more" if len(tables) > _NAMED else ""
+        yield "a day", f"- for {', '.join(tables[:_NAMED])}{more}: {why}"
 
 
 def render_fleet_page(report: SimulationReport, now_ms: int, read_template: Callable[[str], str]) -> str:
@@ -114,7 +143,7 @@ def _cells(row: FleetRow, *, has_costs: bool) -> tuple[str, ...]:
         table.policy,
         "unknown" if table.lag_ms is None else rounded(table.lag_ms),
         "-" if table.target_ms is None else rounded(table.target_ms),
-        f"{table.log_files or 0:,}",
+        "-" if row.span_ms is None else rounded(row.span_ms),
         format_bytes(table.log_bytes or 0),
         rounded(row.past.lag_max_ms) if row.past else "-",
         rounded(row.policy.lag_max_ms) if row.policy else "-",
@@ -127,13 +156,13 @@ def _name(other: SimulatedSetting | None) -> str:
     if other is None:
         return "-"
     if other.kind != "stock" or (every_ms := other.every_ms) is None:
-        return other.name.replace("every ", "")
+        return other.name.removeprefix("stock, every ")
     return f"stock, {format_duration(every_ms)}"
 
 
 def _sums(rows: Sequence[FleetRow], *, has_costs: bool) -> tuple[str, ...]:
-    files, size = (sum(getattr(row.table, name) or 0 for row in rows) for name in ("log_files", "log_bytes"))
-    return ("all", "", "", f"{files:,}", format_bytes(size), "", "", *_saving(rows, has_costs=has_costs), "")
+    size = sum(row.table.log_bytes or 0 for row in rows)
+    return ("all", "", "", "", format_bytes(size), "", "", *_saving(rows, has_costs=has_costs), "")
 
 
 def _saving(rows: Sequence[FleetRow], *, has_costs: bool) -> Iterator[str]:
@@ -143,10 +172,4 @@ def _saving(rows: Sequence[FleetRow], *, has_costs: bool) -> Iterator[str]:
         return iter(("-", "-", "-"))
     other, own = sum(row.other_a_day for row in known), sum(row.policy_a_day for row in known)
     texts = [cost_text(one) if has_costs else format_bytes(round(one)) for one in (other, own)]
-    return iter((*texts, f"{1 - own / other:.0%}" if other else "-"))
-
-
-def _bar(lag_ms: int | None, longest_ms: int) -> str:
-    if lag_ms is None:
-        return "?"
-    return "#" * max(1, round(lag_ms / longest_ms * _BAR_WIDTH)) if lag_ms else ""
+    return iter((*texts, f"{round(100 * (1 - own / other))}%" if other else "-"))

@@ -9,7 +9,7 @@ from etc_policy.errors import EtcError
 from etc_policy.plan.simulation import Figures, Price
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.report.results import Report
-from etc_policy.table.formats import Line, aligned, block, count_of, format_bytes, format_duration, format_time
+from etc_policy.table.formats import Line, block, count_of, format_bytes, format_duration, format_time, table_lines
 
 SIMULATION_SCHEMA_VERSION = 1
 
@@ -19,16 +19,18 @@ _COLUMNS = ("", "RO lag p50", "p99", "worst", "above target", "late rows", "runs
 class SimulatedSetting(Frozen):
     """What one way to compact makes of the past.
 
-    `past`: the compactions as they were. `policy`: the policy as it is. `changed`: with the settings that were given, of which
-    `changes` says what they change. `stock`: Hudi's own, of every file slice with log files. Runs come every `every_ms`, or after
-    so many `commits`; `just_in_time` says that a slice waits while the target allows it. `figures` are missing where the past
-    cannot be replayed so: `reason` says why. `cost` is theirs by the report's price.
+    `past`: the compactions as they were. `policy`: the policy as it is. `changed`: with the settings that were given, of
+    which `changes` says what they change. `stock`: Hudi's own, of every file slice with log files. Runs come every
+    `every_ms`, or after so many `commits`; with `own_pace` as often as commits came, as an hour is too long; `just_in_time`
+    says that a slice waits while the target allows it. `figures` are missing where the past cannot be replayed so: `reason`
+    says why. `cost` is theirs by the report's price, of a day of history or more.
     """
 
     kind: Literal["past", "policy", "changed", "stock"]
     name: str
     every_ms: int | None = None
     commits: int | None = None
+    own_pace: bool = False
     just_in_time: bool = False
     changes: tuple[str, ...] = ()
     figures: Figures | None = None
@@ -75,6 +77,14 @@ class SimulationReport(Report):
     tables: tuple[TableSimulation, ...]
 
 
+_DAY_MS = 86_400_000
+
+
+def shows_a_day(begin_ms: int | None, end_ms: int | None) -> bool:
+    """Whether so much was replayed that it says something of a day, and of what one costs."""
+    return begin_ms is not None and end_ms is not None and end_ms - begin_ms >= _DAY_MS
+
+
 def unread_simulation(policy: Policy, error: EtcError) -> TableSimulation:
     """The entry of a table that could not be read."""
     found = TableSimulation(policy=policy.name, base_path=policy.table, reason=error.with_cause)
@@ -83,10 +93,11 @@ def unread_simulation(policy: Policy, error: EtcError) -> TableSimulation:
 
 def render_simulation(report: SimulationReport, width: int) -> str:
     """A block for each table; why one could not be read is said by its error."""
-    return "\n\n".join(block(_lines(table), width) for table in report.tables if table.reason_code is None)
+    shown = [table for table in report.tables if table.reason_code is None]
+    return "\n\n".join(block(_lines(table, width, has_price=report.price is not None), width) for table in shown)
 
 
-def _lines(table: TableSimulation) -> Iterator[Line]:
+def _lines(table: TableSimulation, width: int, *, has_price: bool) -> Iterator[Line]:
     yield f"{table.policy}  {table.base_path}"
     if table.begin_ms is None or table.end_ms is None or table.run_ms is None:
         yield "replayed", table.reason or "nothing"
@@ -107,11 +118,30 @@ def _lines(table: TableSimulation) -> Iterator[Line]:
     yield ""
     has_costs = any(one.cost is not None for one in table.settings)
     rows = [(*_COLUMNS, *(["cost"] if has_costs else [])), *map(_row, table.settings)]
-    yield from (f"  {line}" for line in aligned(rows, left=1))
+    yield from table_lines(rows, width)
     for one in table.settings:
         if one.figures is not None and one.figures.refused:
             refused = count_of(one.figures.refused, "run")
             yield "refused", f"{one.name}: {refused}; the first because {one.figures.refused_because}"
+    yield from _empty(table, span, has_price=has_price)
+
+
+def _empty(table: TableSimulation, span: str, *, has_price: bool) -> Iterator[Line]:
+    """Why cells are empty."""
+    figures = [(one, one.figures) for one in table.settings if one.figures is not None]
+    own = next((one for one in table.settings if one.own_pace), None)
+    if own is not None:
+        often = format_duration(own.every_ms or 0)
+        yield "own pace", f"every {often}, as commits came: {span} are too short for runs of every hour (`--every`)"
+    if any(found.above_target_ms is None for _, found in figures):
+        yield "above target", "- as the policy has no `freshness.target`"
+    if any(found.late_rows_at_most is None for _, found in figures):
+        yield "late rows", "- where no threshold is published"
+    without = [one.name for one, found in figures if one.kind != "past" and not found.runs]
+    if without:
+        yield "no runs", f"{', '.join(without)}: none falls into {span}; `--every` takes another interval"
+    if has_price and not shows_a_day(table.begin_ms, table.end_ms):
+        yield "no cost", f"{span} of history are no day, and say nothing of what one costs"
 
 
 def _row(one: SimulatedSetting) -> tuple[str, ...]:

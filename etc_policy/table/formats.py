@@ -127,6 +127,32 @@ def aligned(rows: Sequence[tuple[str, ...]], *, left: int) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
+def table_lines(rows: Sequence[tuple[str, ...]], width: int) -> Iterator[str]:
+    """The rows in columns below the first, which has their heads; where that is too wide, each folded below its name."""
+    lines = [f"  {line}" for line in aligned(rows, left=1)]
+    is_wide = any(len(line) > width for line, row in zip(lines, rows, strict=True) if len(row) > 1)
+    for line, (name, *cells) in zip(lines, rows, strict=True):
+        if not cells or not is_wide:
+            yield from [line] if cells else _folded(name, width, 2)
+        elif name:  # not the heads
+            yield f"  {one_line(name)}"
+            said = (keep_together(f"{head} {cell}") for head, cell in zip(rows[0][1:], cells, strict=True) if cell)
+            yield from _folded(", ".join(said), width, 4)
+
+
+def _folded(text: str, width: int, indent: int) -> list[str]:
+    begin = " " * indent
+    lines = textwrap.wrap(
+        one_line(text),
+        width,
+        initial_indent=begin,
+        subsequent_indent=begin,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace(_TOGETHER, " ") for line in lines]
+
+
 #: A line as it is, or a label and a text that is folded beside it.
 Line = str | tuple[str, str]
 

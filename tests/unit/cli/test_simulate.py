@@ -9,6 +9,7 @@ from jsonschema import Draft202012Validator
 from etc_policy.api.project import Project
 from etc_policy.errors import UsageError
 from etc_policy.report.schemas import json_schema
+from etc_policy.report.simulation import render_simulation
 from etc_policy.wiring import Environment
 from tests.command_blocks import Shell, command_blocks_of
 from tests.unit.hudi.table_folder import TableFolder, archived, at, base, log
@@ -59,6 +60,7 @@ orders_ro  lake/orders
   changed, every 15m           42m5s  1h20m  1h22m            0s         21  6 of 16  800 B    700 B
   stock, every hour              30m   1h7m  1h10m            0s          -   4 of 4  800 B    700 B
   stock, every 5 commits       51m6s  2h29m  2h32m          1h2m          -   1 of 1  270 B    200 B
+  late rows     - where no threshold is published
 """
 
 
@@ -138,7 +140,7 @@ def test_a_latency_that_is_set_takes_the_place_of_one_that_is_learned(lake, etc,
     assert found["figures"]["above_target_ms"] > 0
 
 
-def test_a_policy_that_compacted_nothing_saves_nothing(lake, etc, tmp_path):
+def test_a_policy_that_compacted_nothing_saves_nothing(lake, etc, tmp_path, monkeypatch):
     """No run of it fell into the time that is replayed, in which stock Hudi compacted once."""
     (tmp_path / "policies" / "a.yml").write_text(POLICY.format(granularity="log_file") + MORE)
     for name in ("late", "new"):
@@ -147,11 +149,13 @@ def test_a_policy_that_compacted_nothing_saves_nothing(lake, etc, tmp_path):
         for minute in range(10, 60, 10):
             clock = at(f"11:{minute}:00")
             table.commit(clock, clock, log("f1", epoch_ms("11:05:00"), previous=at("11:00:00")))
-    lines = etc("simulate")[1].splitlines()
+    monkeypatch.setattr("etc_policy.report.simulation._DAY_MS", 1)
+    lines = etc("simulate", "--every", "1h")[1].splitlines()
     assert any(line.split()[:3] == ["policy,", "every", "1h"] and "0 of 0" in line for line in lines)
-    fleet = {line.split()[0]: line.split() for line in lines[-4:]}
-    assert fleet["late_ro"][-5:-1] == fleet["new_ro"][-5:-1] == ["-", "-", "-", "-"]
-    assert fleet["all"][-1] == fleet["orders_ro"][-4]
+    fleet = {line.split()[0]: line.split() for line in lines[-5:-1]}
+    assert fleet["late_ro"][-4:] == fleet["new_ro"][-4:] == ["-", "-", "-", "-"]
+    assert fleet["all"][-1] == fleet["orders_ro"][-3]
+    assert lines[-1] == "  a day         - for late_ro, new_ro: no run of the policy compacted anything"
 
 
 def test_the_page_says_what_is_not_on_it(lake, etc, tmp_path):
@@ -162,7 +166,7 @@ def test_the_page_says_what_is_not_on_it(lake, etc, tmp_path):
     page = " ".join((tmp_path / "fleet.html").read_text().split())
     assert "1 table, the longest lag" in page
     assert f"1 table that could not be read is not on this page: late_ro ({tmp_path}/lake/late)." in page
-    assert "a day, and" not in page
+    assert "a day, and 0" not in page
 
 
 def test_an_empty_value_removes_the_key(lake, etc):
@@ -186,8 +190,8 @@ def test_tables_that_cannot_be_replayed(lake, etc, tmp_path):
     assert code == 1
     assert "there is no table" in err, err
     assert "replayed      no two commits, one of them with log files, are known" in out
-    assert "  stock, every hour: not replayed, as the planner refuses the table\n" in out
-    assert "refused       policy, every 1h: 1 run; the first because no release of Hudi is known to merge rows" in out
+    assert "  stock, every 30m: not replayed, as the planner refuses the table\n" in out
+    assert "refused       policy, every 30m: 2 runs; the first because no release of Hudi is known to merge rows" in out
     assert "  policy, every 1h: rows are split with `granularity: record`, and metadata has none\n" in out
 
 
@@ -197,7 +201,36 @@ def test_a_table_is_replayed_by_the_page(lake, tmp_path):
     assert printed.count("as it was") == 3
 
 
-def test_each_way_has_its_cost(lake, etc):
+def test_less_than_a_day_of_history_says_nothing_of_a_day(lake, etc, tmp_path):
+    """No bytes or costs a day, no saving, and no cost; each is said to be missing, with the reason."""
+    with (tmp_path / "policies" / "a.yml").open("a") as file:
+        file.write(MORE.splitlines(True)[0].replace("late_ro", "young_ro").replace("lake/late", "lake/young"))
+    young = TableFolder(tmp_path / "lake" / "young")
+    young.commit(at("11:00:00"), at("11:00:05"), base("f1"))
+    for minute in range(10, 60, 10):
+        clock = at(f"11:{minute}:00")
+        young.commit(clock, clock, log("f1", epoch_ms(f"11:{minute - 1:02}:00"), previous=at("11:00:00")))
+    code, out, err = etc("simulate", "--price", "core_hour=0.5", "--html", "fleet.html")
+    assert code == 0, err
+    lines = out.splitlines()
+    fleet = {line.split()[0]: line.split() for line in lines[-5:-1]}
+    assert fleet["young_ro"][3] == "49m55s" and fleet["orders_ro"][3] == "4h"
+    assert fleet["young_ro"][-4:] == fleet["orders_ro"][-4:] == ["-"] * 4
+    assert sorted(lines[-1].split()[4:6]) == ["orders_ro,", "young_ro:"] or "less than a day of history" in lines[-1]
+    assert "no cost       4h of history are no day, and say nothing of what one costs" in out
+    assert "own pace      every 10m, as commits came: 49m55s are too short for runs of every hour (`--every`)" in out
+    assert any(line.startswith("  policy, every 10m") for line in lines)
+    assert "above target  - as the policy has no `freshness.target`" in out
+    page = (tmp_path / "fleet.html").read_text()
+    assert page.count(">less than a day of history<") == 2 and "a day, and 0" not in page
+    narrow = render_simulation(Project().simulate("orders_ro young_ro"), 60)
+    assert "RO lag p50 50m20s, p99 1h20m, worst 1h22m" in narrow
+    assert max(len(line) for line in narrow.splitlines() if line.startswith(" ")) <= 60
+    assert "no runs       policy, every 1h: none falls into 49m55s" in etc("simulate", "young_ro", "--every", "1h")[1]
+
+
+def test_each_way_has_its_cost(lake, etc, monkeypatch):
+    monkeypatch.setattr(*SHORT_DAY)
     price = (
         "--price",
         "core_hour=0.5",
@@ -238,18 +271,20 @@ def test_what_is_no_price(lake, etc, given, message):
     assert message in err
 
 
-ORDERS = ["orders_ro", "1h10m", "1h30m", "30 B", "2h31m", "1h22m", "8.8 KiB", "5.1 KiB", "42%", "stock, 1h"]
+ORDERS = ["orders_ro", "1h10m, 1h30m", "4h", "30 B", "2h31m, 1h22m", "8.8 KiB, 5.1 KiB", "42%", "stock, 1h"]
+SHORT_DAY = "etc_policy.report.simulation._DAY_MS", 7_200_000
 MORE = """\
   - {name: late_ro, table: lake/late, event_time_column: ts, data_latency: 30m}
   - {name: new_ro, table: lake/new, event_time_column: ts, data_latency: 30m}
 """
 FLEET = """\
 3 tables, the longest lag first
-              RO lag  target  log files  not compacted  worst lag  policy's  bytes a day  policy's  saved  instead of  RO lag
-  new_ro     unknown       -          0            0 B          -         -            -         -      -           -  ?
-  late_ro      4h10m       -          3           30 B      2h10m     1h12m      3.3 KiB   1.7 KiB    48%   stock, 1h  ##########
-  orders_ro    1h10m   1h30m          3           30 B      2h31m     1h22m      8.8 KiB   5.1 KiB    42%   stock, 1h  ###
-  all                                 6           60 B                          12.1 KiB   6.8 KiB    44%
+              RO lag  target  history  log bytes  worst  policy  bytes a day   policy  saved  instead of
+  new_ro     unknown       -        -        0 B      -       -            -        -      -           -
+  late_ro      4h10m       -    2h59m       30 B  2h10m   1h12m      3.3 KiB  1.7 KiB    48%   stock, 1h
+  orders_ro    1h10m   1h30m       4h       30 B  2h31m   1h22m      8.8 KiB  5.1 KiB    42%   stock, 1h
+  all                                       60 B                    12.1 KiB  6.8 KiB    44%
+  a day         - for new_ro: no two commits, one of them with log files, are known
 """
 
 
@@ -257,6 +292,7 @@ def test_several_tables_are_on_one_page_the_worst_first(lake, etc, tmp_path, mon
     """What each saves is held against the cheapest other way that is as fresh."""
     clock_ms = epoch_ms("12:00:06")
     monkeypatch.setattr("etc_policy.wiring.time.time_ns", lambda: clock_ms * 1_000_000)
+    monkeypatch.setattr(*SHORT_DAY)
     with (tmp_path / "policies" / "a.yml").open("a") as file:
         file.write(MORE)
     late = TableFolder(tmp_path / "lake" / "late")
@@ -272,10 +308,12 @@ def test_several_tables_are_on_one_page_the_worst_first(lake, etc, tmp_path, mon
     monkeypatch.setattr("etc_policy.cli.tables.MANY_TABLES", 3)
     assert etc("simulate", "--html", "fleet.html")[1] == FLEET
     page = (tmp_path / "fleet.html").read_text()
-    cells = re.findall(r'data-label="(.+?)"[^>]*>(.*?)(?: <small>.*)?</t[dh]>', page)
+    cells = re.findall(
+        r'data-label="(.+?)"[^>]*>(?:<span[^>]*>)?(.*?)(?: <small>.*|</span>.*|<svg.*)?(?:</t[dh]>)?\n', page
+    )
     assert [text for label, text in cells if label == "Policy"] == ["new_ro", "late_ro", "orders_ro"]
-    assert [text.replace("\N{NO-BREAK SPACE}", " ") for _, text in cells[-10:]] == ORDERS
-    assert page.count("<svg") == 6
+    assert [text.replace("\N{NO-BREAK SPACE}", " ") for _, text in cells[-8:]] == ORDERS
+    assert page.count("<svg") == 5
     assert "12.1 KiB a day, and 6.8 KiB\nby the policies: 44% saved" in page
     assert etc("simulate", "--long")[1] == out
 

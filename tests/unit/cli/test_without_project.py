@@ -37,7 +37,7 @@ def test_a_path_that_is_no_table_keeps_no_other_back(etc, orders, tmp_path):
 
 def test_the_past_of_a_path_is_replayed_without_a_project(etc, orders, tmp_path):
     code, out, err = etc("simulate", str(orders.base))
-    assert (code, "stock, every hour" in out) == (0, True), (out, err)
+    assert (code, "stock, every 5 commits" in out) == (0, True), (out, err)
     assert list((tmp_path / "empty").iterdir()) == []
     assert etc("simulate", str(orders.base), "orders_ro")[0] == 64
 
