@@ -10,28 +10,44 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
+
+from pydantic import ValidationError
 
 from etc_policy import __version__
 from etc_policy.api.diagnosing import read_facts
 from etc_policy.api.each_table import each_table
 from etc_policy.api.loading import ProjectReading
-from etc_policy.errors import EtcError, TableError, UsageError
+from etc_policy.api.simulating import changed
+from etc_policy.errors import EtcError, Issue, PolicyError, TableError, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.errors.plain_text import one_line
-from etc_policy.policy.files import policies_with_questions
-from etc_policy.policy.locations import location_fault, location_identity, resolve_location
+from etc_policy.policy.files import policies_with_questions, read_template
+from etc_policy.policy.findings import schema_issues
+from etc_policy.policy.locations import glob_matches, location_fault, location_identity, resolve_location
 from etc_policy.policy.manifest import Policy
+from etc_policy.policy.project import DeclaredPolicy
+from etc_policy.policy.reading import Settings
 from etc_policy.policy.render import render
-from etc_policy.policy.schema import PartitionTime
+from etc_policy.policy.schema import PartitionTime, PolicyDeclaration, PolicyEntry
 from etc_policy.policy.schema_values import GLOB
 from etc_policy.policy.scope import Scope
+from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.policy.times import usual_pattern
+from etc_policy.policy.yaml_marks import FileMarks, Places
 from etc_policy.report.imports import ImportedTable, ImportReport
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.verify.diagnosis import TableFacts
-from etc_policy.verify.proposal import Survey, find_drift, proposed_lines, readable_times, render_proposal, time_columns
+from etc_policy.verify.proposal import (
+    Survey,
+    find_drift,
+    proposed_lines,
+    readable_times,
+    render_proposal,
+    time_columns,
+    yaml_text,
+)
 from etc_policy.wiring import NO_POLICY_FITS, Environment
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9_-]+")
@@ -67,6 +83,29 @@ class KnownTables:
         return table_identity(location, self.root)
 
 
+class Answer(NamedTuple):
+    """A value by its key that the user gives for the policies of all tables, or of those whose name or path fits a glob."""
+
+    key: str
+    value: object
+    tables: str | None = None
+
+    def fits(self, name: str, table: str) -> bool:
+        """Whether it is about a table that its policy names so."""
+        return self.tables is None or any(glob_matches(one, self.tables) for one in (name, table))
+
+
+class Answers(NamedTuple):
+    """Answers that stand once in etc_project.yml, those for the files of policies, and keys that etc_project.yml has besides."""
+
+    of_project: tuple[Answer, ...] = ()
+    of_files: tuple[Answer, ...] = ()
+    defaults: frozenset[str] = frozenset()
+
+
+NO_ANSWERS = Answers()
+
+
 class _Found(NamedTuple):
     """A table's location; `is_named` says that somebody named it, `ro_table` is its read-optimized one in the catalog."""
 
@@ -79,7 +118,8 @@ class _Found(NamedTuple):
 class Importer:
     """Looks at tables and writes a policy for each new one by `write`, or says what would be written where it is None.
 
-    With `guesses` what the table does not show is no question in it, but what is likely.
+    With `guesses` what the table does not show is no question in it, but what is likely. `answers` are in the place of what
+    a table shows or leaves open.
     """
 
     environment: Environment
@@ -88,6 +128,7 @@ class Importer:
     clock_ms: int
     write: Callable[[str, str], None] | None = None
     guesses: bool = False
+    answers: Answers = NO_ANSWERS
     errors: list[EtcError] = field(default_factory=list)
 
     def run(self, sources: Sources) -> ImportReport:
@@ -138,6 +179,7 @@ class Importer:
             return self._failed(policy, error, is_named=policies[policy.name][1].is_named)
 
         chosen = [self._provisional(name, one.location) for name, (_, one) in policies.items()]
+        self._require_used(chosen)
         tables, _ = each_table(self.environment, chosen, read, failed, self._written)
         return {policies[table.policy][0]: table for table in tables}
 
@@ -196,9 +238,18 @@ class Importer:
         ranges = self.environment.column_ranges(facts.state, names)
         written = max((one.base_instant for one in facts.state.slices if one.base_file), default=None)
         written_ms = None if written is None else instant_to_ms(written, ZoneInfo(facts.state.timezone))
-        survey = Survey(table, facts, columns.types, ranges, written_ms, found.ro_table)
+        given = {one.key: yaml_text(one.value) for one in self.answers.of_files if one.fits(policy.name, table)}
+        keys = frozenset(one.key for one in self.answers.of_project), self.answers.defaults
+        survey = Survey(table, facts, columns.types, ranges, written_ms, found.ro_table, {}, given, *keys)
         lags = self.environment.sampled_lags(facts.state, readable_times(survey), columns.types)
         return replace(survey, lags=lags)
+
+    def _require_used(self, policies: Sequence[Policy]) -> None:
+        for one in self.answers.of_files if policies else ():
+            if not any(one.fits(policy.name, self._as_written(policy.table)) for policy in policies):
+                names = [policy.name for policy in policies]
+                hint = did_you_mean(one.tables or "", names) or f"the tables are {', '.join(names[:10])}"
+                raise UsageError(Code.USAGE, f"`--set`: no table that is new fits `{one.tables}`", hint=hint)
 
     def _written(self, policy: Policy, survey: Survey) -> ImportedTable:
         asked = tuple(line.key for line in proposed_lines(survey) if line.asks)
@@ -231,6 +282,89 @@ class Importer:
             chosen = one if is_linked(before.location, root) and not is_linked(one.location, root) else before
             found[key] = chosen._replace(ro_table=before.ro_table or one.ro_table)
         return found
+
+
+#: A policy that is right, to try values in; and what a value for many policies cannot be.
+_ANY = {"name": "any", "table": "any", "event_time_column": "any", "data_latency": "1h"}
+_NOT_FOR_MANY = ("name", "table", "tables", "exclude", "extends", "for_each")
+#: Keys that a file has by the keys below them.
+_GROUPS = ("strategy", "writer", "verify", "sync")
+
+
+def answers_of(given: Mapping[str, object], own: Settings) -> Answers:
+    """The answers by `KEY`, or `GLOB:KEY` for some tables; each value is right by itself, and what the project has says `own`.
+
+    Raises:
+        UsageError: a key is no such one, or has no value.
+        PolicyError: a key is not known or a value is wrong; carries all of them.
+
+    """
+    answers, issues = list[Answer](), list[Issue]()
+    for text, value in given.items():
+        tables, _, key = text.rpartition(":")
+        if value is None or key in _NOT_FOR_MANY:
+            fault = "has no value" if value is None else "is not the same for many tables"
+            raise UsageError(Code.USAGE, f"`--set`: `{key[:60]}` {fault}", hint="such as `--set data_latency=30m`")
+        issues += _faults(key, value)
+        answers += (Answer(*one, tables or None) for one in _in_parts(key, value))
+    if issues:
+        raise PolicyError(issues)
+    defaults = _defaults_of(own.defaults)
+    of_project = tuple(
+        one for one in answers if one.tables is None and (own.file is None or defaults.get(one.key) == one.value)
+    )
+    of_files = tuple(one for one in answers if one not in of_project)
+    return Answers(of_project, of_files, frozenset(defaults))
+
+
+def _in_parts(key: str, value: object) -> Iterable[tuple[str, object]]:
+    """The value by the keys that a policy file has: two parts at most, of a group by each of its keys."""
+    first, *below = key.split(".")
+    for part in reversed(below[1:]):
+        value = {part: value}
+    if first in _GROUPS and not below and isinstance(value, dict):
+        return ((f"{first}.{name}", one) for name, one in value.items())
+    return (((f"{first}.{below[0]}" if below else first), value),)
+
+
+def _faults(key: str, value: object) -> Iterator[Issue]:
+    places = Places(FileMarks("--set", "--set"))
+    policy = DeclaredPolicy(PolicyDeclaration.from_yaml(_ANY), places, _ANY)
+    first, *below = key.split(".")
+    for part in reversed(below[1:]):
+        value = {part: value}
+    values, places = changed(policy, {".".join((first, *below[:1])): value})
+    try:
+        PolicyDeclaration.from_yaml(values)
+    except ValidationError as error:
+        yield from (issue for _, issue in schema_issues(error, PolicyEntry, places))
+
+
+def _defaults_of(policies: Mapping[str, object]) -> dict[str, object]:
+    """What `policies:` of etc_project.yml has for all policies, by dotted keys."""
+    found = {key[1:]: value for key, value in policies.items() if key.startswith("+")}
+    for group in _GROUPS:
+        inner = found.pop(group, None)
+        found |= {f"{group}.{key}": value for key, value in inner.items()} if isinstance(inner, dict) else {}
+    return found
+
+
+def files_beside(project_dir: Path, answers: Sequence[Answer]) -> dict[str, str]:
+    """What an import writes before policies, by its path: the answers for all tables, and what git is to leave out."""
+    name = Path(os.path.realpath(project_dir)).name
+    files = {"etc_project.yml": _project_text(name, answers)} if answers else {}
+    if not os.path.lexists(project_dir / ".gitignore"):
+        files[".gitignore"] = read_template("project/gitignore")
+    return files
+
+
+def _project_text(name: str, answers: Sequence[Answer]) -> str:
+    values: dict[str, Any] = {}
+    for one in answers:
+        first, *below = one.key.split(".")
+        values[first] = {**values.get(first, {}), below[0]: one.value} if below else one.value
+    head = ("# What policies take that do not say otherwise.", "version: 1", f"name: {plain_name([name])}", "policies:")
+    return "\n".join((*head, *(f"  +{key}: {yaml_text(value)}" for key, value in values.items()))) + "\n"
 
 
 def _with_partition_time(facts: TableFacts) -> Policy:

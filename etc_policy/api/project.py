@@ -127,30 +127,45 @@ class Project(Workspace):
         catalogs: Terms = (),
         diff: bool = False,
         guesses: bool = False,
+        settings: Mapping[Name, Any] | None = None,
     ) -> ImportReport:
         """Write a policy for each table that the project has not, with what the table does not show as a question.
 
         `paths` are tables or patterns, `buckets` folders or buckets to search, `catalogs` are `DB` or `DB.PATTERN`. With `diff`
         nothing is written, and policies that their tables contradict are in the report; without sources they all are compared.
-        With `guesses` what is likely takes the place of a question.
+        With `guesses` what is likely takes the place of a question. `settings` are values by dotted keys, which the policies have
+        instead of what their tables show: for all of them, in an etc_project.yml that is written where there is none, or by
+        `GLOB:KEY` for some.
 
         Raises:
-            PolicyError: the project has errors, so that it is not known which tables it has.
+            UsageError: a setting is about no table, or cannot be the same for several.
+            PolicyError: the project has errors, so that it is not known which tables it has, or a setting is wrong.
             SeveralErrors: some table could not be imported; the others were.
 
         """
-        from etc_policy.api.importing import Importer, Sources, known_tables
+        from etc_policy.api.importing import Importer, Sources, answers_of, files_beside, known_tables
         from etc_policy.policy.resolve import table_root
 
-        folder = self.environment.folders.policies
+        own = self._own_settings()
+        answers = answers_of(settings or {}, own)
         root = table_root(self.environment.target, os.path.realpath(self.project_dir))
+        known = known_tables(self._read_if_any(), root)
+        beside = {} if guesses else files_beside(self.project_dir, answers.of_project if own.file is None else ())
+
+        def write(name: str, text: str) -> None:
+            for first in [*beside]:
+                create_text(self.project_dir, first, beside.pop(first), "--project-dir")
+                self._note(f"wrote {first}")
+            create_text(self.project_dir, name, text, "--project-dir")
+
         importer = Importer(
             self.environment,
-            known_tables(self._read_if_any(), root),
-            folder,
+            known,
+            self.environment.folders.policies,
             moment_ms(None),
-            None if diff else lambda name, text: create_text(self.project_dir, name, text, "--project-dir"),
+            None if diff else write,
             guesses=guesses,
+            answers=answers,
         )
         return importer.run(Sources(*map(_several, (paths, buckets, catalogs)))).or_raise()
 

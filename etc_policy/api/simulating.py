@@ -97,7 +97,7 @@ def _with_settings(files: ProjectFiles, settings: Mapping[str, Any], names: Cont
         if policy.declaration.name not in names:
             policies.append(policy)
             continue
-        values, places = _changed(policy, settings)
+        values, places = changed(policy, settings)
         try:
             policies.append(DeclaredPolicy(schema.PolicyDeclaration.from_yaml(values), places, values))
         except ValidationError as error:
@@ -106,7 +106,7 @@ def _with_settings(files: ProjectFiles, settings: Mapping[str, Any], names: Cont
     return replace(files, policies=tuple(policies), issues=tuple(issues))
 
 
-def _changed(policy: DeclaredPolicy, settings: Mapping[str, Any]) -> tuple[dict[str, Any], Places]:
+def changed(policy: DeclaredPolicy, settings: Mapping[str, Any]) -> tuple[dict[str, Any], Places]:
     """The policy's values with the new ones, whose places are the settings as they were given."""
     values, origins = dict[str, Any](policy.values), dict(policy.places.origins)
     if "data_latency" in settings:

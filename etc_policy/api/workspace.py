@@ -33,7 +33,7 @@ from etc_policy.policy.hudi_options import spark_conf_fault
 from etc_policy.policy.locations import Allowed, is_local
 from etc_policy.policy.manifest import Manifest, Policy
 from etc_policy.policy.project_schema import Folders, Target
-from etc_policy.policy.reading import read_own_settings
+from etc_policy.policy.reading import Settings, read_own_settings
 from etc_policy.policy.resolve import interval_errors
 from etc_policy.policy.selection import Selection, disabled_policies, require_some, select_policies
 from etc_policy.policy.writers import TableShape
@@ -342,8 +342,12 @@ class Workspace:
     def _target_and_folders(self) -> tuple[Target, Folders]:
         if self._last is not None and not self._last.has_errors:
             return self._last.files.target, self._last.files.folders
-        settings = read_own_settings(str(self.project_dir), self._files_environment, self.target, self._variables)
+        settings = self._own_settings()
         return settings.target, settings.project.folders
+
+    def _own_settings(self) -> Settings:
+        """What etc_project.yml says."""
+        return read_own_settings(str(self.project_dir), self._files_environment, self.target, self._variables)
 
     def _manifest(self, reading: ProjectReading) -> Manifest:
         """The manifest of a reading; its warnings are said once."""

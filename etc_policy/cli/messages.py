@@ -185,22 +185,29 @@ def stack_of(error: BaseException) -> str | None:
 
 
 def show_warning(issue: Issue) -> bool:
-    """A warning while the command goes on, an empty line behind it, of many alike only their places.
+    """A warning while the command goes on, an empty line behind it; of many alike only their places, and each place once.
 
-    False, and nothing is shown, where the same one was before.
+    False where the very same one was before.
     """
     if issue in SETTINGS.warned:
         return False
     kind = _kind(issue)
-    alike = list(SETTINGS.warned.values()).count(kind)
+    alike = [one for one, other in SETTINGS.warned.items() if other == kind]
     SETTINGS.warned[issue] = kind
-    if alike >= SHOWN_WHOLE and not SETTINGS.json:
+    if not SETTINGS.json and issue.where and any(_place(one) == _place(issue) for one in alike):
+        return True
+    if len(alike) >= SHOWN_WHOLE and not SETTINGS.json:
         show_note(f"{issue.level}[{issue.code}] too: {one_line(str(issue.where) if issue.where else issue.message)}")
         return True
     show_issues([issue])
     if not SETTINGS.quiet and not SETTINGS.json:
         print_text(err=True)
     return True
+
+
+def _place(issue: Issue) -> tuple[str, int | None, int | None] | None:
+    """What defaults of many policies share."""
+    return (issue.where.path, issue.where.line, issue.where.column) if issue.where else None
 
 
 def _line(level: str, message: str, **fields: object) -> None:

@@ -678,7 +678,7 @@ def forget(flags: Flags, name: str, yes: bool) -> ExitCode:
     (
         "etc import /mnt/lake/orders",
         "etc import '/mnt/lake/sales/*'",
-        "etc import --bucket s3://lake/sales",
+        "etc import --bucket s3://lake/sales --set data_latency=30m --set 'web_*:writer.index=bucket'",
         "etc import --catalog 'sales.*_mor' --target prod",
         "etc import --diff --detailed-exitcode",
     ),
@@ -699,6 +699,14 @@ def forget(flags: Flags, name: str, yes: bool) -> ExitCode:
     click.option(
         "--detailed-exitcode", is_flag=True, help="With --diff: exit with 2 when something is new or has drifted."
     ),
+    click.option(
+        "--set",
+        "settings",
+        metavar="[GLOB:]KEY=VALUE",
+        multiple=True,
+        callback=keys_and_values,
+        help="A value of the policies of all tables, or of those whose name or path the GLOB fits; may be repeated.",
+    ),
     conf_option,
     jobs_option,
     *PROJECT,
@@ -710,6 +718,7 @@ def import_(
     detailed_exitcode: bool,
     buckets: tuple[str, ...],
     catalogs: tuple[str, ...],
+    settings: Mapping[str, Any],
 ) -> ExitCode:
     """Write policies for tables that exist.
 
@@ -717,6 +726,9 @@ def import_(
     policies/NAME.yml: each value with its reason. What the table does not show is a question there, a line with `# ?`: `etc
     parse` lists it, and the file takes part in no run until it is answered. A table that the project has is left alone, and
     no file is ever replaced. PATH is a table, or a pattern of folders in quotes.
+
+    `--set` answers beforehand, and goes before what a table shows. What is for all tables stands once, in an etc_project.yml
+    that is written where there is none.
     """
     from etc_policy.report.imports import render_import
 
@@ -726,7 +738,7 @@ def import_(
         raise click.UsageError("`--detailed-exitcode` goes with `--diff`")
     return report_of(
         flags,
-        lambda project: project.import_tables(paths, diff=diff, buckets=buckets, catalogs=catalogs),
+        lambda project: project.import_tables(paths, diff=diff, buckets=buckets, catalogs=catalogs, settings=settings),
         lambda report, _: render_import(report, text_width()),
         code=lambda report: ExitCode.CHANGES if detailed_exitcode and report.has_drift else ExitCode.DONE,
     )

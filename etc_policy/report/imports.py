@@ -54,6 +54,9 @@ def render_import(report: ImportReport, width: int) -> str:
     asked = sum(bool(table.questions) for table in shown)
     said = [f"{count} {_WORDS.get(status, status)}" for status, count in counts.items() if count]
     asks = f" {count_of(asked, 'file')} with open questions: `etc parse` lists them." if asked else ""
+    if asked > 1:
+        key = max(keys := [key for table in shown for key in table.questions], key=keys.count)
+        asks += f" Without these files `etc import` with `--set {key}=VALUE` answers one for all tables."
     summary = f"{': '.join(filter(None, (count_of(len(report.tables), 'table'), ', '.join(said))))}.{asks}"
     return "\n".join(filter(None, (rows_of(rows, width), summary)))
 

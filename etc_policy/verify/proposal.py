@@ -9,7 +9,7 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -59,6 +59,7 @@ _PATTERNS = tuple(
     for day in ("yyyyMMdd", "yyyy/MM/dd", "yyyy.MM.dd", "dd.MM.yyyy", "dd/MM/yyyy", "MM/dd/yyyy", "dd-MM-yyyy")
     for clock in ("", "HHmmss", " HH:mm:ss", " HH:mm", " HHmmss", " HH:mm:ss.SSSSSS", "'T'HHmmss", "'T'HHmmss'Z'")
 )
+_SPAN = re.compile(r"[1-9]\d*(ms|s|m|h|d)")
 _PLAIN = re.compile(r"(?!(?:true|false|null|yes|no|on|off)$)[A-Za-z_/][\w./=-]*", re.IGNORECASE)
 
 
@@ -68,6 +69,8 @@ class Survey:
 
     `columns` are the Avro types by name, `ranges` what the newest base file holds of some, `written_ms` when that was written.
     `lags` are how late the events of the newest log files came by some columns, the shortest first.
+    `given` are values as YAML that the user has said for its policy, `answered` keys of which etc_project.yml has what the user
+    said for all, and `defaults` those that it has else: these are not asked.
     """
 
     table: str
@@ -77,15 +80,22 @@ class Survey:
     written_ms: int | None = None
     ro_table: str | None = None
     lags: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
+    answered: frozenset[str] = frozenset()
+    defaults: frozenset[str] = frozenset()
 
 
 class Line(NamedTuple):
-    """A key of the policy with its value as YAML, and why; a question where `asks`, whose value is a possible answer."""
+    """A key of the policy with its value as YAML, and why; a question where `asks`, whose value is a possible answer.
+
+    With `offers` it is one that nobody has to answer.
+    """
 
     key: str
     value: str
     reason: str
     asks: bool = False
+    offers: bool = False
 
 
 class _Candidate(NamedTuple):
@@ -147,19 +157,17 @@ def readable_times(survey: Survey) -> tuple[EventTime, ...]:
 
 
 def proposed_lines(survey: Survey) -> tuple[Line, ...]:
-    """What the table says of its policy, and what it leaves open."""
-    return tuple(
-        line
-        for lines in (
-            _event_time(survey),
-            _latency(survey),
-            _strategy(survey),
-            _writer(survey),
-            _verify(survey),
-            _sync(survey),
-        )
-        for line in lines
-    )
+    """What the table, or the user, says of its policy, and what is left open."""
+    said = (*survey.given, *survey.answered)
+    seen = (_event_time, _latency, _partition_time, _strategy, _writer, _verify, _sync)
+    shown = (line for lines in seen for line in lines(survey) if not is_below(line.key, said))
+    asked = tuple(line for line in shown if not (line.asks and is_below(line.key, survey.defaults)))
+    return (*asked, *(Line(key, value, "as `etc import --set` said") for key, value in survey.given.items()))
+
+
+def is_below(key: str, keys: Iterable[str]) -> bool:
+    """Whether one of the keys is this one, or holds it."""
+    return any(key == one or key.startswith(f"{one}.") for one in keys)
 
 
 def _candidates(
@@ -294,6 +302,21 @@ def _latency(survey: Survey) -> Iterator[Line]:
     yield Line("data_latency", "1h", text, asks=True)
 
 
+def _seen(observed: ObservedLatency) -> str:
+    half, most, worst = map(format_duration, (observed.p50_ms, observed.p99_ms, observed.max_ms))
+    writes = count_of(observed.writes, "write")
+    return (
+        f"of {writes}{observed.origin} half came {half} after their earliest event or sooner, 99 % {most}, all {worst}"
+    )
+
+
+def _partition_time(survey: Survey) -> Iterator[Line]:
+    timed = survey.facts.policy.partition_time
+    if timed is not None:
+        text = "the paths look like days or hours: with this key `etc wait --partition` and `done` say when one is complete"
+        yield Line("partition_time", f"{{from: {_text(timed.pattern)}}}", text, offers=True)
+
+
 def _strategy(survey: Survey) -> Iterator[Line]:
     if survey.facts.state.table_version < 8:
         reason = (
@@ -363,7 +386,7 @@ def _group(group: str, lines: list[Line]) -> Iterator[str]:
         indent += "  "
     for line in lines:
         yield from _comment([f"? {line.key}: {line.reason}" if line.asks else line.reason], indent)
-        yield f"{indent}{'# ' if line.asks else ''}{line.key.rpartition('.')[2]}: {line.value}"
+        yield f"{indent}{'# ' if line.asks or line.offers else ''}{line.key.rpartition('.')[2]}: {line.value}"
 
 
 def _comment(texts: list[str], indent: str) -> Iterator[str]:
@@ -394,6 +417,14 @@ def _shown(facts: TableFacts) -> Iterator[str]:
         if finding.status in ("warn", "error") and finding.check not in _ASKED:
             hint = f"; {finding.hint}" if finding.hint else ""
             yield f"`etc debug`, {finding.check}: {finding.message}{hint}"
+
+
+def yaml_text(value: object) -> str:
+    """A value as YAML on one line."""
+    if isinstance(value, str):
+        return value if _SPAN.fullmatch(value) else _text(value)
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=sys.maxsize)
+    return text.removesuffix("...\n").strip()
 
 
 def _text(value: str) -> str:

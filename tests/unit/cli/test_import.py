@@ -2,10 +2,13 @@
 
 import json
 import os
+import shutil
 
 import pytest
+import yaml
 
 from etc_policy.api.importing import policy_name
+from etc_policy.api.project import Project
 from etc_policy.errors import RetryableError
 from etc_policy.wiring import Environment
 from tests.unit.hudi.table_folder import MILLIS, TableFolder, at, base, log
@@ -130,6 +133,112 @@ def test_a_folder_whose_name_is_not_utf_8_stops_no_other(lake, etc):
     code, out, err = etc("import", "--bucket", "lake")
     assert (code, err.count("error["), "not UTF-8" in err) == (1, 1, True)
     assert written(lake) == ["orders.yml"], out
+
+
+@pytest.fixture
+def wide(lake):
+    """Twenty tables, which leave two questions each, in days, hours and neither."""
+    shutil.rmtree(lake)
+    for number in range(20):
+        partition = ("dt=2026-01-01", "2026/01/01/08", "p")[number % 3]
+        table = TableFolder(lake / f"{'shop' if number % 2 else 'web'}_{number:02}")
+        table.commit(at("08:00:00"), at("08:00:05"), base("f1", partition=partition))
+        table.compaction(at("09:00:00"), at("09:01:00"), base("f1", partition=partition))
+        log_file = log("f1", epoch_ms("10:30:00"), partition=partition)
+        table.commit(at("10:35:00"), at("10:35:05"), log_file)
+    return lake
+
+
+def test_twenty_tables_become_a_parsed_project_with_three_answers(wide, etc):
+    found = json.loads(etc("import", "--bucket", "lake", "--diff", "--output", "json")[1])["tables"]
+    assert {key for one in found for key in one["questions"]} == {"data_latency", "writer.compaction"}
+    answers = ("data_latency=30m", "writer.compaction=async", "web_*:writer.index=bucket")
+    code, out, err = etc("import", "--bucket", "lake", *(f"--set={one}" for one in answers))
+    assert (code, out.splitlines()[-1], err) == (
+        0,
+        "20 tables: 20 written.",
+        "wrote etc_project.yml\nwrote .gitignore\n",
+    )
+    assert etc("parse")[:2] == (0, "20 policies OK\n")
+    policies = {one.name: one for one in Project(wide.parent).policies()}
+    assert {(one.data_latency_ms, one.writer.compaction) for one in policies.values()} == {(1_800_000, "async")}
+    assert {name for name, one in policies.items() if one.writer.index == "bucket"} == {
+        n for n in policies if "web" in n
+    }
+    assert (wide.parent / ".gitignore").read_text() == "target/\n"
+    project = (wide.parent / "etc_project.yml").read_text()
+    assert project.endswith("policies:\n  +data_latency: 30m\n  +writer: {compaction: async}\n")
+    assert "data_latency" not in (wide.parent / "policies" / "web_00.yml").read_text()
+
+
+def test_where_there_is_an_etc_project_its_defaults_are_not_asked_and_other_answers_are_each_policy_s(wide, etc):
+    project = wide.parent / "etc_project.yml"
+    project.write_text("policies: {+data_latency: 1h, +writer: {compaction: async}}\n")
+    assert etc("import", "lake/web_00", "--set", "data_latency=1h")[0] == 0
+    assert etc("import", "lake/web_02", "--set", "data_latency=2h", "--set", "web_02:event_time_column=other")[0] == 0
+    texts = [(wide.parent / "policies" / f"web_0{number}.yml").read_text() for number in (0, 2)]
+    assert ["?" in text for text in texts] == [False, False]
+    assert ["data_latency" in text for text in texts] == [False, True]
+    assert texts[1].count("event_time_column") == 1
+    assert {one.name: one.data_latency_ms for one in Project(wide.parent).policies()} == {
+        "web_00": 3_600_000,
+        "web_02": 7_200_000,
+    }
+    assert project.read_text().startswith("policies: {+data")
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        (
+            "data_latency=soon",
+            1,
+            "error[ETC116]: `data_latency`: `soon` is not a duration\n  --> --set data_latency=soon",
+        ),
+        ("data_latenzy=1h", 1, "hint: did you mean `data_latency`?"),
+        ("verify.sample.share=x", 1, "error[ETC"),
+        ("data_latency=", 64, "`data_latency` has no value"),
+        ("name=a", 64, "`name` is not the same for many tables"),
+        ("*:table=a", 64, "`table` is not the same for many tables"),
+        ("shopp*:data_latency=1h", 64, "no table that is new fits `shopp*`"),
+    ],
+)
+def test_an_answer_that_is_wrong_is_said_before_anything_is_written(wide, etc, given, code, said):
+    found, _, err = etc("import", "--bucket", "lake", "--set", given)
+    assert (found, said in err) == (code, True), err
+    assert [path.name for path in wide.parent.iterdir()] == ["lake"]
+
+
+def test_answers_of_every_depth_are_where_the_key_is(wide, etc):
+    keys = (
+        "writer.lock.a=b",
+        "writer={index: simple}",
+        "freshness={target: 4h}",
+        "tags=[a, b]",
+        "strategy.max_io=1 GiB",
+    )
+    given = [f"lake/web_00:{one}" for one in ("data_latency=1h", "writer.compaction=async", *keys)]
+    etc("import", "lake/web_00", *(f"--set={one}" for one in given))
+    text = (wide.parent / "policies" / "web_00.yml").read_text()
+    assert "?" not in text
+    values = yaml.safe_load(text)["policies"][0]
+    assert values["writer"] == {"index": "simple", "compaction": "async", "lock": {"a": "b"}}
+    assert (values["freshness"], values["tags"], values["strategy"]) == (
+        {"target": "4h"},
+        ["a", "b"],
+        {"max_io": "1 GiB"},
+    )
+
+
+def test_days_and_hours_are_offered(wide, etc):
+    etc("import", "--bucket", "lake")
+    offered = [
+        line.strip()
+        for name in ("web_00", "shop_01", "web_02")
+        for line in (wide.parent / "policies" / f"{name}.yml").read_text().splitlines()
+        if "partition_time: {" in line
+    ]
+    assert offered == ['# partition_time: {from: "dt=%Y-%m-%d"}', '# partition_time: {from: "%Y/%m/%d/%H"}']
 
 
 def test_the_first_policies_of_a_project_start_from_the_root_of_its_target(lake, etc):

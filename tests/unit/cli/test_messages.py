@@ -54,6 +54,9 @@ def test_a_warning_is_said_once_and_of_many_alike_the_places(capsys):
     whole, short = capsys.readouterr().err.split("warning[ETC140] too: ", 1)
     assert whole == "".join(f"{one}\n\n" for one in tables[:3])
     assert short == "policies/d.yml:3:5 (policy `d`)\nwarning[ETC140] too: policies/e.yml:3:5 (policy `e`)\n"
+    for name in "fg":  # of one place, such as a default of all policies
+        assert show_warning(replace(WARNING, where=Where("etc_project.yml", 3, 5, name)))
+    assert capsys.readouterr().err.count("etc_project.yml") == 1
     configure(["--log-format=json"], {})
     assert [show_warning(one) for one in tables] == [True] * 5
     assert len(capsys.readouterr().err.splitlines()) == 5
