@@ -1,4 +1,4 @@
-"""Puts the commit into what is built: `etc --version` prints it."""
+"""Puts the commit into what is built, which `etc --version` prints, and the pages of `docs`, which `etc explain` prints."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class CommitHook(BuildHookInterface):
-    """Adds `etc_policy/commit.txt`; an sdist hands its own on to the wheel that is built from it."""
+    """Adds `etc_policy/commit.txt`, which an sdist hands on to the wheel that is built from it, and `etc_policy/docs`."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the file, where the commit is known; an editable installation asks git itself."""
+        """Add the pages, and the commit where it is known; an editable installation asks git itself, and has the pages."""
         root = Path(self.root)
+        if version != "editable" and self.target_name == "wheel":
+            pages = {str(page): f"etc_policy/{page.relative_to(root)}" for page in (root / "docs").rglob("*.md")}
+            build_data["force_include"].update(pages)
         if version == "editable" or not (root / ".git").exists():  # an unpacked sdist may lie in somebody's repository
             return
         command = ["git", "-C", str(root), "rev-parse", "--verify", "--quiet", "HEAD"]

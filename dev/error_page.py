@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
+from etc_policy.cli.explain import pages
 from etc_policy.errors.codes import Code, explain
 
+DOCS = Path(__file__).parents[1] / "docs"
 _TABLE_HEAD = """## All codes
 
 The rule: what only the author of a policy can mend is 1, what may pass by itself is 4, and the command line is 64. The rest
@@ -63,4 +66,9 @@ def _entry(code: Code) -> str:
 
 def linked(text: str) -> str:
     """The text with the pages that it names as links, for a page in a folder of docs."""
-    return re.sub(r"\bdocs/([\w/-]+\.md)", r"[\1](../\1)", text)
+    return re.sub(r"`etc explain ([\w/-]+)`", _link, text)
+
+
+def _link(named: re.Match[str]) -> str:
+    page = pages().get(named[1])
+    return f"[{named[1]}](../{page.relative_to(DOCS)})" if page else named[0]

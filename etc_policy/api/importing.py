@@ -230,7 +230,7 @@ class Importer:
                 f"`{found.location}` has no column that can hold event times; its columns are {one_line(shown)[:300]}"
             )
             raise TableError(
-                Code.NO_EVENT_TIME_COLUMN, message, hint="write the policy by hand: docs/how-to/existing-table.md"
+                Code.NO_EVENT_TIME_COLUMN, message, hint="write the policy by hand: `etc explain existing-table`"
             )
         event_time = policy.event_time.model_copy(update={"column": names[0]})
         facts = self._read_facts(policy.model_copy(update={"event_time": event_time}))

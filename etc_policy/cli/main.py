@@ -47,7 +47,7 @@ COMMANDS: dict[str, tuple[str | None, str]] = {
     "parse": ("etc_policy.cli.parse:command", "Check the project's files"),
     "compile": ("etc_policy.cli.compile:command", "Write the manifest and the writers' options"),
     "ls": ("etc_policy.cli.ls:command", "List policies"),
-    "explain": ("etc_policy.cli.explain:command", "What an error's code, a refusal's word or a key means"),
+    "explain": ("etc_policy.cli.explain:command", "What a code, a refusal's word or a key means, and pages"),
     "plan": ("etc_policy.cli.tables:plan", "Show what would be compacted, and save it"),
     "apply": ("etc_policy.cli.apply:command", "Carry out a plan, then verify"),
     "retry": ("etc_policy.cli.tables:retry", "Apply again what failed or was refused"),

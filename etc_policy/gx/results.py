@@ -13,7 +13,7 @@ from etc_policy.verify.suites import SuiteExpectation
 
 _SAMPLE_SIZE = 20
 _IF_ON_PURPOSE = (
-    "if writers keep copies of a key on purpose, declare `writer.keys: repeated`, else docs/concepts/deletes.md "
+    "if writers keep copies of a key on purpose, declare `writer.keys: repeated`, else `etc explain deletes` "
     "removes them"
 )
 _REPORTED = ("observed_value", "element_count", "unexpected_count", "unexpected_percent", "partial_unexpected_list")

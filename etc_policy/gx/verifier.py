@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from etc_policy.errors import EngineError, EtcError, Issue, PolicyError
+from etc_policy.errors import EngineError, EtcError, Issue, PolicyError, install_hint
 from etc_policy.errors.codes import Code
 from etc_policy.gx.index_probes import rows_missed
 from etc_policy.gx.results import read_result
@@ -122,7 +122,7 @@ class GxVerifier:
 def require_great_expectations() -> None:
     """Return if rows can be verified here; EngineError otherwise."""
     if importlib.util.find_spec("great_expectations") is None:
-        hint = 'run `pip install "etc-policy[spark]"`, or set `verify.level: metadata`'
+        hint = f"{install_hint('spark')}, or set `verify.level: metadata`"
         raise EngineError(Code.NO_GREAT_EXPECTATIONS, "Great Expectations is not installed", hint=hint)
 
 

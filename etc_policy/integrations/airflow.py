@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from etc_policy.api.arguments import iso_time
 from etc_policy.api.project import Project
-from etc_policy.errors import EtcError, ExitCode, RetryableError, UsageError
+from etc_policy.errors import EtcError, ExitCode, RetryableError, UsageError, install_hint
 from etc_policy.errors.codes import Code
 
 try:
@@ -29,7 +29,7 @@ try:
     from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
     from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 except ImportError as error:
-    message = 'Airflow 3.3 or later is not here: run `pip install "etc-policy[airflow]"` in the environment of Airflow'
+    message = f"Airflow 3.3 or later is not here: {install_hint('airflow')}"
     raise ImportError(message, name=error.name, path=error.path) from error
 
 if TYPE_CHECKING:

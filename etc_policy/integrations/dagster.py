@@ -11,7 +11,7 @@ from typing import Any
 
 from etc_policy.api.arguments import EPOCH, iso_time
 from etc_policy.api.project import Project
-from etc_policy.errors import EtcError
+from etc_policy.errors import EtcError, install_hint
 
 try:
     from dagster import (
@@ -26,7 +26,7 @@ try:
         asset_check,
     )
 except ImportError as error:
-    message = 'Dagster 1.13 or later is not here: run `pip install "etc-policy[dagster]"` in the environment of Dagster'
+    message = f"Dagster 1.13 or later is not here: {install_hint('dagster')}"
     raise ImportError(message, name=error.name, path=error.path) from error
 
 

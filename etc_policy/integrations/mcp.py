@@ -21,7 +21,7 @@ from etc_policy.cli.options import (
     shared_options,
 )
 from etc_policy.cli.tables import text_of_debug, text_of_freshness, text_of_histories, text_of_plan
-from etc_policy.errors import EtcError, UsageError
+from etc_policy.errors import EtcError, UsageError, install_hint
 from etc_policy.errors.codes import Code
 from etc_policy.errors.plain_text import clean, without_passwords
 
@@ -65,8 +65,8 @@ def server_of(flags: Flags) -> Any:
         from mcp.server import MCPServer
         from mcp.types import ToolAnnotations
     except ImportError as error:
-        hint = 'run `pip install "etc-policy[mcp]"`'
-        raise UsageError(Code.NO_MCP, "the Python SDK of MCP, version 2, is not installed", hint=hint) from error
+        message = "the Python SDK of MCP, version 2, is not installed"
+        raise UsageError(Code.NO_MCP, message, hint=install_hint("mcp")) from error
     from etc_policy import __version__
 
     server, tools = MCPServer("etc", instructions=_INSTRUCTIONS, version=__version__, log_level="ERROR"), Tools(flags)

@@ -16,14 +16,13 @@ from typing import Any
 
 from etc_policy import __version__
 from etc_policy.api.observers import GOES_ON, ObservedTable, RunObserver, Warn, in_time
-from etc_policy.errors import first_line
+from etc_policy.errors import first_line, install_hint
 
 PRODUCER = f"urn:etc-policy:{__version__}"
 _NAMED_BY = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG")
 _TRANSPORT = "OPENLINEAGE__TRANSPORT"
 #: Stores of objects, whose names have no slash before them, by the scheme that the specification gives each.
 _STORES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "abfs": "abfss", "abfss": "abfss"}
-_MISSING = 'run `pip install "etc-policy[openlineage]"`, or set OPENLINEAGE_DISABLED=true'
 
 
 def is_configured(variables: Mapping[str, str]) -> bool:
@@ -97,7 +96,8 @@ class _Lineage(RunObserver):
             in_time(send)
         except ImportError:
             self._is_off = True
-            self._warn("OpenLineage's client is missing, and a transport is configured: no event is sent", _MISSING)
+            hint = f"{install_hint('openlineage')}, or set OPENLINEAGE_DISABLED=true"
+            self._warn("OpenLineage's client is missing, and a transport is configured: no event is sent", hint)
         except Exception as error:
             self._is_off = True
             self._warn(f"no further event is sent to OpenLineage: {first_line(error) or type(error).__name__}", GOES_ON)

@@ -11,12 +11,11 @@ from typing import Any
 
 from etc_policy import __version__
 from etc_policy.api.observers import GOES_ON, RunObserver, Warn
-from etc_policy.errors import first_line
+from etc_policy.errors import first_line, install_hint
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _EXPORTERS = "OTEL_TRACES_EXPORTER"
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-_MISSING = 'run `pip install "etc-policy[otel]"`, or set OTEL_SDK_DISABLED=true'
 
 #: Threads of earlier runs whose exporters have not come to an end.
 _LEFT = set[threading.Thread]()
@@ -116,7 +115,8 @@ def _provider_or_none(warn: Warn) -> Any:
     try:
         return _provider()
     except ImportError:
-        warn("OpenTelemetry's SDK or its OTLP exporter is missing, and an exporter is configured", _MISSING)
+        hint = f"{install_hint('otel')}, or set OTEL_SDK_DISABLED=true"
+        warn("OpenTelemetry's SDK or its OTLP exporter is missing, and an exporter is configured", hint)
     except Exception as error:
         warn(f"spans cannot be exported: {first_line(error) or type(error).__name__}", GOES_ON)
     return None

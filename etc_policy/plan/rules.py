@@ -178,7 +178,7 @@ def no_cut(facts: Facts) -> Objection | None:
 @Rule(
     "cannot_carry",
     means="`strategy.carry` is set, and log files of this table may not be carried; the message says why. Set "
-    "`granularity: file_slice`. See docs/how-to/strategies.md.",
+    "`granularity: file_slice`. See `etc explain strategies`.",
     mended_by=_AUTHOR,
 )
 def cannot_carry(facts: Facts) -> Objection | None:
@@ -196,7 +196,7 @@ def _obstacle_without_cut(facts: Facts) -> Objection | None:
 @Rule(
     "cannot_split",
     means="`granularity: record` is set, and rows of this table may not be split at T; the message says why. Set "
-    "`granularity: log_file`. See docs/how-to/as-of.md.",
+    "`granularity: log_file`. See `etc explain as-of`.",
     mended_by=_AUTHOR,
 )
 def cannot_split(facts: Facts) -> Objection | None:
@@ -324,8 +324,8 @@ def orphans_left(facts: Facts) -> Objection | None:
     passes=Passes.OTHERS_END,
     means="A write is in flight that the compaction would have to wait for, or writers keep adding to every file slice "
     "whose deletes are due. It passes when they commit or pause. If a write has failed, end or restart its process. A "
-    "table of version 6 is planned between two batches only (docs/how-to/writers.md). If your writers never pause, see "
-    "docs/how-to/locks.md.",
+    "table of version 6 is planned between two batches only (`etc explain writers`). If your writers never pause, see "
+    "`etc explain locks`.",
     mended_by=_WRITERS,
 )
 def writer_in_flight(facts: Facts) -> Objection | None:
@@ -456,7 +456,7 @@ def files_damaged(facts: Facts) -> Objection | None:
     "hidden_by_savepoint",
     damage=Damage.CONTENT,
     means="Stock Hudi hides rows that were committed after a savepoint. Delete the savepoint and let a writer commit "
-    "once. See docs/upstream/beyond-savepoint.md.",
+    "once. See `etc explain upstream/beyond-savepoint`.",
 )
 def hidden_by_savepoint(facts: Facts) -> Objection | None:
     """What was committed between a savepoint and the first other active commit: stock Hudi hides it once archived.
@@ -487,7 +487,7 @@ def hidden_by_savepoint(facts: Facts) -> Objection | None:
 @Rule(
     "schema_hidden",
     means="The last write hides what ALTER TABLE made: renamed columns read NULL, and a compaction would lose their "
-    "values. Let nobody compact. Roll that write back, or add a column by another ALTER TABLE. See docs/facts/schema.md.",
+    "values. Let nobody compact. Roll that write back, or add a column by another ALTER TABLE. See `etc explain facts/schema`.",
 )
 def schema_hidden(facts: Facts) -> Objection | None:
     """The last write does not carry on what ALTER TABLE made: what readers miss since, a compaction would lose.
@@ -575,7 +575,7 @@ def _same_time(instant: str, one: str, other: str) -> bool:
 
 
 #: What helps against a wrong completion time.
-MEND_WRONG_TIME = "docs/how-to/repair.md says how its file is renamed, and what to do where it may not be"
+MEND_WRONG_TIME = "`etc explain repair` says how its file is renamed, and what to do where it may not be"
 
 
 @Rule(
@@ -584,7 +584,7 @@ MEND_WRONG_TIME = "docs/how-to/repair.md says how its file is renamed, and what 
     damage=Damage.TIMES,
     means="The completion time of a commit cannot be true: its writer was in another time zone, or clocks were set back "
     "while it wrote and readers may not see all of it. The message says the true time, as far as it is known, and whether "
-    "the file may be renamed to it. See docs/how-to/repair.md.",
+    "the file may be renamed to it. See `etc explain repair`.",
     mended_by=_OPERATOR,
 )
 def wrong_time(facts: Facts) -> Objection | None:
@@ -602,7 +602,7 @@ def wrong_time(facts: Facts) -> Objection | None:
     _WHILE_WRITING,
     damage=Damage.TIMES,
     means="The writers are in another time zone than etc, or in two. Run all of them, and etc, with one `TZ`. See "
-    "docs/concepts/zones.md.",
+    "`etc explain zones`.",
     mended_by=_WRITERS,
 )
 def writers_elsewhere(facts: Facts) -> Objection | None:
@@ -630,7 +630,7 @@ MEND_ZONE = (
     _WHILE_WRITING,
     damage=Damage.TIMES,
     means="The last commit is ahead of this machine's clock. Run etc with the `TZ` of the writers, or set the clock. See "
-    "docs/concepts/zones.md.",
+    "`etc explain zones`.",
     mended_by=_OPERATOR,
 )
 def clock_behind(facts: Facts) -> Objection | None:
@@ -656,7 +656,7 @@ def clock_behind(facts: Facts) -> Objection | None:
 @Rule(
     "not_a_day",
     means="`strategy.type` is `day_based`, and a partition is not a day as `yyyy/MM/dd`. Choose another type. See "
-    "docs/how-to/strategies.md.",
+    "`etc explain strategies`.",
     mended_by=_AUTHOR,
 )
 def not_a_day(facts: Facts) -> Objection | None:

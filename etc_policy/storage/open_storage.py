@@ -8,7 +8,7 @@ import re
 from contextvars import ContextVar
 from pathlib import Path
 
-from etc_policy.errors import TableError
+from etc_policy.errors import TableError, install_hint
 from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import MOUNT_HINT, split_file_uri
 from etc_policy.policy.project_schema import StorageSettings
@@ -70,7 +70,7 @@ def open_remote_storage(location: str) -> RemoteStorage:
 def _require(module: str, code: Code, location: str, package: str, extra: str) -> None:
     if importlib.util.find_spec(module) is None:
         message = f"{package} is needed to read `{location}`"
-        raise TableError(code, message, hint=f'run `pip install "etc-policy[{extra}]"`')
+        raise TableError(code, message, hint=install_hint(extra))
 
 
 def is_remote(location: str) -> bool:

@@ -382,7 +382,7 @@ def duplicate_keys(facts: TableFacts) -> Found:
             f"may be there: {count_of(len(exposed), 'file group')} took a write beside a compaction that merged deletes, the "
             f"first {first.file_group} at {first.compaction}"
         )
-        hint = "`etc verify --level data` finds them; docs/concepts/deletes.md says how to remove them"
+        hint = "`etc verify --level data` finds them; `etc explain deletes` says how to remove them"
         return "warn", message, hint
     if not facts.others_compact:
         return _none_found(
@@ -465,7 +465,7 @@ def index_records(facts: TableFacts) -> Found:
     return (
         "error",
         message,
-        "readers with data skipping miss rows: docs/how-to/wrong-indexes.md says how to mend the table",
+        "readers with data skipping miss rows: `etc explain wrong-indexes` says how to mend the table",
     )
 
 

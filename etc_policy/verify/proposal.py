@@ -162,7 +162,7 @@ def proposed_lines(survey: Survey) -> tuple[Line, ...]:
     seen = (_event_time, _latency, _partition_time, _strategy, _writer, _verify, _sync)
     shown = (line for lines in seen for line in lines(survey) if not is_below(line.key, said))
     asked = tuple(line for line in shown if not (line.asks and is_below(line.key, survey.defaults)))
-    return (*asked, *(Line(key, value, "as `etc import --set` said") for key, value in survey.given.items()))
+    return (*asked, *(Line(key, value, "said by `--set` when it was imported") for key, value in survey.given.items()))
 
 
 def is_below(key: str, keys: Iterable[str]) -> bool:
@@ -302,25 +302,17 @@ def _latency(survey: Survey) -> Iterator[Line]:
     yield Line("data_latency", "1h", text, asks=True)
 
 
-def _seen(observed: ObservedLatency) -> str:
-    half, most, worst = map(format_duration, (observed.p50_ms, observed.p99_ms, observed.max_ms))
-    writes = count_of(observed.writes, "write")
-    return (
-        f"of {writes}{observed.origin} half came {half} after their earliest event or sooner, 99 % {most}, all {worst}"
-    )
-
-
 def _partition_time(survey: Survey) -> Iterator[Line]:
     timed = survey.facts.policy.partition_time
     if timed is not None:
-        text = "the paths look like days or hours: with this key `etc wait --partition` and `done` say when one is complete"
+        text = "the paths look like days or hours: with this key `etc wait` and `done` can say when one is complete"
         yield Line("partition_time", f"{{from: {_text(timed.pattern)}}}", text, offers=True)
 
 
 def _strategy(survey: Survey) -> Iterator[Line]:
     if survey.facts.state.table_version < 8:
         reason = (
-            f"table version {survey.facts.state.table_version}: whole slices are compacted; docs/how-to/strategies.md"
+            f"table version {survey.facts.state.table_version}: whole slices are compacted; `etc explain strategies`"
         )
         yield Line("strategy.granularity", "file_slice", f"{reason} says what `log_file` needs there")
 

@@ -1,13 +1,25 @@
 """Errors of several tables as one exception: no single one speaks for the others."""
 
 import ast
+import json
+import sys
 from collections import defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import etc_policy
-from etc_policy.errors import EngineError, ExitCode, Issue, RetryableError, SeveralErrors, TableError, Where
+from etc_policy.errors import (
+    EngineError,
+    ExitCode,
+    Issue,
+    RetryableError,
+    SeveralErrors,
+    TableError,
+    Where,
+    install_hint,
+)
 from etc_policy.errors.codes import Code
 
 PLACE = Where("policies/a.yml", 3, 5, "orders_ro")
@@ -88,3 +100,23 @@ def test_what_only_warns_is_said_to():
     warnings = [Code[name] for name, levels in levels_by_code().items() if levels == {True}]
     assert len(warnings) > 5
     assert [code for code in warnings if not code.ends.text.startswith("A warning")] == []
+
+
+@pytest.mark.parametrize(
+    ("came", "what"),
+    [
+        (None, '"etc-policy[mcp]"'),
+        ({"url": "file:///srv/my%20wheels/etc.whl", "archive_info": {}}, '"/srv/my wheels/etc.whl[mcp]"'),
+        ({"url": "file:///srv/etc", "dir_info": {}}, '"/srv/etc[mcp]"'),
+        ({"url": "file:///srv/etc", "dir_info": {"editable": True}}, '--editable "/srv/etc[mcp]"'),
+        ({"url": "https://x.org/etc.whl", "archive_info": {}}, '"etc-policy[mcp] @ https://x.org/etc.whl"'),
+        (
+            {"url": "https://x.org/etc.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            '"etc-policy[mcp] @ git+https://x.org/etc.git@abc"',
+        ),
+    ],
+)
+def test_an_extra_comes_from_where_etc_came(monkeypatch, came, what):
+    read = SimpleNamespace(read_text=lambda name: came and json.dumps(came))
+    monkeypatch.setattr("importlib.metadata.distribution", lambda name: read)
+    assert install_hint("mcp") == f"run `{sys.executable} -m pip install {what}`"

@@ -10,6 +10,7 @@ from etc_policy.errors.codes import Code, explain
 from etc_policy.report.schemas import explain_key, keys
 
 SOURCES = Path(etc_policy.__file__).parent
+DOCS = SOURCES.parent / "docs"
 
 
 def test_a_code_is_defined_once_and_has_one_name():
@@ -63,14 +64,42 @@ def test_the_text_is_folded_at_the_terminal(etc, monkeypatch):
     assert min(map(len, lines[2:-1])) > 40
 
 
-def test_all_codes(etc):
-    assert len(etc("explain")[1].splitlines()) == len(Code)
+def test_all_codes_and_pages(etc):
+    codes, listed = etc("explain")[1].split("\n\nPages:\n")
+    assert len(codes.splitlines()) == len(Code)
+    names = {line.split()[0]: line.split("  ", 1)[1].strip() for line in listed.splitlines()}
+    assert {path.stem for path in (DOCS / "how-to").glob("*.md") if path.stem != "index"} <= names.keys()
+    assert names["locks"] == "Locks and other writers"
+
+
+@pytest.mark.parametrize("name", ["locks", "how-to/locks", "docs/how-to/locks.md"])
+def test_a_page(etc, name):
+    assert etc("explain", name)[:2] == (0, (DOCS / "how-to" / "locks.md").read_text())
+
+
+def test_a_key_that_a_page_is_named_as_names_the_page(etc):
+    out = etc("explain", "verify")[1]
+    assert out.startswith("verify  (a policy file")
+    assert out.endswith("`etc explain how-to/verify` prints the page on it.\n")
+    assert etc("explain", "how-to/verify")[1] == (DOCS / "how-to" / "verify.md").read_text()
+
+
+def test_no_message_and_no_generated_file_names_a_page_that_a_wheel_lacks(etc):
+    """A wheel has no `docs/`: what is to be read is named by `etc explain`."""
+    shipped = [*SOURCES.rglob("*.py"), *SOURCES.rglob("*.toml"), *(DOCS.parent / "templates").rglob("*.*")]
+    text = {path: path.read_text("utf-8") for path in shipped if path.suffix not in (".js", ".css", ".svg", ".woff2")}
+    comments = re.compile(r'^ *#.*$|"{3}.*?"{3}', re.MULTILINE | re.DOTALL)
+    plain = {path: comments.sub("", said) if path.suffix == ".py" else said for path, said in text.items()}
+    assert [str(path) for path, said in plain.items() if re.search(r"\bdocs/[\w/-]+\.md", said)] == []
+    named = {name for said in text.values() for name in re.findall(r"`etc explain ([\w/-]+)`", said)}
+    assert len(named) > 12
+    assert [name for name in named - {"WORD"} if etc("explain", name)[0]] == []
 
 
 def test_no_code(etc):
     code, out, err = etc("explain", "ETC199")
     assert (code, out) == (64, "")
-    assert "hint: `etc explain` lists all codes\n" in err, "no number is near another one"
+    assert "hint: `etc explain` lists all codes and pages\n" in err, "no number is near another one"
     assert etc("explain", "nonsense")[0] == 64
 
 

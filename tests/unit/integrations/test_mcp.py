@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from etc_policy.cli.options import Flags
+from etc_policy.errors import install_hint
 from etc_policy.integrations import mcp
 from tests.unit.cli.conftest import etc, project  # noqa: F401 - fixtures
 from tests.unit.test_command_blocks import make_table
@@ -20,7 +21,7 @@ def answer_of(tool):
 def test_a_missing_sdk_is_one_line_with_the_command(etc, monkeypatch):  # noqa: F811
     monkeypatch.setitem(sys.modules, "mcp.server", None)
     code, out, err = etc("mcp")
-    assert (code, out, err.count("error[ETC358]"), err.count('pip install "etc-policy[mcp]"')) == (64, "", 1, 1)
+    assert (code, out, err.count("error[ETC358]"), err.count(install_hint("mcp"))) == (64, "", 1, 1)
 
 
 def test_an_installation_that_does_not_register_it_says_so(etc, monkeypatch):  # noqa: F811

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from etc_policy.errors import install_hint
 from etc_policy.integrations.openlineage import dataset_of, is_configured
 from tests.unit.cli.conftest import etc  # noqa: F401 - a fixture
 from tests.unit.cli.test_apply import outside  # noqa: F401 - a fixture
@@ -43,4 +44,4 @@ def test_a_missing_package_is_one_line_with_the_command(etc, outside, monkeypatc
     monkeypatch.setitem(sys.modules, "openlineage.client", None)
     monkeypatch.setenv("OPENLINEAGE_URL", "http://127.0.0.1")
     code, _, err = etc("apply", "--at", "2026-01-01T12:00:00Z", "--yes")
-    assert (code, err.count("ETC357"), err.count('run `pip install "etc-policy[openlineage]"`')) == (0, 1, 1)
+    assert (code, err.count("ETC357"), err.count(install_hint("openlineage"))) == (0, 1, 1)
