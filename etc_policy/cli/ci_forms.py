@@ -83,10 +83,10 @@ class CheckedCommand(click.Command):
 
 
 def report_checks(checks: Iterable[Issue]) -> None:
-    """Report what was checked; commands without the forms forget it."""
+    """Report what was checked; commands without the forms forget it, as one of them goes on for weeks."""
     context = click.get_current_context(silent=True)
-    if context is not None:
-        context.meta.setdefault(_KEY, []).extend(checks)
+    if context is not None and _KEY in context.meta:
+        context.meta[_KEY].extend(checks)
 
 
 def report_tables(report: Any, policies: Callable[[], Iterable[Policy]], *, strict: bool = False) -> None:  # noqa: ANN401

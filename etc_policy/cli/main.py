@@ -29,7 +29,7 @@ from etc_policy.cli.messages import (
     show_text,
     stack_of,
 )
-from etc_policy.cli.terminal import is_lost_output, prepare_streams, print_data
+from etc_policy.cli.terminal import end_messages, is_lost_output, prepare_streams, print_data
 from etc_policy.errors import EtcError, ExitCode, Issue, UsageError, is_panic
 from etc_policy.errors.codes import Code
 
@@ -234,6 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prepare_streams()
     configure(given, os.environ)
     code = guarded(_run, given)
+    end_messages()
     if arguments is None:
         end_beside_requests(code)
     return code

@@ -32,6 +32,8 @@ _LABEL = re.compile(r"^(error|warning)\[\w+\]|^hint(?=: )", re.MULTILINE)
 SHOWN_WHOLE = 3
 #: So many places of the others are named.
 NAMED = 10
+#: So many warnings are known again: a process may go on for weeks, and each of its rounds may have other ones.
+_MOST_WARNED = 1_000
 #: What differs between findings of one kind besides the policy's name: paths, instants.
 _DIFFERING = re.compile(r"/[^\s,;:`]+|\d{14,}")
 
@@ -191,6 +193,8 @@ def show_warning(issue: Issue) -> bool:
     """
     if issue in SETTINGS.warned:
         return False
+    if len(SETTINGS.warned) >= _MOST_WARNED:
+        SETTINGS.warned.clear()
     kind = _kind(issue)
     alike = [one for one, other in SETTINGS.warned.items() if other == kind]
     SETTINGS.warned[issue] = kind

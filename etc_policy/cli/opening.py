@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -114,7 +114,7 @@ def open_project(
         jobs=flags.jobs,
         progress=progress,
         warn=_warn,
-        note=cache(show_note),
+        note=lru_cache(show_note),
     )
     try:
         yield project

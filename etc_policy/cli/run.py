@@ -19,7 +19,7 @@ import click
 
 from etc_policy.api.project import Project
 from etc_policy.api.running import Rounds, marks_of
-from etc_policy.cli.messages import NAMED, show_error, show_note
+from etc_policy.cli.messages import NAMED, show_error, show_issues, show_note
 from etc_policy.cli.opening import open_project, report_and_error
 from etc_policy.cli.options import (
     PROJECT_OPTIONS,
@@ -34,7 +34,7 @@ from etc_policy.cli.options import (
 from etc_policy.cli.printing import say
 from etc_policy.cli.terminal import print_json
 from etc_policy.cli.value_types import FILE, Size, Span, address_option
-from etc_policy.errors import EngineError, EtcError, ExitCode, SeveralErrors, UsageError
+from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, SeveralErrors, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.fleet import Allowance
 from etc_policy.policy.manifest import Policy
@@ -275,9 +275,10 @@ def _round(
             results, error = report_and_error(
                 project.apply, None, names, every=every, first=names, goes_on=lambda: not stop.is_set()
             )
-    except EtcError as failure:
+    except Exception as error:
+        failure = error if isinstance(error, EtcError) else _unexpected(error)
         if is_first:
-            raise
+            raise failure from failure.__cause__
         plans.note(chosen, (), began_ms, clock_ms())
         show_error(failure)
         return failure.exit_code, began_ms + plans.every_ms, _is_of_engine(failure)
@@ -287,6 +288,15 @@ def _round(
         show_error(error)
     code, next_ms = results.exit_code if results else ExitCode.DONE, plans.next_ms(clock_ms())
     return code, next_ms, (error is not None and _is_of_engine(error)) or _is_unverified(results)
+
+
+def _unexpected(error: Exception) -> EngineError:
+    """What nobody has foreseen ends no service: another round may be without it."""
+    said = " ".join(str(error).split())[:500] or "no message"
+    hint = "`--debug` prints the stack; report it"
+    failure = EngineError(Code.UNEXPECTED, f"unexpected {type(error).__name__}: {said}", hint=hint)
+    failure.__cause__ = error
+    return failure
 
 
 def _enter(folder: Path) -> None:
@@ -317,10 +327,21 @@ def _is_unverified(results: RunResults | None) -> bool:
 
 
 def _show(results: RunResults | None, flags: Flags, began_ms: int, *, idle: int, waiting: int) -> None:
-    if flags.output == "json":
-        if results is not None:
-            print_json(results.as_json())
-        return
+    """A line about the round; that it cannot be written, as on a full disk, ends nothing."""
+    try:
+        if flags.output == "json":
+            if results is not None:
+                print_json(results.as_json())
+        else:
+            say(_line(results, began_ms, idle=idle, waiting=waiting))
+    except OSError as error:
+        message = f"the line about this round cannot be written to standard output: {error.strerror}"
+        show_issues(
+            [Issue(Code.CANNOT_PRINT, message, hint="make room on its disk; the rounds go on", level="warning")]
+        )
+
+
+def _line(results: RunResults | None, began_ms: int, *, idle: int, waiting: int) -> str:
     tables, verdicts = (results.tables, results.verdicts) if results else ((), ())
     counts = Counter({"nothing due": idle} if idle else {})
     counts.update(one.status.replace("_", " ") for one in tables)
@@ -329,7 +350,7 @@ def _show(results: RunResults | None, flags: Flags, began_ms: int, *, idle: int,
     said = [f"{count} {status}{_named(missed.get(status, []))}" for status, count in sorted(counts.items())]
     said += [f"{len(unverified)} not verified{_named(unverified)}"] if unverified else []
     said += [f"{waiting} beyond the budget"] if waiting else []
-    say(f"{format_time(began_ms)}  {', '.join(said) or 'no tables'}")
+    return f"{format_time(began_ms)}  {', '.join(said) or 'no tables'}"
 
 
 def _named(names: list[str]) -> str:

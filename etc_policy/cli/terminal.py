@@ -6,6 +6,7 @@ output is an OSError, but for a reader that has gone: the command goes on, and i
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -16,6 +17,8 @@ import click
 
 from etc_policy.errors.plain_text import clean, clean_json
 
+#: A full disk: a process that goes on for weeks may write there again.
+_MAY_PASS = (errno.ENOSPC, errno.EDQUOT)
 _STREAMS = (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
 
 
@@ -48,6 +51,15 @@ def _write(text: str, *, err: bool) -> None:
         return
     try:
         sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError as error:
+        if error.errno not in _MAY_PASS:
+            _discard(2)
+
+
+def end_messages() -> None:
+    """Let what could not be written to standard error go: Python would end with a code of its own."""
+    try:
         sys.stderr.flush()
     except OSError:
         _discard(2)

@@ -25,7 +25,9 @@ from etc_policy.storage.port import TableReader
 from etc_policy.table.history import WRITES
 from etc_policy.table.state import CompactionRecord
 
-_MAX_VERSION_BYTES = 1_000
+_MAX_VERSION_BYTES, _MAX_MANIFEST_BYTES = 1_000, 16 << 20
+#: Hudi merges ten files into one again and again; each takes some milliseconds.
+_MAX_FILES = 10_000
 _MANIFEST = "manifest_"
 _LOG_FILE = re.compile(r"\.commits_\.archive\.(?P<number>\d+)(?:_\d+-\d+-\d+)?")
 _WRITE_COLUMNS = ("instantTime", "completionTime", "action", "metadata", "plan")
@@ -228,7 +230,7 @@ class Archive:
             return []
         manifest = f"{_MANIFEST}{version}"
         try:
-            return _names_in(load_json(self._storage.read(f"{self._folder}/{manifest}")))
+            return _names_in(load_json(self._storage.read(f"{self._folder}/{manifest}", _MAX_MANIFEST_BYTES)))
         except FileNotFoundError as error:
             if self._version() == version:
                 raise self._corrupt(manifest, error) from error
@@ -282,14 +284,17 @@ class Archive:
 
 
 def _names_in(manifest: object) -> list[str]:
-    """The files that a manifest lists; ValueError where it is of another form."""
+    """The files that a manifest lists, each once; ValueError where it is of another form."""
     entries = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(entries, list):
         raise ValueError("it has no list of files")
     names = [entry.get("fileName") if isinstance(entry, dict) else None for entry in entries]
     if not all(isinstance(name, str) for name in names):
         raise ValueError("it lists what has no name")
-    return [str(name) for name in names]
+    found = list(dict.fromkeys(str(name) for name in names))
+    if len(found) > _MAX_FILES:
+        raise ValueError(f"it lists {len(found):,} files")
+    return found
 
 
 def _instants_of(block: Block) -> Iterator[str]:

@@ -168,6 +168,8 @@ class _Rows:
                 return None if path is None else values.astype(object), places
             case "bytes":
                 sizes, places = self._sizes(places)
+                if path is not None:  # no text is in another: only those of whole rows are made
+                    self._require(sizes.sum() <= len(self._content))
                 return None if path is None else self._texts(places, places + sizes), places + sizes
             case "boolean":
                 return None if path is None else self._bytes[places].astype(bool).astype(object), places + 1

@@ -11,13 +11,12 @@ from functools import lru_cache
 from typing import Any, BinaryIO
 
 from etc_policy.hudi import blocks as log_blocks
-from etc_policy.hudi.avro import MAX_SCHEMA_BYTES
 from etc_policy.hudi.avro_rows import CONTENT_VERSIONS, HEAD, Path, RowSchema, row_schema, values_at
 from etc_policy.hudi.blocks import Block, read_blocks
 from etc_policy.hudi.delete_blocks import ordering_values
 from etc_policy.hudi.event_time_values import TimeOf, kind_of, reads_as_spark, time_reader
 from etc_policy.hudi.metadata_values import load_json
-from etc_policy.hudi.parquet import split_rows, stored_values
+from etc_policy.hudi.parquet import NullRows, split_rows, stored_values
 from etc_policy.hudi.schemas import find_column
 from etc_policy.policy.manifest import EventTime
 
@@ -151,6 +150,8 @@ class _Found:
             for value in _block_times(block, wanted):
                 if value is None:
                     self.null_rows += 1
+                elif type(value) is NullRows:
+                    self.null_rows += value
                 elif lowest is None or highest is None:
                     lowest = highest = value
                 elif value < lowest:
@@ -168,7 +169,7 @@ class _Found:
 
 
 def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
-    """The event times in a block, None for a row that has none."""
+    """The event times in a block, None or `NullRows` for rows that have none."""
     if block.kind in (log_blocks.COMMAND, log_blocks.CDC_DATA):
         return iter(())
     if block.header.get(log_blocks.INSTANT, b"") < wanted.since.encode():
@@ -197,8 +198,6 @@ class _Column:
 
 @lru_cache(maxsize=16)
 def _column_of(schema_text: bytes, wanted: TimesWanted) -> _Column:
-    if len(schema_text) > MAX_SCHEMA_BYTES:
-        raise UnknownTimes("a schema larger than Hudi writes")
     schema = load_json(schema_text)
     found = find_column(schema["fields"], wanted.event_time.column)
     if found is None:
@@ -246,7 +245,7 @@ def avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
 def _parquet_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
     column = _column_of(block.header[log_blocks.SCHEMA], wanted)
     for raw in stored_values(block.content, column.path, column.kind):
-        yield None if raw is None else _known(raw, column)
+        yield raw if type(raw) is NullRows else _known(raw, column)
 
 
 def split_parquet(

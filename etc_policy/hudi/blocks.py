@@ -9,7 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from os import SEEK_CUR
 from typing import BinaryIO
+
+from etc_policy.hudi.avro import MAX_SCHEMA_BYTES
 
 MAGIC = b"#HUDI#"
 _PARQUET_MAGIC = b"PAR1"
@@ -34,7 +37,7 @@ class BadLogFile(Exception):  # noqa: N818 - what a file is, not what went wrong
 
 
 class OtherLogFile(Exception):  # noqa: N818 - what a file is
-    """A log file without blocks, as table version 10 has them; the message says what it holds."""
+    """A log file without blocks, as table version 10 has them, or with what is not read; the message says what it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ def read_blocks(stream: BinaryIO, size: int) -> Iterator[Block]:
     """The blocks of a log file of `size` bytes, one in memory at a time.
 
     Raises:
-        OtherLogFile: it holds rows in another form.
+        OtherLogFile: it holds rows in another form, or a schema larger than Hudi writes.
         BadLogFile: its bytes are not blocks.
 
     """
@@ -75,7 +78,9 @@ def read_blocks(stream: BinaryIO, size: int) -> Iterator[Block]:
 
 
 def read_headers(stream: BinaryIO, size: int) -> Iterator[Mapping[int, bytes]]:
-    """The header of each block of a log file of `size` bytes that has a schema; their content is passed over.
+    """Of each block of a log file of `size` bytes that has a schema what of its header says how rows are written.
+
+    What else is in it and its content are passed over.
 
     Raises:
         BadLogFile: its bytes are not blocks.
@@ -100,9 +105,12 @@ def _read_header(stream: BinaryIO) -> dict[int, bytes]:
     pairs = {}
     for _ in range(count):
         key, length = _PAIR.unpack(_exactly(stream, _PAIR.size))
-        if not 0 <= length <= MAX_BLOCK_BYTES:
+        if not 0 <= length <= (MAX_SCHEMA_BYTES if key in (SCHEMA, IS_PARTIAL) else MAX_BLOCK_BYTES):
             raise BadLogFile("a header larger than Hudi writes")
-        pairs[key] = _exactly(stream, length)
+        if key in (SCHEMA, IS_PARTIAL):
+            pairs[key] = _exactly(stream, length)
+        else:
+            stream.seek(length, SEEK_CUR)
     return pairs
 
 
@@ -153,6 +161,8 @@ def _parse_map(body: memoryview, at: int) -> tuple[dict[int, bytes], int]:
         at += _PAIR.size
         if length < 0 or at + length > len(body):
             raise BadLogFile("a header beyond the end of its block")
+        if key == SCHEMA and length > MAX_SCHEMA_BYTES:
+            raise OtherLogFile("a schema larger than Hudi writes")
         pairs[key] = bytes(body[at : at + length])
         at += length
     return pairs, at

@@ -226,9 +226,19 @@ class _Form:
     rest: Any
 
 
-@lru_cache(maxsize=16)
+#: Forms by the headers of files. Writers of a release have one or two; whoever writes a new one into each commit gets no more.
+_FORMS = dict[bytes, _Form | None]()
+_MOST_FORMS, _MAX_HEADER_BYTES = 32, 1 << 18
+
+
 def _form(header: bytes) -> _Form | None:
     """The form that an Avro file's header, up to its sync marker, describes; None where no pattern is made for it."""
+    if header not in _FORMS and len(_FORMS) < _MOST_FORMS:
+        _FORMS[header] = _form_of(header)
+    return _FORMS.get(header)
+
+
+def _form_of(header: bytes) -> _Form | None:
     try:
         file = read_header(header + bytes(SYNC_BYTES))
         schema: Any = json.loads(file.schema)
@@ -249,7 +259,7 @@ def _by_pattern(content: bytes) -> tuple[WriteStats, Mapping[str, Any]] | None:
 
     try:
         end = len(content) - SYNC_BYTES
-        begin = content.index(content[end:])
+        begin = content.index(content[end:], 0, _MAX_HEADER_BYTES)
         form = _form(content[:begin])
         records, start = next_size(content, begin + SYNC_BYTES)
         length, start = next_size(content, start)

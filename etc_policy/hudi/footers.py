@@ -17,6 +17,8 @@ _FIRST_OF_PYARROW = 26
 
 #: How large the pages of a file's columns may become: so many times the file, small files at will.
 INFLATED_TIMES, INFLATED_BYTES = 100, 64 << 20
+#: As long a footer is read, which takes some twenty times as much memory: that of 2,000 columns in 100 row groups has 10 MiB.
+MAX_FOOTER_BYTES = 16 << 20
 #: Fields of a page's header, and the kinds of values that one has in Thrift's compact protocol.
 _INFLATED, _COMPRESSED, _DATA, _DATA_2 = 2, 3, 5, 8
 _TRUE, _FALSE, _BYTE, _INTEGERS, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, (4, 5, 6), 7, 8, 12
@@ -91,6 +93,8 @@ def open_parquet(stream: Any, **options: Any) -> Any:
     length, magic = _tail(stream)
     if magic == _ENCRYPTED:
         raise EncryptedParquetError("the footer is encrypted")
+    if not 0 < length <= MAX_FOOTER_BYTES:
+        raise OSError(f"it has a footer of {length:,} bytes")
     opened = parquet.ParquetFile(stream, **options)
     if opened.metadata.serialized_size != length:
         raise EncryptedParquetError("columns are encrypted")

@@ -102,8 +102,7 @@ def _log_form(storage: TableReader, path: str, size: int, blocks: int | None) ->
     """What the headers of so many of its first blocks show, or of all."""
     try:
         with storage.open(path) as stream:
-            headers = list(islice(read_headers(stream, size), blocks))
-            names = [{field["name"] for field in load_json(one[SCHEMA])["fields"]} for one in headers]
+            found = list(map(_form_of, islice(read_headers(stream, size), blocks)))
     except FileNotFoundError:
         return "gone"
     except RetryableError:  # the store does not answer
@@ -112,11 +111,15 @@ def _log_form(storage: TableReader, path: str, size: int, blocks: int | None) ->
         return "unreadable"
     except (BadLogFile, *UNKNOWN_FORM):
         return "unseen"
-    if any(OPERATION_COLUMN in one for one in names):
+    forms: tuple[LogForm, ...] = ("operations", "partial", "plain")
+    return next((form for form in forms if form in found), "unseen")
+
+
+def _form_of(header: Mapping[int, bytes]) -> LogForm:
+    """What the header of one block shows; of many nothing else is kept in memory."""
+    if any(field["name"] == OPERATION_COLUMN for field in load_json(header[SCHEMA])["fields"]):
         return "operations"
-    if any(one.get(IS_PARTIAL, b"false").lower() != b"false" for one in headers):
-        return "partial"
-    return "plain" if names else "unseen"
+    return "plain" if header.get(IS_PARTIAL, b"false").lower() == b"false" else "partial"
 
 
 class Changelog(StrEnum):

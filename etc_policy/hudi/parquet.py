@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from itertools import repeat
 from typing import Any
 
 from etc_policy.hudi.blocks import BadLogFile
@@ -12,13 +11,18 @@ from etc_policy.hudi.footers import open_parquet, require_modest
 #: Each row has a key of its own, so that honest rows take more.
 MAX_ROWS_PER_BYTE = 64
 
+
+class NullRows(int):
+    """So many rows that have no value: of nulls there may be many in a byte."""
+
+
 _TIMESTAMPS = {"ms": "millis", "us": "micros", "ns": "nanos"}
 
 
 def stored_values(content: memoryview, path: tuple[str, ...], kind: str) -> Iterator[Any]:
-    """The values of the column at a path, with None where a row has none, as an Avro block would store them.
+    """The values of the column at a path, as an Avro block would store them, and how many rows have none.
 
-    Equal ones come once or a few times, but None for each row; a few thousand rows are in memory at a time, and each text once.
+    Equal ones come once or a few times; a few thousand rows are in memory at a time, and each text once.
 
     `kind` is what the column holds by the schema in the block's header.
 
@@ -93,7 +97,7 @@ def _values_of(values: Any, path: tuple[str, ...], kind: str) -> Iterator[Any]:
     from pyarrow import compute
 
     stored = _stored(values, path, kind)
-    yield from repeat(None, stored.null_count)
+    yield NullRows(stored.null_count)
     yield from compute.unique(stored.drop_null()).to_pylist()
 
 

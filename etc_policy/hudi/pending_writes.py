@@ -21,6 +21,8 @@ from etc_policy.table.state import WRITE_ACTIONS, GroupKey, WriteInFlight
 HEARTBEAT_EXPIRY_MS = Writer().heartbeat_expiry_ms
 #: A marker is an empty file, or a line of a file of many where a timeline server keeps them.
 _MARKER, _LISTING = ".marker.", "MARKERS"
+#: No such file is larger: it has a line for each of so many data files.
+_MAX_BYTES = 64 << 20
 
 
 def living_writers(storage: TableReader, timeline: Timeline, heartbeat_expiry_ms: int) -> frozenset[str]:
@@ -87,6 +89,6 @@ def announced_by(storage: TableReader, path: str) -> Iterator[str]:
 
 def _lines_of(storage: TableReader, path: str) -> list[str]:
     try:
-        return storage.read(path).decode("utf-8", errors="replace").splitlines()
+        return storage.read(path, _MAX_BYTES).decode("utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return []

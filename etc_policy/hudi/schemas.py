@@ -245,7 +245,7 @@ def _altered_at(timeline: Timeline, archive: Archive, instant: str, newest: str)
     return ends or instant
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _versions_in(content: bytes) -> Mapping[int, Mapping[str, tuple[int, str]]] | None:
     """The columns of all versions of a schema as Hudi keeps them; None where these have another form."""
     try:

@@ -43,7 +43,7 @@ _STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
 #: The operation of a clustering, as its plan and its commit name it.
 CLUSTERING = "CLUSTER"
 _NEVER_EMPTY = frozenset(("completed", action) for action in WRITES)
-_VERSIONS_FOLDER = ".hoodie/.schema"
+_VERSIONS_FOLDER, _MAX_VERSIONS_BYTES = ".hoodie/.schema", 16 << 20
 _VERSIONS_FILE = re.compile(r"(?P<instant>\d{14,17})(?:_\d+)?\.schemacommit")
 CUT_OFF_HINT = (
     "under Hudi 0.x a process that is killed while it writes its commit leaves an empty file; "
@@ -211,7 +211,11 @@ class Timeline:
         found = ((match["instant"], name) for name in names if (match := _VERSIONS_FILE.fullmatch(name)))
         first = self.first_active or ""
         newest = max(((at, name) for at, name in found if at in self.completions or at < first), default=None)
-        return None if newest is None else (newest[0], self.storage.read(f"{_VERSIONS_FOLDER}/{newest[1]}"))
+        return (
+            None
+            if newest is None
+            else (newest[0], self.storage.read(f"{_VERSIONS_FOLDER}/{newest[1]}", _MAX_VERSIONS_BYTES))
+        )
 
     def instants(self) -> tuple[Instant, ...]:
         """All instants in requested order, with the file groups that services touched."""

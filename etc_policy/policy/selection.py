@@ -264,7 +264,7 @@ def _declared_as(policy: Policy) -> str:
 def _comparable(policy: Policy, manifest: Manifest) -> tuple[bool, str]:
     """What decides whether a policy was modified; a table below the manifest's root counts by its relative path."""
     if policy.found_by is not None:
-        return policy.enabled, manifest.namespaces[policy.found_by]
+        return policy.enabled, manifest.namespaces.get(policy.found_by, "")
     root = manifest.table_root
     if root and policy.table.startswith(f"{root}/"):
         policy = policy.model_copy(update={"table": policy.table.removeprefix(f"{root}/")})

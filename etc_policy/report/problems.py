@@ -120,7 +120,7 @@ class ProblemRecord(SharedRecord):
         What broke and recovered in between is not said.
         """
         sent = self.sent.get(name) or SentProblems(at_ms=0)
-        if now_ms < sent.at_ms + every_ms:
+        if sent.at_ms <= now_ms < sent.at_ms + every_ms:  # a clock that was ahead keeps nothing back
             return None
         broken = tuple(one for key, one in self.problems.items() if key not in sent.problems)
         recovered = {key: title for key, title in sent.problems.items() if key not in self.problems}

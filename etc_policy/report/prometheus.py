@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from socket import SHUT_RDWR
 from threading import BoundedSemaphore, Lock
 from typing import Any
 
@@ -22,6 +24,8 @@ from etc_policy.storage.files import write_named
 
 #: So many scrapes are answered at a time, and a client that is silent for so long is let go.
 _MOST_CLIENTS, _SILENT_SECONDS = 32, 30
+#: So long a scrape waits for the look of another one; then it gets what was seen before.
+_LOOK_SECONDS = 10
 Observe = Callable[[], Iterable[TableObservation]]
 
 
@@ -50,11 +54,17 @@ class TableCollector(Collector):
         return (family for family in families.values() if family.samples)
 
     def _observed(self) -> tuple[TableObservation, ...]:
-        with self._lock:
+        if not self._lock.acquire(timeout=_LOOK_SECONDS):
+            if self._seen_at is None:
+                raise TimeoutError("the first look at the tables has not ended")
+            return self._seen
+        try:
             now = time.monotonic()
             if self._seen_at is None or now - self._seen_at >= self.max_age_seconds:
                 self._seen, self._seen_at = tuple(self.observe()), now
             return self._seen
+        finally:
+            self._lock.release()
 
 
 def serve(
@@ -82,21 +92,39 @@ def serve(
 
 
 def _bound_clients(server: Any) -> None:
-    """Let clients that ask nothing, or half of it, keep no threads: those beyond the bound are turned away."""
+    """Let clients that ask nothing, or half of it, keep no threads, and no others out: the first of them goes for a new one.
+
+    Where all are being answered the new one is turned away.
+    """
     free, begin, answer = BoundedSemaphore(_MOST_CLIENTS), server.process_request, server.process_request_thread
-    server.RequestHandlerClass = type("Handler", (server.RequestHandlerClass,), {"timeout": _SILENT_SECONDS})
+    asking = dict[Any, None]()
+
+    class Handler(server.RequestHandlerClass):  # type: ignore[misc]
+        timeout = _SILENT_SECONDS
+
+        def parse_request(self) -> bool:
+            whole: bool = super().parse_request()
+            asking.pop(self.request, None)
+            return whole
 
     def process_request(request: Any, address: Any) -> None:
-        if free.acquire(blocking=False):
-            begin(request, address)
-        else:
-            server.shutdown_request(request)
+        if not free.acquire(blocking=False):
+            with suppress(OSError, StopIteration, RuntimeError):  # the last where one has just asked all
+                next(iter(asking)).shutdown(SHUT_RDWR)
+            if not free.acquire(timeout=1):
+                server.shutdown_request(request)
+                return
+        asking[request] = None
+        begin(request, address)
 
     def process_request_thread(request: Any, address: Any) -> None:
         try:
             answer(request, address)
         finally:
+            asking.pop(request, None)
             free.release()
+
+    server.RequestHandlerClass = Handler
 
     server.process_request, server.process_request_thread = process_request, process_request_thread
     server.handle_error = lambda *_: None  # of the connection; what is wrong with an answer is in the answer

@@ -27,6 +27,7 @@ from etc_policy.report.problems import (
     Message,
     Problem,
     ProblemRecord,
+    SentProblems,
     document_of,
 )
 from etc_policy.run import sending
@@ -490,3 +491,10 @@ def test_what_breaks_and_recovers_between_two_messages_is_not_said():
     kept = ProblemRecord().after_check(found).after_check(Findings(0, {("q", "run"), ("p", "limit")}))
     assert kept.message_to("slack", 10**12, 1) == Message(broken=(one,), recovered={})
     assert json.loads(kept.model_dump_json())["problems"]["run/p"]["policy"] == "p"
+
+
+def test_a_clock_that_was_ahead_keeps_no_message_back():
+    """Nothing was sent until that time had come, and nothing said so."""
+    one = Problem(policy="p", kind="limit", title="t", command="c", since_ms=1)
+    sent = {"slack": SentProblems(at_ms=10**13)}
+    assert ProblemRecord(problems={one.key: one}, sent=sent).message_to("slack", 10**12, 60_000) is not None

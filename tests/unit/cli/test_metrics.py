@@ -158,9 +158,11 @@ def test_half_requests_keep_no_more_than_so_many_threads(monkeypatch):
         stack.callback(server.server_close)
         stack.callback(server.shutdown)
         halves = [stack.enter_context(socket.create_connection(address)) for _ in range(20)]
-        assert [half.recv(1) for half in halves[3:]] == [b""] * 17  # turned away
+        assert [half.recv(1) for half in halves[:17]] == [b""] * 17  # for those after them
         assert threading.active_count() - before <= 3
-        assert [half.recv(1) for half in halves[:3]] == [b""] * 3  # let go, as they are silent
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/healthz") as answer:
+            assert answer.read() == b"ok\n"
+        assert [half.recv(1) for half in halves[17:]] == [b""] * 3  # let go, as they are silent
         with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/healthz") as answer:
             assert answer.read() == b"ok\n"
 
@@ -180,3 +182,23 @@ def test_run_files_are_kept_to_a_number_and_a_size(tmp_path, monkeypatch):
     assert max(folder.glob("*-apply-*.json")).name > newest.name
     assert len(list(folder.glob("*-apply-*.json"))) < 4
     assert (folder / "notes.json").exists()
+
+
+def test_a_look_that_hangs_holds_no_other_scrape(monkeypatch):
+    monkeypatch.setattr(prometheus, "_LOOK_SECONDS", 0.1)
+    begun, end, looks = threading.Event(), threading.Event(), iter([(), None])
+
+    def observe():
+        if next(looks) is None:
+            begun.set()
+            end.wait(10)
+        return ()
+
+    collector = prometheus.TableCollector(observe)
+    assert list(collector.collect()) == []
+    hanging = threading.Thread(target=lambda: list(collector.collect()))
+    hanging.start()
+    begun.wait(10)
+    assert list(collector.collect()) == []
+    end.set()
+    hanging.join()

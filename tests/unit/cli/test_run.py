@@ -1,5 +1,6 @@
 """`etc run` over tables in memory: rounds, what fails in them, and how it ends."""
 
+import errno
 import json
 import os
 import shutil
@@ -11,12 +12,14 @@ import urllib.request
 from datetime import UTC, datetime
 from pathlib import Path
 
+import click
 import pytest
 
 from etc_policy.api import namespaces
 from etc_policy.api.project import Project
 from etc_policy.cli import run as run_command
-from etc_policy.errors import EngineError, EtcError, RetryableError, SeveralErrors, TableError
+from etc_policy.cli.ci_forms import report_checks
+from etc_policy.errors import EngineError, EtcError, Issue, RetryableError, SeveralErrors, TableError
 from etc_policy.policy.project_schema import Target
 from etc_policy.run.file_lease import FileLease
 from etc_policy.table.instants import instant_from_ms
@@ -394,3 +397,35 @@ def test_a_table_is_read_again_once_something_has_happened_on_it(etc, tmp_path, 
     assert len(out.splitlines()) == 6
     assert reads[0] > 0
     assert reads[1:] == [1, 0, 0, 1, 0]
+
+
+def test_a_line_that_cannot_be_written_ends_no_round(rounds, monkeypatch):
+    """Its standard output was a file on a full disk: no table was compacted any more."""
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(run_command, "say", full)
+    code, said, err = rounds(2)
+    assert (code, said, err.count("warning[ETC351]")) == (0, [], 2)
+
+
+def test_what_nobody_has_foreseen_ends_no_service(rounds, monkeypatch):
+    policies, asked = Project.policies, []
+
+    def broken(*given, **named):
+        asked.append(1)
+        if len(asked) == 2:
+            raise ValueError("nobody thought of that")
+        return policies(*given, **named)
+
+    monkeypatch.setattr(Project, "policies", broken)
+    _, said, err = rounds(3)
+    assert len(said) == 2
+    assert err.count("error[ETC009]: unexpected ValueError: nobody thought of that") == 1
+
+
+def test_warnings_of_rounds_are_not_kept():
+    with click.Context(click.Command("run")) as context:
+        report_checks([Issue("ETC154", "a warning", level="warning")])
+        assert not context.meta

@@ -218,3 +218,12 @@ def test_nothing_is_lost_where_the_storage_fails_for_a_moment(base, failing, mon
     assert store.update(base, lambda kept: replace(kept, run_ms=5)) == ApplyState(run_ms=5)
     monkeypatch.undo()
     assert store.read(base) == WHOLE
+
+
+def test_one_that_is_larger_than_etc_writes_is_not_read(base, file):
+    """As JSON it took thirty times as much memory."""
+    with file.open("wb") as opened:
+        opened.truncate(33 << 20)
+    with pytest.raises(TableError) as error:
+        FileApplyStateStore().read(base)
+    assert error.value.code == "ETC235"

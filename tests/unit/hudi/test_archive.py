@@ -1,9 +1,10 @@
+import json
 from importlib.metadata import PackageNotFoundError
 
 import pytest
 
 from etc_policy.errors import TableError
-from etc_policy.hudi import footers
+from etc_policy.hudi import archive, footers
 from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.plan_file import encode_plan
 from etc_policy.storage.open_storage import open_storage
@@ -181,6 +182,19 @@ class TestWhatTheArchiveNamesIsGone:
 
     def test_a_manifest_of_brackets(self, table, parquet):
         (parquet.parent / "manifest_1").write_text("[" * 100_000)
+        with pytest.raises(TableError, match="manifest_1"):
+            read(table)
+
+    def test_a_manifest_that_names_a_file_again_and_again(self, table, parquet, monkeypatch):
+        """Each was opened: 231 KB of manifest took 20 s."""
+        manifest, opened = parquet.parent / "manifest_1", []
+        content = json.loads(manifest.read_text())
+        manifest.write_text(json.dumps({"files": content["files"] * 20_000}))
+        rows = archive.archive_rows
+        monkeypatch.setattr(archive, "archive_rows", lambda *given: opened.append(1) or rows(*given))
+        assert read(table).slices
+        assert 0 < len(opened) < 10
+        manifest.write_text(json.dumps({"files": [{"fileName": f"{n}.parquet"} for n in range(10_001)]}))
         with pytest.raises(TableError, match="manifest_1"):
             read(table)
 

@@ -157,3 +157,16 @@ def test_a_long_path_of_a_partition_is_not_that_of_many_files(key, form, among):
     with pytest.raises(TableError, match="not in a form") as error:
         decode_commit(content, "t", among=among)
     assert "400,000 characters" in (error.value.hint or "")
+
+
+def test_whoever_writes_another_schema_into_each_commit_gets_no_more_patterns(monkeypatch):
+    """Each took up to three seconds to make, and its header stayed in memory, which may be as long as the file."""
+    monkeypatch.setattr(hudi_commits, "_FORMS", {})
+    for number in range(hudi_commits._MOST_FORMS + 5):
+        schema = {**COMMIT_SCHEMA, "doc": str(number)}
+        assert decode_commit(container(RECORD, schema), "x", among=MANY).operation == "UPSERT"
+    assert len(hudi_commits._FORMS) == hudi_commits._MOST_FORMS
+    monkeypatch.setattr(hudi_commits, "_FORMS", {})
+    with pytest.raises(TableError):
+        decode_commit(bytes(2 << 20) + b"0123456789abcdef", "x")
+    assert not hudi_commits._FORMS

@@ -11,8 +11,9 @@ import pytest
 from pyarrow import parquet  # noqa: TID253 - as above
 
 from etc_policy.hudi.block_times import LogTimes, TimesWanted, read_times
-from etc_policy.hudi.blocks import MAX_BLOCK_BYTES
-from etc_policy.hudi.footers import _inflated, open_parquet, require_modest
+from etc_policy.hudi.blocks import MAX_BLOCK_BYTES, BadLogFile, read_headers
+from etc_policy.hudi.footers import MAX_FOOTER_BYTES, _inflated, open_parquet, require_modest
+from etc_policy.hudi.parquet import stored_values
 from etc_policy.policy.manifest import EventTime
 from tests.hostile.avro import array, nested, record, recursive
 from tests.unit.hudi import log_file as log
@@ -178,3 +179,57 @@ def test_a_schema_of_parquet_that_is_too_deep_is_not_read(monkeypatch):
     monkeypatch.setattr(pyarrow, "__version__", "25.0.0")
     with pytest.raises(OSError, match="older than 26"):
         open_parquet(content)
+
+
+def test_a_text_that_claims_what_is_behind_its_row_is_not_made_for_each_row():
+    """Decoded side by side each of them was, before its row's end was looked at: 240 KB took 1.9 GB."""
+    row = zigzag(100_000)
+    rows = (struct.pack(">i", len(row)) + row) * 2_000 + bytes(100_000)
+    schema = {"type": "record", "name": "r", "fields": [{"name": "ts", "type": "string"}]}
+    content = struct.pack(">ii", 3, 2_000) + rows
+    assert read(log.block(log.AVRO, content, {log.SCHEMA: json.dumps(schema)}), TEXTS) == UNKNOWN
+
+
+def test_rows_of_parquet_without_a_value_are_counted_and_not_made():
+    """Sixty and more of them are in a byte."""
+    buffer = io.BytesIO()
+    parquet.write_table(pyarrow.table({"ts": pyarrow.nulls(400_000, pyarrow.int64())}), buffer, store_schema=False)
+    values = list(stored_values(memoryview(_padded(buffer.getvalue(), 8_000)), ("ts",), "number"))
+    assert sum(values) == 400_000
+    assert len(values) < 50
+
+
+def _padded(content, size):
+    """The same file with so many bytes between its pages and its footer."""
+    footer = struct.unpack("<i", content[-8:-4])[0] + 8
+    return content[:-footer] + bytes(size) + content[-footer:]
+
+
+class Asked(io.BytesIO):
+    """Notes the most that it is asked for at once."""
+
+    most = 0
+
+    def read(self, size=-1, /):
+        self.most = max(self.most, size)
+        return super().read(size)
+
+
+def test_of_a_header_no_more_is_read_than_what_says_how_rows_are_written():
+    """64 of them, of 300 MiB each in a sparse file, were 19 GB for whoever looks how a commit wrote its rows."""
+    content = log.block(log.AVRO, b"x", {log.SCHEMA: "{}", 99: "y" * 5_000})
+    found = Asked(content)
+    assert list(read_headers(found, len(content))) == [{log.SCHEMA: b"{}"}]
+    assert found.most < 100
+    long = log.block(log.AVRO, b"x", {log.SCHEMA: " " * (1 << 20) + "{}"})
+    with pytest.raises(BadLogFile, match="larger than Hudi"):
+        list(read_headers(Asked(long), len(long)))
+    assert read_times(io.BytesIO(long), len(long), WANTED).why == "a schema larger than Hudi writes"
+
+
+def test_a_footer_that_claims_to_be_long_is_not_read():
+    content = b"PAR1" + bytes(MAX_FOOTER_BYTES + 100) + struct.pack("<i", MAX_FOOTER_BYTES + 1) + b"PAR1"
+    found = Asked(content)
+    with pytest.raises(OSError, match="a footer of"):
+        open_parquet(found)
+    assert found.most < 100
