@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from etc_policy.cli.messages import message_options, show_note
 from etc_policy.cli.options import examples, output_option
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.cli.value_types import FOLDER
-from etc_policy.errors import UsageError
+from etc_policy.errors import UsageError, requirement_of
 from etc_policy.errors.codes import Code
-from etc_policy.policy.files import POLICY_SCHEMA, PROJECT_FILES, read_schemas, read_template
+from etc_policy.policy.files import POLICY_SCHEMA, PROJECT_FILES, read_project_file, read_schemas, read_template
+from etc_policy.policy.project_schema import DEFAULT_TARGET, choose_target
+from etc_policy.policy.reading import read_settings
 
 #: File of the project -> file of the template.
 _FILES = {
@@ -41,6 +44,8 @@ _INTEGRATIONS = {
         f"deploy/kubernetes/{name}.yml": f"integrations/kubernetes-{name}.yml" for name in ("cronjob", "run")
     },
 }
+#: The targets, and the one that compacts, as templates name them.
+_TARGETS = re.compile(r"\[dev, prod\]|\bprod\b")
 #: Those that a repository often has already: they stay as they are.
 _MAY_BE_THERE = ("README.md", ".gitignore", ".dockerignore", *_REQUIREMENTS)
 
@@ -81,8 +86,9 @@ def command(directory: Path, names: tuple[str, ...], output: str) -> None:
     if refused := [name for name in present if name not in _MAY_BE_THERE]:
         raise _already_there(directory, refused)
     new = [name for name in files if name not in present]
+    targets = _targets(directory)
     for name in new:
-        create_text(directory, name, read_template(files[name]).replace("@VERSION@", __version__), "DIR")
+        create_text(directory, name, _fitted(read_template(files[name]), *targets), "DIR")
     written = [directory / name for name in new]
     if is_new:
         schema = f".etc/{POLICY_SCHEMA}"  # the modeline in policy files names it; one of an older version is replaced
@@ -97,6 +103,22 @@ def command(directory: Path, names: tuple[str, ...], output: str) -> None:
         show_note(f"left as they are: {', '.join(present)}; `target/`, where commands write, belongs in .gitignore")
     edited = written[0] if is_new else "what the comments at the head of these files name"
     show_note(f"\nnext: edit {edited}, then run\n  etc parse --project-dir {shlex.quote(str(directory))}")
+
+
+def _targets(directory: Path) -> tuple[tuple[str, ...], str]:
+    """The project's targets, and the one that compacts: `prod`, else the one that is used where nobody names one."""
+    project = read_settings(read_project_file(str(directory), []), os.environ, None, None).project
+    chosen = choose_target(project, None)
+    if chosen is None:
+        return (DEFAULT_TARGET,), DEFAULT_TARGET
+    names = tuple(project.profiles[chosen[0]].targets)
+    return names, "prod" if "prod" in names else chosen[1]
+
+
+def _fitted(text: str, targets: tuple[str, ...], compacting: str) -> str:
+    """A template with the project's targets in the place of its own, and with what this version of etc is called."""
+    text = _TARGETS.sub(lambda found: f"[{', '.join(targets)}]" if found[0] != "prod" else compacting, text)
+    return text.replace("@VERSION@", __version__).replace("@REQUIREMENT@", requirement_of("spark", f"=={__version__}"))
 
 
 def _already_there(directory: Path, files: list[str]) -> UsageError:

@@ -678,7 +678,7 @@ def forget(flags: Flags, name: str, yes: bool) -> ExitCode:
     (
         "etc import /mnt/lake/orders",
         "etc import '/mnt/lake/sales/*'",
-        "etc import --bucket s3://lake/sales --set data_latency=30m --set 'web_*:writer.index=bucket'",
+        "etc import --bucket s3://lake --set 'web_*:writer.index=bucket'",
         "etc import --catalog 'sales.*_mor' --target prod",
         "etc import --diff --detailed-exitcode",
     ),

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from etc_policy.errors.codes import WRONG_POLICY, Code
 from etc_policy.errors.plain_text import one_line, unseen_as_blanks, without_passwords
@@ -175,22 +175,36 @@ def first_line(error: Exception) -> str | None:
 
 def install_hint(extra: str) -> str:
     """How an extra gets into this environment: from where etc came, which may be a wheel's file, a clone, a URL or an index."""
-    from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import unquote, urlsplit
 
-    try:
-        came = json.loads(distribution("etc-policy").read_text("direct_url.json") or "{}")
-    except PackageNotFoundError:
-        came = {}
-    url, where = str(came.get("url", "")), f"etc-policy[{extra}]"
-    if url.startswith("file:"):
-        where = f"{unquote(urlsplit(url).path)}[{extra}]"
-    elif "vcs_info" in came:
-        where += f" @ {came['vcs_info']['vcs']}+{url}@{came['vcs_info']['commit_id']}"
-    elif url:
-        where += f" @ {url}"
+    came, where = _direct_url(), requirement_of(extra)
+    if str(came.get("url")).startswith("file:") and "vcs_info" not in came:
+        where = f"{unquote(urlsplit(came['url']).path)}[{extra}]"
     editable = "--editable " if came.get("dir_info", {}).get("editable") else ""
     return f'run `{sys.executable} -m pip install {editable}"{where}"`'
+
+
+def requirement_of(extra: str, version: str = "") -> str:
+    """The requirement by which pip finds etc where it was installed from: a file, a URL, a commit, or `version` in an index."""
+    came = _direct_url()
+    url, vcs = came.get("url"), came.get("vcs_info")
+    if url is None:
+        return f"etc-policy[{extra}]{version}"
+    return (
+        f"etc-policy[{extra}] @ {url}"
+        if vcs is None
+        else f"etc-policy[{extra}] @ {vcs['vcs']}+{url}@{vcs['commit_id']}"
+    )
+
+
+def _direct_url() -> dict[str, Any]:
+    """What pip has noted of where etc came from; empty for an index."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        return dict(json.loads(distribution("etc-policy").read_text("direct_url.json") or "{}"))
+    except PackageNotFoundError:
+        return {}
 
 
 class PolicyError(EtcError):

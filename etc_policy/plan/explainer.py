@@ -10,6 +10,7 @@ from etc_policy.plan.bundles import DEFAULT_RELEASE
 from etc_policy.plan.explanation import PREFACE, Row, explain_table
 from etc_policy.plan.model import PUBLISHED, LaterRows, Plan, TablePlan
 from etc_policy.plan.pace_explanation import latency_rows, next_due_rows, pace_rows, stock_rows
+from etc_policy.plan.refusals import word_of
 from etc_policy.policy.manifest import OTHER_GRANULARITY
 from etc_policy.table.formats import (
     TEXT_WIDTH,
@@ -46,7 +47,7 @@ def _action(table: TablePlan) -> str:
 
 def _line(table: TablePlan) -> str:
     if table.action == "refused":
-        return table.reason or ""
+        return _refusal(table)
     if not table.watermark_known:
         return f"{table.reason}; how far RO is complete is not known"
     until = _until(table, table.watermark_after_ms, whole_seconds=True)
@@ -57,6 +58,10 @@ def _line(table: TablePlan) -> str:
     read = format_bytes(sum(operation.bytes_read for operation in table.operations))
     slices = count_of(len(table.operations), "file slice")
     return f"{count_of(merged, 'log file')} in {slices}, {read}{_by_release(table)}; then RO until {until}"
+
+
+def _refusal(table: TablePlan) -> str:
+    return " ".join(filter(None, (word_of(table.reason_code), table.reason)))
 
 
 def _by_release(table: TablePlan) -> str:
@@ -84,7 +89,7 @@ def table_rows(table: TablePlan) -> Iterator[Row]:
     if table.action == "compact":
         yield from _compaction(table)
     else:
-        yield "nothing due" if table.action == "nothing_due" else "refused", table.reason or ""
+        yield ("refused", _refusal(table)) if table.action == "refused" else ("nothing due", table.reason or "")
     if table.watermark_known:
         yield from _watermark(table)
     else:

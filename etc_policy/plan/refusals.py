@@ -52,9 +52,13 @@ class Refusal(Reason):
 
 
 def refusal_message(policy: str, code: str | None, reason: str | None) -> str:
-    """A refusal as an error's message; the word of one without an error code of its own is what `etc explain` takes."""
-    word = f" ({code})" if code and not code.startswith("ETC") else ""
-    return f"`{policy}` cannot be compacted now{word}: {reason}"
+    """A refusal as an error's message."""
+    return " ".join(filter(None, (f"`{policy}` cannot be compacted now", word_of(code)))) + f": {reason}"
+
+
+def word_of(code: str | None) -> str:
+    """The word of a refusal in brackets, which `etc explain` takes; empty where it has an error code of its own."""
+    return f"({code})" if code and not code.startswith("ETC") else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import yaml
 
 from etc_policy.cli.main import main
 from etc_policy.policy.files import read_template
-from tests.command_blocks import Shell
+from tests.command_blocks import REPOSITORY, Shell
 from tests.environments import programs_of
 from tests.integration.prometheus_server import require
 from tests.unit.test_command_blocks import make_table
@@ -99,6 +99,47 @@ def test_the_manifest_of_each_target_is_kept_and_compared_with(project):
         assert "refunds_ro" not in said[1]
         assert not (project / "main").exists()
     assert "| refunds&#95;ro | plan |" in (project / "summary.md").read_text()
+
+
+@pytest.mark.extended
+def test_the_workflow_of_a_new_project_in_an_empty_environment(tmp_path):
+    """Whoever has a wheel and nothing else: `etc init . --with github`, then each step as the runner runs it."""
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(REPOSITORY)]
+    subprocess.run(pip, check=True, timeout=300, cwd=tmp_path)
+    (wheel,), project, own = tmp_path.glob("*.whl"), tmp_path / "project", tmp_path / "own"
+    project.mkdir()
+    variables = {
+        "RUNNER_TEMP": str(tmp_path),
+        "ARTIFACTS": str(tmp_path / "none"),
+        "GH_TOKEN": "",
+        "GITHUB_PATH": "path",
+    }
+    python = f'exec {shlex.quote(sys._base_executable)} "$@"\n'
+    shell = Shell(project, {"gh": GH, "python3": python}, GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"), **variables)
+    bare = shell.environment["PATH"] = f"{project / '.commands'}:/usr/bin:/bin"
+    shell.succeeds(
+        f"python3 -m venv {own} && {own}/bin/pip install --quiet {wheel} && {own}/bin/etc init . --with github"
+    )
+    assert f"\netc-policy[spark] @ {wheel.as_uri()}\n" in (project / "requirements.txt").read_text()
+    (project / "policies" / "orders.yml").write_text(POLICIES)
+    for name in ("orders", "refunds"):
+        make_table(project / name, due=False)
+    git = "git -c user.name=n -c user.email=e -c init.defaultBranch=main"
+    begun = f"{git} init -q && {git} add -A && {git} commit -qm main && {git} checkout -qb change"
+    changed = (
+        f"{git} commit -q --allow-empty -m change && {git} checkout -q main && {git} merge -q --no-ff --no-edit change"
+    )
+    shell.succeeds(f"{begun} && {changed}")
+    jobs = yaml.safe_load((project / ".github" / "workflows" / "compaction.yml").read_text())["jobs"]
+    said = []
+    for job in (jobs["check"], jobs["manifest"], jobs["compact"]):
+        (target,) = job.get("strategy", {}).get("matrix", {}).get("target", [job["env"]["ETC_TARGET"]])
+        for step in (step for step in job["steps"] if "run" in step):
+            added = (project / "path").read_text().split() if (project / "path").exists() else []
+            shell.environment |= {"PATH": ":".join([*added, bare]), "ETC_TARGET": target}
+            said.append(shell.succeeds(script(step, target), timeout=1800))
+    assert "2 policies OK" in "".join(said)
+    assert "".join(said).count("result        nothing due") == 2
 
 
 def test_the_first_pull_request_has_nothing_to_compare_with(project):

@@ -171,7 +171,7 @@ class TestPlan:
         orders.plan(at("11:30:00"), {})
         code, out, err = at_noon(etc, "plan")
         assert code == 4
-        assert "refused       a compaction at 20260101113000000 is pending (requested)" in out
+        assert "refused       (pending_service) a compaction at 20260101113000000 is pending (requested)" in out
         assert "error[ETC405]" in err
         assert "`etc finish --select orders_ro`" in err
 

@@ -2,9 +2,11 @@ import json
 import os
 import re
 import shlex
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
+import yaml
 
 from etc_policy import __version__
 from etc_policy.policy.manifest import Manifest, VerifyLevel
@@ -264,7 +266,12 @@ class TestInitWith:
         code, out, _ = etc("init", str(tmp_path), *options)
         assert (code, sorted(out.splitlines())) == (0, [f"{tmp_path}/{name}" for name in files_below(tmp_path)])
         assert set(INIT_FILES) < set(files_below(tmp_path))
-        assert (tmp_path / "requirements.txt").read_text() == f"etc-policy[local]=={__version__}\n"
+        assert (tmp_path / "requirements.txt").read_text().count("\netc-policy[spark]") == 1
+        for name in (".github/workflows/compaction.yml", ".gitlab/compaction.yml", "deploy/crontab"):
+            text = (tmp_path / name).read_text()
+            assert "prod" not in text and "default" in text
+        assert "--target, default," in (tmp_path / "deploy" / "kubernetes" / "run.yml").read_text()
+        assert "ETC_TARGET=default" in (tmp_path / "deploy" / "systemd" / "etc-apply.service").read_text()
         assert etc("parse", "--project-dir", str(tmp_path))[0] == 0
 
     @pytest.mark.parametrize("name", INTEGRATIONS)
@@ -273,6 +280,36 @@ class TestInitWith:
         code, out, _ = etc("init", ".", "--with", name)
         assert (code, sorted([*before, *out.splitlines()])) == (0, files_below(project))
         assert out
+
+    @pytest.mark.parametrize(("names", "compacting"), [(("dev", "prod"), "prod"), (("here", "there"), "there")])
+    def test_the_targets_are_those_of_the_project(self, etc, project, names, compacting):
+        targets = ", ".join(f"{name}: {{table_root: x}}" for name in names)
+        profiles = f"profiles: {{p: {{target: {names[1]}, targets: {{{targets}}}}}}}"
+        (project / "etc_project.yml").write_text(f"name: p\n{profiles}\n")
+        etc("init", ".", "--with", "github")
+        jobs = yaml.safe_load((project / ".github" / "workflows" / "compaction.yml").read_text())["jobs"]
+        assert jobs["check"]["strategy"]["matrix"]["target"] == list(names)
+        assert jobs["compact"]["env"]["ETC_TARGET"] == compacting
+
+    @pytest.mark.parametrize(
+        ("came", "requirement"),
+        [
+            (None, f"etc-policy[spark]=={__version__}"),
+            ({"url": "file:///a%20b/e.whl", "archive_info": {}}, "etc-policy[spark] @ file:///a%20b/e.whl"),
+            ({"url": "file:///clone", "dir_info": {"editable": True}}, "etc-policy[spark] @ file:///clone"),
+            ({"url": "https://x/e.whl", "archive_info": {}}, "etc-policy[spark] @ https://x/e.whl"),
+            (
+                {"url": "https://x/e.git", "vcs_info": {"vcs": "git", "commit_id": "c0"}},
+                "etc-policy[spark] @ git+https://x/e.git@c0",
+            ),
+        ],
+    )
+    def test_requirements_name_what_pip_can_install(self, etc, tmp_path, monkeypatch, came, requirement):
+        found = SimpleNamespace(read_text=lambda _: came and json.dumps(came))
+        monkeypatch.setattr("importlib.metadata.distribution", lambda _: found)
+        etc("init", str(tmp_path), "--with", "docker")
+        lines = (tmp_path / "requirements.txt").read_text().splitlines()
+        assert [line for line in lines if not line.startswith("#")] == [requirement]
 
     def test_an_existing_file_is_never_overwritten(self, etc, project):
         """All that are there are named, and nothing is written; requirements.txt stays as it is."""

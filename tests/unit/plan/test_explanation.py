@@ -138,7 +138,7 @@ def test_many_tables_have_a_line_each():
     assert list_plan(make_plan("", tuple(tables)), 100).splitlines()[:-1] == [
         "t0  compact      1 log file in 1 file slice, 986.3 KiB; then RO until 2026-01-01 11:00:00 UTC",
         "t1  nothing due  RO complete until 2026-01-01 11:00:00 UTC",
-        "t2  refused      a clustering at 20260101114000000 is pending (requested)",
+        "t2  refused      (pending_service) a clustering at 20260101114000000 is pending (requested)",
         "",
     ]
 
