@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -21,7 +21,13 @@ INFLATED_TIMES, INFLATED_BYTES = 100, 64 << 20
 MAX_FOOTER_BYTES = 16 << 20
 #: Fields of a page's header, and the kinds of values that one has in Thrift's compact protocol.
 _INFLATED, _COMPRESSED, _DATA, _DATA_2 = 2, 3, 5, 8
-_TRUE, _FALSE, _BYTE, _INTEGERS, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, (4, 5, 6), 7, 8, 12
+_TRUE, _FALSE, _BYTE, _INTEGERS, _DOUBLE, _BINARY, _LIST, _STRUCT = 1, 2, 3, (4, 5, 6), 7, 8, 9, 12
+#: Of a file's footer the row groups, of each of them the columns, and of a column what it holds, by the ids of their fields.
+_GROUPS, _COLUMNS, _COLUMN = 4, 1, 3
+_TYPE, _CODEC, _STATISTICS, _SIZES, _ENDS = 1, 4, 12, 16, (1, 2, 5, 6)
+#: Bytes of a value of each type, in the order of their numbers, at least; of the last it is the column's own.
+_TYPES = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 0}
+_FIXED, _MOST_CODEC = "FIXED_LEN_BYTE_ARRAY", 7
 #: Each value is the one before with another end, so that a few bytes are many. Hudi's writers do not write it.
 _DELTA_BYTE_ARRAY = 7
 
@@ -98,7 +104,41 @@ def open_parquet(stream: Any, **options: Any) -> Any:
     opened = parquet.ParquetFile(stream, **options)
     if opened.metadata.serialized_size != length:
         raise EncryptedParquetError("columns are encrypted")
+    _require_sound(stream, length, opened.metadata)
     return opened
+
+
+def _require_sound(stream: Any, length: int, metadata: Any) -> None:
+    """Return if pyarrow can be asked about each column: what it does not expect there ends the process.
+
+    Raises:
+        OSError: it cannot.
+
+    """
+    stream.seek(-length - _TAIL.size, os.SEEK_END)
+    leaves = [metadata.schema.column(place) for place in range(metadata.num_columns)]
+    try:
+        groups = _read_struct(stream.read(length), 0)[0].get(_GROUPS, ())
+        pairs = (pair for group in groups for pair in zip(group[_COLUMNS], leaves, strict=True))
+        is_sound = all(_is_sound(chunk[_COLUMN], leaf) for chunk, leaf in pairs)
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise OSError("a footer that is not understood") from error
+    if not is_sound:
+        raise OSError("a column that is not as the schema says")
+
+
+def _is_sound(column: Mapping[int, Any], leaf: Any) -> bool:
+    """Whether type, compression, and the sizes of statistics and histograms are those of a column of the schema."""
+    kind, kept, sizes = leaf.physical_type, column.get(_STATISTICS, {}), column.get(_SIZES, {})
+    least = leaf.length if kind == _FIXED else _TYPES[kind]
+    histograms = (sizes.get(2, ()), leaf.max_repetition_level), (sizes.get(3, ()), leaf.max_definition_level)
+    return (
+        column[_TYPE] == (*_TYPES, _FIXED).index(kind)
+        and 0 <= column[_CODEC] <= _MOST_CODEC
+        and all(kept[end] >= least for end in _ENDS if end in kept)
+        and (1 not in sizes or kind == "BYTE_ARRAY")
+        and all(len(found) in (0, level + 1) for found, level in histograms)
+    )
 
 
 def _tail(stream: Any) -> tuple[int, bytes]:
@@ -153,7 +193,7 @@ def _inflated(stream: Any, column: Any) -> int:
 
 
 def _read_struct(content: bytes, at: int) -> tuple[dict[int, Any], int]:
-    """The values of a struct by the ids of its fields, each once, and where it ends."""
+    """The values of a struct by the ids of its fields, each once, and where it ends; of bytes how many there are."""
     found: dict[int, Any] = {}
     field = 0
     while kind := content[at]:
@@ -175,12 +215,25 @@ def _read_value(content: bytes, at: int, kind: int) -> tuple[Any, int]:
         return _integer(content, at)
     if kind == _STRUCT:
         return _read_struct(content, at)
+    if kind == _LIST:
+        return _read_list(content, at)
     if kind == _BINARY:
         length, at = _varint(content, at)
-        return None, at + length
+        return length, at + length
     if kind in (_BYTE, _DOUBLE):
         return None, at + (1 if kind == _BYTE else 8)
     raise KeyError(kind)
+
+
+def _read_list(content: bytes, at: int) -> tuple[list[Any], int]:
+    count, kind, at = content[at] >> 4, content[at] & 15, at + 1
+    if count == 15:  # or more
+        count, at = _varint(content, at)
+    found = []
+    for _ in range(count):
+        value, at = (content[at], at + 1) if kind in (_TRUE, _FALSE) else _read_value(content, at, kind)
+        found.append(value)
+    return found, at
 
 
 def _integer(content: bytes, at: int) -> tuple[int, int]:
