@@ -293,17 +293,22 @@ def test_events_after_the_end_of_their_partition_are_said(lake, etc):
 TIMES = ("placed_at", "updated_at")
 
 
-def make_updates(folder, ordering, *, first="10:01:00"):
+def write_update(table, minute, placed):
+    """A write of a row that was placed at a time of the day, or on the day before."""
+    schema = {"type": "record", "name": "r", "fields": [{"name": name, "type": ["null", MILLIS]} for name in TIMES]}
+    now = epoch_ms(f"10:{minute:02}:00")
+    placed_ms = now - 86_400_000 if placed is None else epoch_ms(placed)
+    written = log("f1", columns=TIMES, values=((placed_ms, now - 1_000),), rows=1)
+    extra = {"schema": json.dumps(schema)}
+    table.commit(at(f"10:{minute:02}:00"), at(f"10:{minute:02}:02"), written, extra=extra)
+
+
+def make_updates(folder, ordering, *, writes=4):
     """Each write but the first updates a row that was placed on the day before."""
     table = TableFolder(folder, properties={"hoodie.table.ordering.fields": ordering})
-    schema = {"type": "record", "name": "r", "fields": [{"name": name, "type": ["null", MILLIS]} for name in TIMES]}
-    extra = {"schema": json.dumps(schema)}
-    table.commit(at("10:00:00"), at("10:00:05"), base("f1"), extra=extra)
-    for minute in range(1, 5):
-        now = epoch_ms(f"10:{minute:02}:00")
-        placed = epoch_ms(first) if minute == 1 else now - 86_400_000
-        written = log("f1", columns=TIMES, values=((placed, now - 1_000),), rows=1)
-        table.commit(at(f"10:{minute:02}:00"), at(f"10:{minute:02}:02"), written, extra=extra)
+    table.commit(at("10:00:00"), at("10:00:05"), base("f1"))
+    for minute in range(1, writes + 1):
+        write_update(table, minute, "10:01:00" if minute == 1 else None)
     return table
 
 
@@ -347,3 +352,19 @@ def test_a_column_that_updates_leave_as_it_was_is_warned_of_by_every_command_tha
     (lake.parent / "policies" / "a.yml").write_text(BY_PLACED.replace("placed_at", "updated_at"))
     for command in ("plan", "freshness", "debug"):
         assert "brought events later" not in etc(command)[1], command
+
+
+def test_what_was_read_before_a_compaction_is_judged_once_it_is_archived(lake, etc):
+    """Hudi records no times of a timestamp column: what earlier commands have read of log files counts."""
+    table = make_updates(lake / "updates", "updated_at", writes=25)
+    (lake.parent / "policies").mkdir()
+    (lake.parent / "policies" / "a.yml").write_text(BY_PLACED.replace("placed_at", "updated_at"))
+    assert "10m is generous: of 25 writes (read from log files)" in etc("freshness")[1]
+    table.compaction(at("10:26:00"), at("10:26:30"), base("f1", previous=at("10:00:00")))
+    write_update(table, 27, "10:27:00")
+    table.archive_first(25)
+    merged = (lake / "updates" / "p").glob(".f1_*.log.*")
+    for path in sorted(merged)[:-1]:
+        path.unlink()
+    (verdict,) = (one["data_latency"] for one in json.loads(etc("freshness", "--output", "json")[1])["tables"])
+    assert (verdict["status"], verdict["observed"]["writes"]) == ("generous", 26)
