@@ -27,7 +27,7 @@ from etc_policy.report.results import (
     TableFreshness,
     VerificationReport,
 )
-from etc_policy.report.run_files import RunFile, RunFiles, read_run_files, run_file_name
+from etc_policy.report.run_files import RunFile, RunFiles, read_run_files, run_file_name, stamp
 from etc_policy.run.results import TableResult
 from etc_policy.table.formats import iso_time
 from etc_policy.wiring import clock_ms
@@ -100,16 +100,23 @@ def last_results(target_dir: Path, policies: Iterable[Policy]) -> dict[str, Tabl
     found: dict[str, TableResult] = {}
     last = _read_report(target_dir / RESULTS_FILE, RunResults, "etc apply")
     _take(() if last is None else last.tables, wanted, found)
-    for path in sorted((target_dir / RUNS_FOLDER).glob("*-apply-*.json"), reverse=True)[:MAX_RUNS]:
+    for path in _newest_applies(target_dir):
         if not wanted:
             break
         _take(_of_run_file(target_dir, path), wanted, found)
     return found
 
 
+def _newest_applies(target_dir: Path) -> list[Path]:
+    """The run files of the last applies, the newest first; none from a time to come, as a clock that was ahead leaves."""
+    now = stamp(iso_time(clock_ms()))
+    found = sorted((target_dir / RUNS_FOLDER).glob("*-apply-*.json"), reverse=True)
+    return [path for path in found if path.name.partition("-")[0] <= now][:MAX_RUNS]
+
+
 def last_table(target_dir: Path, name: str) -> str | None:
     """The table that the last run of a policy compacted, or found with nothing due; None where no record says it."""
-    for path in sorted((target_dir / RUNS_FOLDER).glob("*-apply-*.json"), reverse=True)[:MAX_RUNS]:
+    for path in _newest_applies(target_dir):
         for result in _of_run_file(target_dir, path):
             if result.policy == name and result.status not in ("refused", "failed", "stale"):
                 return result.base_path

@@ -30,6 +30,8 @@ _GIVEN = "etc_policy.messages"
 _LABEL = re.compile(r"^(error|warning)\[\w+\]|^hint(?=: )", re.MULTILINE)
 #: So many of a kind are shown whole; from one more on they are folded.
 SHOWN_WHOLE = 3
+#: As much of a message is shown.
+_MOST_LETTERS = 20_000
 #: So many places of the others are named.
 NAMED = 10
 #: So many warnings are known again: a process may go on for weeks, and each of its rounds may have other ones.
@@ -152,8 +154,8 @@ def show_issues(issues: Sequence[Issue], *, cause: str | None = None, stack: str
             more = {"cause": cause if issue.level == "error" else None, "stack": stack if issue is shown[-1] else None}
             _line(**{**issue_fields(issue), **more})
         return
-    parts = [_folded(text) for text in fold_alike(shown)]
-    parts += [f"cause: {cause.strip()}"] if cause else []
+    parts = [_folded(_shortened(text)) for text in fold_alike(shown)]
+    parts += [_shortened(f"cause: {cause.strip()}")] if cause else []
     parts += [stack.rstrip()] if stack else []
     if parts:
         parts[0] = "\n" * SETTINGS.said + parts[0]
@@ -247,6 +249,14 @@ def _painted(text: str) -> str:
 
 def _coloured(label: re.Match[str]) -> str:
     return click.style(label[0], _COLOURS[label[1]], bold=True) if label[1] else click.style(label[0], fg="cyan")
+
+
+def _shortened(text: str) -> str:
+    """The text, of one that nobody reads its begin and end: a name may have a million letters."""
+    if len(text) <= _MOST_LETTERS:
+        return text
+    half = _MOST_LETTERS // 2
+    return f"{text[:half]} ... {len(text) - 2 * half:,} characters ... {text[-half:]}"
 
 
 def _folded(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -127,6 +128,10 @@ def _names(storage: TableReader, folder: str) -> Sequence[str]:
             if folder:
                 return ()
             raise TableError(Code.NO_TABLE, f"{message}: there is no such folder") from error
+        except OSError as error:
+            if folder and error.errno == errno.ELOOP:  # links that lead to each other lead nowhere
+                return ()
+            raise
 
 
 def _without_ways_back(folder: str, names: list[str]) -> list[str]:

@@ -52,8 +52,12 @@ class RunFiles:
 
 def run_file_name(run: RunFile, process_id: int) -> str:
     """A name that sorts by time and that no other process takes."""
-    stamp = "".join(letter for letter in run.recorded_at if letter.isalnum())
-    return f"{stamp}-{run.kind}-{process_id}.json"
+    return f"{stamp(run.recorded_at)}-{run.kind}-{process_id}.json"
+
+
+def stamp(iso_time: str) -> str:
+    """A time as names of run files begin with it."""
+    return "".join(letter for letter in iso_time if letter.isalnum())
 
 
 def read_run_files(texts: Iterable[tuple[str, str]]) -> RunFiles:

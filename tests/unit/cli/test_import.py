@@ -67,6 +67,7 @@ def test_links_in_a_folder_that_is_searched(lake, etc):
     """One leads to a table, and one back to the folder; the table is named by its own path."""
     (lake / "again").symlink_to(lake / "orders")
     (lake / "circle").symlink_to(lake)
+    (lake / "itself").symlink_to("itself")
     code, out, err = etc("import", "--bucket", "lake")
     assert (code, written(lake)) == (0, ["orders.yml"]), err
     assert "circle" not in out

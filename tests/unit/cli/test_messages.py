@@ -277,3 +277,12 @@ def test_what_click_has_understood_counts(etc, project, arguments, said):
     assert etc(*arguments, "--select", "state:modified", "--state", "before")[2] == said
     for wrong in (["--log-format", "json", "ls", "--nope"], ["ls", "--nope", "--log-format", "json"]):
         assert json.loads(etc(*wrong)[2])["message"] == "no such option `--nope`"
+
+
+def test_of_a_message_that_nobody_reads_to_its_end_the_middle_is_left_out(capsys):
+    show_issues([Issue("ETC001", f"there is no `{'x' * 900_000}`", hint="the end")])
+    said = capsys.readouterr().err
+    assert len(said) < 21_000
+    assert said.startswith("error[ETC001]: there is no `xxx")
+    assert "x ... 88" in said
+    assert said.endswith("hint: the end\n")

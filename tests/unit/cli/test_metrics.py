@@ -184,6 +184,19 @@ def test_run_files_are_kept_to_a_number_and_a_size(tmp_path, monkeypatch):
     assert (folder / "notes.json").exists()
 
 
+def test_a_record_of_a_clock_that_was_ahead_is_not_the_last_run(tmp_path):
+    """It was, for whoever asked for results, until that time had come."""
+    folder = tmp_path / run_records.RUNS_FOLDER
+    for ahead, name in ((0, "/lake/now"), (3_600_000, "/lake/then")):
+        now_ms = run_records.clock_ms() + ahead
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(run_records, "clock_ms", lambda now_ms=now_ms: now_ms)
+            table = RUN.model_copy(update={"base_path": name, "status": "compacted"})
+            assert run_records.record_apply(tmp_path, RunResults(tables=(table,)), None, None) == ()
+    assert len(list(folder.iterdir())) == 2
+    assert run_records.last_table(tmp_path, RUN.policy) == "/lake/now"
+
+
 def test_a_look_that_hangs_holds_no_other_scrape(monkeypatch):
     monkeypatch.setattr(prometheus, "_LOOK_SECONDS", 0.1)
     begun, end, looks = threading.Event(), threading.Event(), iter([(), None])
