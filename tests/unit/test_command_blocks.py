@@ -259,7 +259,7 @@ def test_a_lake_becomes_a_project(tmp_path, blocks):
     assert "1 table: 1 written" in shell.succeeds(found)
     shell.succeeds(parsed)
     file = tmp_path / "policies" / "orders.yml"
-    answered = file.read_text().replace("# ? ", "# ").replace("# data_latency: 1h", "data_latency: 1h")
+    answered = file.read_text().replace("# ? ", "# ").replace("# data_latency: 1h", "data_latency: 3h")
     file.write_text(answered)
     assert "1 to compact" in shell.succeeds(planned)
     assert "1 table: 1 in project" in shell.succeeds(compared)
