@@ -29,6 +29,8 @@ from tests.property.mutate import OF_THE_ARCHIVE, Broken
 _OF_BOUNDS = {"freshness", "plan", "verdict"}
 #: What says how long ago or how large something of the active timeline was.
 _OF_ACTIVE = {"last_commit_age_seconds", "data_latency"}
+#: What a warning says that counts the commits of the active timeline.
+_LATE = "brought events later than"
 
 
 def readings(life: Lifetime, *, read_logs: bool) -> dict[str, Any]:
@@ -39,6 +41,7 @@ def readings(life: Lifetime, *, read_logs: bool) -> dict[str, Any]:
     now_ms = life.now
     plan = build_table_plan(policy, state, now_ms=now_ms, clock_ms=now_ms)
     evidence = Evidence(policy, state, history, claim_of(policy, state, now_ms), now_ms)
+    freshness = freshness_of(policy, state, now_ms, history, clock_at_ms=now_ms).model_dump(exclude=_OF_ACTIVE)
     found = {
         **{f"slice {path_below(*one.group)}": _known_of(one) for one in state.slices},
         "last compaction": state.last_compaction,
@@ -47,7 +50,7 @@ def readings(life: Lifetime, *, read_logs: bool) -> dict[str, Any]:
         "exposed": state.exposed,
         "missing": (state.missing_files, state.unclear_files, state.stray_files, state.orphans),
         "wrong times": state.wrong_times,
-        "freshness": freshness_of(policy, state, now_ms, history, clock_at_ms=now_ms).model_dump(exclude=_OF_ACTIVE),
+        "freshness": {**freshness, "warnings": [one for one in freshness["warnings"] if _LATE not in one]},
         "plan": (plan.action, plan.reason_code, plan.threshold_ms, {one.group for one in plan.operations}),
         "verdict": {one.expectation: one.status for one in always_checked(evidence) if _looks_back(one, state)},
     }
