@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 
-from etc_policy.api.each_table import each_table
+from etc_policy.api.each_table import by_release, each_table
 from etc_policy.api.starvation import with_remedy
 from etc_policy.errors import EtcError, RetryableError, Where
 from etc_policy.errors.codes import Code
@@ -43,9 +43,10 @@ def plan_tables(
     """The plan over all policies; a table that cannot be read is refused in it, with the reason.
 
     `written_to` are file slices to leave out, by the policy's name; `every_ms` is the time from run to run, where it is not
-    the policies'. Right after a write a table is read and planned again once the bound on clock skew is past.
+    the policies'. Right after a write a table is read and planned again once the bound on clock skew is past. Column statistics
+    are read with the release of Hudi that takes the table.
     """
-    left_out = written_to or {}
+    left_out, chosen = written_to or {}, tuple(policies)
 
     def plan_once(policy: Policy, state: TableState) -> TablePlan:
         whole = environment.with_statistics(policy, state) if read_stats else state
@@ -66,8 +67,12 @@ def plan_tables(
         return _unreadable(policy, now_ms, error)
 
     with no_garbage_collection():
-        tables, _ = each_table(environment, policies, environment.read_state, unreadable, plan)
-        return make_plan(iso_time(clock_ms()), tables, git_state_of(environment.git_sha()))
+        found: dict[str, TablePlan] = {}
+        for group in by_release(environment, chosen) if read_stats else (chosen,):
+            tables, _ = each_table(environment, group, environment.read_state, unreadable, plan)
+            found |= {table.policy: table for table in tables}
+        in_order = (found[policy.name] for policy in chosen)
+        return make_plan(iso_time(clock_ms()), tuple(in_order), git_state_of(environment.git_sha()))
 
 
 def plan_table(

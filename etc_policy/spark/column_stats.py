@@ -14,6 +14,7 @@ from etc_policy.hudi.event_time_values import kind_of, time_reader
 from etc_policy.plan.carry import is_bounded
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.run.ports import Job
+from etc_policy.spark.bundles import release_of
 from etc_policy.spark.hudi_client import hudi_client, hudi_table, metadata_reader
 from etc_policy.table.impossible_times import latest_in, with_impossible
 from etc_policy.table.state import FileSlice, LogFile, TableState
@@ -53,8 +54,12 @@ def _read(spark: Any, policy: Policy, state: TableState, wanted: list[tuple[str,
     for partition, name in wanted:
         pairs.add(jvm.org.apache.hudi.common.util.collection.Pair.of(partition, name))
     job = Job(policy, state.base_path, state.table_version, state.metadata_partitions, instant="")
+    release = release_of(jvm) or "of an unknown release"
     failure = EngineError(
-        Code.NO_COLUMN_STATISTICS, f"Hudi could not read the column statistics of `{state.base_path}`"
+        Code.NO_COLUMN_STATISTICS,
+        f"Hudi {release} could not read the column statistics of `{state.base_path}`",
+        hint="plan without `--read-stats`: event times are then read from log files; or name no bundle of Hudi, and one is "
+        "chosen that fits the table",
     )
     with hudi_client(spark, job, failure) as client:
         stats = metadata_reader(hudi_table(spark, client)).getColumnStats(pairs, policy.event_time.column)

@@ -3,6 +3,7 @@ import os
 import stat
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC
 
@@ -93,6 +94,37 @@ class TestPlanTables:
         assert (first.action, first.reason_code) == ("refused", "ETC236")
         assert f"`a` cannot be worked on: {type(error).__name__}" in first.reason
         assert second.action == "compact"
+
+
+class Released(Tables):
+    """Tables of several releases of Hudi; `read_by` says with which one the statistics of each were read."""
+
+    may_choose_release = True
+
+    def __init__(self, **releases):
+        super().__init__(**dict.fromkeys(releases, STATE))
+        self.releases, self.release, self.read_by = releases, None, []
+
+    def release_of(self, policy):
+        return self.releases[policy.name]
+
+    @contextmanager
+    def with_release(self, release):
+        self.release = release
+        yield
+        self.release = None
+
+    def with_statistics(self, policy, state):
+        self.read_by.append((policy.name, self.release))
+        return state
+
+
+def test_statistics_are_read_with_the_release_that_takes_the_table():
+    """All tables of one release before those of the next, and in the plan as they were asked for."""
+    tables = Released(a="1.2.0", b="0.15.0", c="1.2.0")
+    plan = plan_tables(tables, map(policy, "abc"), NOW, read_stats=True)
+    assert tables.read_by == [("a", "1.2.0"), ("c", "1.2.0"), ("b", "0.15.0")]
+    assert [table.policy for table in plan.tables] == ["a", "b", "c"]
 
 
 class WrittenJustNow(Tables):
