@@ -376,9 +376,10 @@ def _order(log_file: LogFile) -> tuple[str, str, int, str]:
     return log_file.completed, log_file.requested, name.version if name else 0, log_file.name
 
 
-_MARKER = ".hoodie_partition_metadata"
+#: Hudi's mark of a partition; it says when it was made.
+MARKER = ".hoodie_partition_metadata"
 #: What Hudi asks for; a task's draft of it bears the task's number (facts: partition-marks).
-_MARKS = frozenset((_MARKER, f"{_MARKER}.parquet", f"{_MARKER}.orc"))
+_MARKS = frozenset((MARKER, f"{MARKER}.parquet", f"{MARKER}.orc"))
 #: In each name of a carried log file, and in few others.
 _MAYBE_CARRIED = ".log.0_"
 
@@ -387,7 +388,7 @@ def partitions_of(tree: Tree) -> Mapping[str, dict[str, int]]:
     """Bytes by file name of the folders that Hudi has marked as partitions, the marks left out."""
     found = {folder: files for folder, files in tree.items() if not _MARKS.isdisjoint(files)}
     for files in found.values():
-        for mark in [name for name in files if name.startswith(_MARKER)]:
+        for mark in [name for name in files if name.startswith(MARKER)]:
             del files[mark]
     return found
 
@@ -400,7 +401,7 @@ def marks_lost(folders: Listing, recorded: Iterable[RecordedFile], replaced: Col
     there = (one for one in recorded if one.file_name in folders.get(one.partition, ()))
     named = ((one.partition, parse_data_file(one.file_name)) for one in there)
     found = {partition for partition, name in named if name is not None and (partition, name.file_id) not in replaced}
-    return (path_below(folder, _MARKER) for folder in sorted(found))
+    return (path_below(folder, MARKER) for folder in sorted(found))
 
 
 def instants_in(listed: Listing) -> frozenset[str]:

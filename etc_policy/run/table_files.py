@@ -13,7 +13,8 @@ from math import inf
 from etc_policy.errors import EngineError, EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.completed_writes import commit_of, completed_write, plan_extra, records_added
-from etc_policy.hudi.layout import METADATA_NOTE, parse_data_file
+from etc_policy.hudi.file_slices import MARKER
+from etc_policy.hudi.layout import METADATA_NOTE, METADATA_TABLE, parse_data_file
 from etc_policy.hudi.metadata_values import pairs_of
 from etc_policy.hudi.pending_plan import require_own, rollback_plans
 from etc_policy.hudi.pending_writes import marker_files, open_in_metadata_table, writes_in_flight
@@ -337,6 +338,38 @@ def _other_metadata_commits(job: Job) -> tuple[str, ...]:
         job.base_path, lambda: open_in_metadata_table(storage, timeline_of(job.base_path), expiry_ms)
     )
     return tuple(one for one in found if one != job.instant)
+
+
+def index_marks(job: Job) -> Mapping[str, bytes]:
+    """What tells each partition of the table's metadata table from one of its name that is made later: Hudi's mark in it."""
+    storage = open_reader(job.base_path)
+    with table_errors(job.base_path):
+        return {one: _mark(storage, one) for one in job.metadata_partitions}
+
+
+def _mark(storage: TableReader, partition: str) -> bytes:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return storage.read(f"{METADATA_TABLE}/{partition}/{MARKER}")
+    return b""
+
+
+def require_same_indexes(job: Job, marks: Mapping[str, bytes]) -> None:
+    """Return if the metadata table has the partitions with these marks yet; etc itself may be building it anew.
+
+    A client commits by the columns and kinds of the indexes that it was made for (facts: index-made-anew).
+
+    Raises:
+        RetryableError: one was dropped and made anew.
+
+    """
+    now = index_marks(job)
+    anew = next((one for one in job.metadata_partitions if now[one] != marks[one]), None)
+    if anew is not None and open_reader(job.base_path).info(METADATA_NOTE) is None:
+        message = (
+            f"`{job.policy.name}` changed since its compaction began: `{anew}` in its metadata table was made anew"
+        )
+        hint = "nothing was committed; run the same command again: it begins anew, by the table as it is now"
+        raise RetryableError(Code.CANNOT_COMPACT_NOW, message, hint=hint)
 
 
 def timeline_of(base_path: str) -> Timeline:

@@ -11,7 +11,13 @@ from etc_policy.errors import EngineError, EtcError, OvertakenError
 from etc_policy.errors.codes import Code
 from etc_policy.run.carrying import carry_files, require_carried
 from etc_policy.run.ports import CommitGate, Job
-from etc_policy.run.table_files import require_no_metadata_commits, timeline_of, wait_for_metadata_commits
+from etc_policy.run.table_files import (
+    index_marks,
+    require_no_metadata_commits,
+    require_same_indexes,
+    timeline_of,
+    wait_for_metadata_commits,
+)
 from etc_policy.spark import metadata_renewal
 from etc_policy.spark.commit_zone import require_engine_time
 from etc_policy.spark.empty_commit import commit_nothing
@@ -110,6 +116,7 @@ class HudiCompactor:
 
         The work is done without the lock; from 1.1 on it is held to make the plan inflight.
         """
+        indexes = index_marks(job)
         with self._client(job) as client:
             with self._workable(job, client):
                 result = self._begin(job, client)
@@ -120,6 +127,7 @@ class HudiCompactor:
                 require_engine_time(self._jvm, job, completes=True)
                 with self._lock_to_commit(job, client) as require_held:
                     gate.under_lock()
+                    require_same_indexes(job, indexes)
                     require_engine_time(self._jvm, job, completes=True)  # the wait for the lock may have been long
                     require_carried(job)
                     require_held()

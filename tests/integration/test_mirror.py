@@ -8,12 +8,13 @@ import time
 import pytest
 
 from etc_policy.errors import EngineError, RetryableError
+from etc_policy.gx.verifier import GxVerifier
 from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.run.fence import Fence
 from etc_policy.spark import write_stats
 from tests.encrypted_parquet import write_encrypted
 from tests.integration.bench import ORACLE, SECOND, Bench
-from tests.integration.history import HISTORY, Oracle, Views, Write, write_history
+from tests.integration.history import HISTORY, QUICK, Oracle, Views, Write, write_history
 
 pytestmark = pytest.mark.spark
 
@@ -72,6 +73,32 @@ def test_a_metadata_table_that_a_writer_begins_beside_the_work(spark, tmp_path, 
     assert views.rt() == views.rt_without_mdt() == oracle.rt()
     expected = oracle.rt_up_to(SECOND)
     assert {key: views.ro().get(key) for key in expected} == expected
+
+
+@pytest.mark.extended
+def test_an_index_that_is_made_anew_of_other_columns_beside_the_work(spark, tmp_path, monkeypatch):
+    """The client was made for the columns of the old one, and readers filter by those of the new one."""
+    options = {**QUICK, "hoodie.metadata.index.column.stats.column.list": "id"}
+    bench, late = Bench(spark, tmp_path / "t"), Write(((1, "late", 900),))
+    write_history(spark, bench.base, options=options)
+    dropped = {**QUICK, "hoodie.metadata.index.column.stats.enable": "false"}
+    anew = {**QUICK, "hoodie.metadata.index.column.stats.column.list": "ts"}
+    wait = Fence.before_lock
+
+    def make_anew(fence):
+        write_history(spark, bench.base, (late,), dropped, first=len(HISTORY))
+        assert "column_stats" not in bench.state().metadata_partitions
+        write_history(spark, bench.base, (late,), anew, first=len(HISTORY))
+        wait(fence)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Fence, "before_lock", make_anew)
+        with pytest.raises(RetryableError, match=r"`(column|partition)_stats` in its metadata table was made anew"):
+            bench.apply(bench.plan())
+    assert bench.runner.finish_pending(bench.policy, bench.location).status == "resumed"
+    oracle, views = Oracle.of((*HISTORY, late)), bench.views()
+    assert views.rt() == views.rt_without_mdt() == oracle.rt()
+    assert GxVerifier(spark).wrongly_indexed(bench.state()) == ()
 
 
 @pytest.mark.extended

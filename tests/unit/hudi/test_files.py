@@ -2,13 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.errors import TableError
+from etc_policy.errors import RetryableError, TableError
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.carry import CARRIED, carried_text
 from etc_policy.plan.model import CarriedFile
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.run.ports import AtCommit, Job
-from etc_policy.run.table_files import HudiFiles
+from etc_policy.run.table_files import HudiFiles, index_marks, require_same_indexes
 from etc_policy.table.history import PLAN_ID, THRESHOLD
 from tests.unit.hudi.table_folder import ROLLBACK_PLAN, TableFolder, at, avro, base, log, operation
 
@@ -178,6 +178,27 @@ class TestHudiFiles:
         (table.meta / ".etc").mkdir()
         (table.meta / ".etc" / "metadata_partitions").write_text("files\nrecord_index")
         assert HudiFiles().before_commit(job).changed_table is None  # etc builds it anew
+
+    @pytest.mark.parametrize("of_another", [True, False])
+    def test_an_index_that_was_dropped_and_made_anew(self, table, of_another):
+        """Of the same name; whole metadata tables are made anew like this, too. Files of etc's own folder say that it does it."""
+        marks = {one: table.meta / "metadata" / one / ".hoodie_partition_metadata" for one in ("column_stats", "files")}
+        job = replace(job_of(table), metadata_partitions=("column_stats", "files", "record_index"))
+        for mark in marks.values():
+            mark.parent.mkdir(parents=True)
+            mark.write_text(f"commitTime={at('10:00:00')}")
+        seen = index_marks(job)
+        require_same_indexes(job, seen)
+        if of_another:
+            marks["column_stats"].write_text(f"commitTime={at('10:00:07')}")
+        else:
+            marks["column_stats"].unlink()
+        with pytest.raises(RetryableError, match="`column_stats` in its metadata table was made anew") as error:
+            require_same_indexes(job, seen)
+        assert error.value.code == "ETC405"
+        (table.meta / ".etc").mkdir()
+        (table.meta / ".etc" / "metadata_partitions").write_text("column_stats")
+        require_same_indexes(job, seen)
 
     def test_the_commit_of_a_compaction(self, table):
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
