@@ -25,6 +25,7 @@ from etc_policy.hudi.writer_options import (
     require_encrypting,
 )
 from etc_policy.run.ports import Job
+from etc_policy.spark import metadata_renewal
 from etc_policy.spark.client_options import client_options, merge_options
 from etc_policy.spark.cluster import raise_if_alone
 from etc_policy.spark.commit_zone import commit_zone
@@ -139,8 +140,11 @@ def _create(spark: Any, job: Job, chosen: Mapping[str, str]) -> Any:
         **merge_options(ordering_fields(properties)),
         **{one.option: one.value for one in of_table if one.option not in job.policy.hudi_options},
     }
+    asks = COLUMN_LIST not in options and not set(job.metadata_partitions).isdisjoint(COLUMN_STATISTICS)
+    if asks and (noted := metadata_renewal.noted_columns(job.base_path)):
+        return _open(spark, job.base_path, {**options, COLUMN_LIST: noted})
     client = _open(spark, job.base_path, options)
-    if COLUMN_LIST in options or not set(job.metadata_partitions).intersection(COLUMN_STATISTICS):
+    if not asks or metadata_renewal.is_gone(job.base_path):
         return client
     columns = columns_with_statistics(spark, hudi_table(spark, client), job)
     if not columns:

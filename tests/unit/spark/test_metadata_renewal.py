@@ -97,3 +97,29 @@ def test_a_plan_is_withdrawn_the_same_way(table, compactor):
     compactor.errors = [REFUSED]
     compactor.withdraw(job(table, "files"))
     assert (len(compactor.tried), len(compactor.dropped), compactor.ended) == (2, 1, [at("10:00:06")])
+
+
+def test_the_columns_of_its_statistics_are_noted_before_it_is_dropped(table, monkeypatch):
+    """By the default of a client that is not told, other columns would have statistics, and readers miss rows."""
+    column_list = "hoodie.metadata.index.column.stats.column.list"
+    properties = SimpleNamespace(getProperty={column_list: "v,s.x"}.get)
+    client = SimpleNamespace(
+        getConfig=lambda: SimpleNamespace(getProps=lambda: properties), getEngineContext=lambda: None
+    )
+    found = SimpleNamespace(getMetaClient=lambda: None)
+    (table.base / NOTE).parent.mkdir()
+    dropped = []
+    utility = SimpleNamespace(deleteMetadataTable=lambda *_: dropped.append((table.base / NOTE).exists()))
+    hudi = SimpleNamespace(metadata=SimpleNamespace(HoodieTableMetadataUtil=utility))
+    jvm = SimpleNamespace(org=SimpleNamespace(apache=SimpleNamespace(hudi=hudi)))
+    of, base = job(table, "files", "column_stats", "record_index"), str(table.base)
+    assert (metadata_renewal.is_gone(base), metadata_renewal.noted_columns(base)) == (False, None)
+    metadata_renewal.drop(jvm, client, found, of)
+    assert dropped == [True]
+    assert metadata_renewal.owed(base, ("files",)) == ("column_stats", "record_index")
+    assert (metadata_renewal.is_gone(base), metadata_renewal.noted_columns(base)) == (True, "v,s.x")
+    metadata_renewal.settle(of)
+    assert (metadata_renewal.is_gone(base), metadata_renewal.noted_columns(base)) == (False, None)
+    properties.getProperty = lambda _: None
+    metadata_renewal.drop(jvm, client, found, of)
+    assert (metadata_renewal.is_gone(base), metadata_renewal.noted_columns(base)) == (True, None)
