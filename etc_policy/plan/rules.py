@@ -194,6 +194,23 @@ def _obstacle_without_cut(facts: Facts) -> Objection | None:
 
 
 @Rule(
+    "changes_kept",
+    means="`granularity: log_file` is set, and the table keeps its changes (CDC): those of a log file that stays behind cannot be "
+    "read any more once a clean has removed the old file slice. Set `granularity: file_slice`.",
+    mended_by=_AUTHOR,
+)
+def changes_kept(facts: Facts) -> Objection | None:
+    """A cut of a table that keeps its changes (facts: changes-need-old-slices)."""
+    if facts.policy.strategy.granularity != "log_file" or not (facts.is_cut and facts.state.has_cdc):
+        return None
+    reason = (
+        "the table keeps its changes (CDC): those of a log file that stays behind could not be read once a clean has removed the "
+        "slice that it was written to"
+    )
+    return reason, "set `granularity: file_slice`"
+
+
+@Rule(
     "cannot_split",
     means="`granularity: record` is set, and rows of this table may not be split at T; the message says why. Set "
     "`granularity: log_file`. See `etc explain as-of`.",
