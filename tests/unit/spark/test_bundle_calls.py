@@ -81,7 +81,7 @@ _OF_OTHERS = """
 addHandler alterPartitions asDict asMap bitwiseOR cancelAllJobs countAsync createDataFrame createTime currentThread
 dataType elementType eqNullSafe externalCatalog forName getActiveJobsIds getAll getCause getChannel getClass getClazz
 getContextClassLoader getDeclaredField getDeclaredFields getDeclaredMethods getExecutorInfos getField getId
-getImplementationVersion getLogger getMethods getName getOrCreate getPackage getParameterTypes getPartitionOption
+getImplementationVersion getLogger getMethods getName getOrCreate getPackage getParameterTypes getPartitionOption getProperty
 getSimpleName getStringCollection getTable getTime getValue groupBy hadoopConfiguration isDone isEmpty isInCollection
 isNotNull isNull keyType lastAccessTime mapAsJavaMap newInstance orderBy partitionBy partitionColumnNames putAll
 setAccessible setAll setImplementedInterfaces setLocalProperty setLogLevel setParentClassLoader sharedState
