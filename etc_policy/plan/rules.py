@@ -195,8 +195,8 @@ def _obstacle_without_cut(facts: Facts) -> Objection | None:
 
 @Rule(
     "changes_kept",
-    means="`granularity: log_file` is set, and the table keeps its changes (CDC): those of a log file that stays behind cannot be "
-    "read any more once a clean has removed the old file slice. Set `granularity: file_slice`.",
+    means="`granularity: log_file` is set, and the table keeps its changes (CDC): those of a log file that stays behind cannot "
+    "be read any more once a clean has removed the old file slice. Set `granularity: file_slice`.",
     mended_by=_AUTHOR,
 )
 def changes_kept(facts: Facts) -> Objection | None:
