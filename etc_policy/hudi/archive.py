@@ -89,6 +89,15 @@ class Archive:
         first = min(known, default="")
         return frozenset(one for one in instants if first and first < one and one not in known)
 
+    def holding(self, instants: Collection[str]) -> frozenset[str]:
+        """Those of the instants that it has as completed writes; before table version 8 whatever they were."""
+        if not self._is_of_log_files:
+            return frozenset(one for one in instants if one in self.ends and self.ends[one].action in WRITES)
+        left = frozenset(instants)
+        for name in self._log_files() if left else ():
+            left -= self._instants_in(name)[0]
+        return frozenset(instants) - left
+
     def _lacking_in_log_files(self, instants: Collection[str]) -> frozenset[str]:
         """The same before table version 8. The newest file is read first: mostly it has them all, and the archive only grows.
 

@@ -413,8 +413,9 @@ def instants_in(listed: Listing) -> frozenset[str]:
 class LatestSlices(NamedTuple):
     """The latest slices, and paths of files: missing in them, carried ones without their compaction, files that were added to
     file groups which were replaced without them, base files of which nobody knows which one counts, those beside the one that
-    does, and files that their commit did not record, so that readers by the metadata table may not see them. `changelog` is the
-    mode in which the table is written.
+    does, and files that their commit did not record, so that readers by the metadata table may not see them. `hidden` are the
+    instants of archived writes with a file of each, before which the active timeline begins. `changelog` is the mode in which the
+    table is written.
     """
 
     latest: tuple[FileSlice, ...]
@@ -424,6 +425,7 @@ class LatestSlices(NamedTuple):
     unclear: tuple[str, ...]
     stray: tuple[str, ...]
     unrecorded: tuple[str, ...]
+    hidden: tuple[tuple[str, str], ...]
     changelog: Changelog
 
 
@@ -470,7 +472,23 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> Lates
     never = archive.lacking(groups.archived_instants(slices, rest)) if is_listed else frozenset()
     unrecorded = tuple(groups.unrecorded(slices, known, never, facts)) if is_listed else ()
     changelog = changelog_of({**archived, **commits.metadata}, slices)
-    return LatestSlices(slices, missing, orphans, unseen, *groups.twins(), unrecorded, changelog)
+    hidden = tuple(sorted(_hidden_in(listed, timeline, archive)))
+    return LatestSlices(slices, missing, orphans, unseen, *groups.twins(), unrecorded, hidden, changelog)
+
+
+def _hidden_in(listed: Listing, timeline: Timeline, archive: Archive) -> Iterator[tuple[str, str]]:
+    """Each archived write that is later than the first active one, with a file that bears its instant.
+
+    Readers do not show it: archiving went beyond a savepoint, which was deleted since (facts: savepoint-deleted).
+    """
+    _, first = timeline.archive_reach
+    later = {one for one in instants_in(listed) if one > first and one not in timeline.files}
+    held = archive.holding(later) if first else frozenset()
+    for partition, files in listed.items() if held else ():
+        named = ((name, parse_data_file(name)) for name in files)
+        yield from (
+            (parsed.instant, path_below(partition, name)) for name, parsed in named if parsed and parsed.instant in held
+        )
 
 
 def _bounded_by_plans(file_slice: FileSlice, thresholds: Mapping[str, int]) -> FileSlice:

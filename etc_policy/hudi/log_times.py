@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, chain, product
@@ -236,12 +236,23 @@ def _with_archived_blocks(state: TableState, cache: TimesCache) -> TableState:
     for file_slice in state.slices:
         read = {path: times for f in file_slice.log_files if (times := cache.get(path := path_of(file_slice, f)))}
         done = known.union(*(times.taken_back for times in read.values()))
-        found |= {path: frozenset(one for one in times.instants - done if one < first) for path, times in read.items()}
+        found |= {path: times.instants - done for path, times in read.items()}
     savepoint = min((one.requested for one in state.instants if one.has_savepoint), default=first)
-    hidden = ((instant, path) for path, instants in found.items() for instant in instants if instant > savepoint)
-    left = _never_committed(state.base_path, found) if state.metadata_partitions else frozenset()
+    archived = {path: frozenset(one for one in instants if one < first) for path, instants in found.items()}
+    held = _archived_of(state.base_path, {one for instants in found.values() for one in instants if one > first})
+    hidden = (
+        (one, path) for path, instants in found.items() for one in instants if savepoint < one < first or one in held
+    )
+    left = _never_committed(state.base_path, archived) if state.metadata_partitions else frozenset()
     unrecorded = tuple(sorted({*state.unrecorded_files, *left}))
-    return replace(state, unrecorded_files=unrecorded, hidden_blocks=tuple(sorted(hidden)))
+    return replace(state, unrecorded_files=unrecorded, hidden_blocks=tuple(sorted({*state.hidden_blocks, *hidden})))
+
+
+def _archived_of(base_path: str, instants: Collection[str]) -> frozenset[str]:
+    """Those of the instants that are archived."""
+    storage = open_reader(base_path)
+    with table_errors(storage.location):
+        return Archive(storage, read_properties(storage)).holding(instants) if instants else frozenset()
 
 
 def _never_committed(base_path: str, instants: Mapping[str, frozenset[str]]) -> frozenset[str]:

@@ -140,7 +140,7 @@ class FileTableReader:
 def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
     storage, properties, timeline = commits.storage, commits.properties, commits.timeline
     found = latest_slices(commits)
-    slices, missing_files, orphans, unseen_files, unclear_files, stray_files, unrecorded, changelog = found
+    slices, missing_files, orphans, unseen_files, unclear_files, stray_files, unrecorded, hidden, changelog = found
     timeline.expect(_read_besides_writes(timeline))
     zone, instants = read_zone(properties, timeline), with_schemas(timeline)
     compactions = compactions_by_whom(timeline, commits.completed)
@@ -168,6 +168,7 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
         unclear_files=unclear_files,
         stray_files=stray_files,
         unrecorded_files=unrecorded,
+        hidden_blocks=hidden,
         unseen_files=unseen_files,
         exposed=_exposed(commits, slices, instants),
         wrong_times=wrong_times,

@@ -473,18 +473,30 @@ def files_damaged(facts: Facts) -> Objection | None:
     "hidden_by_savepoint",
     damage=Damage.CONTENT,
     means="Stock Hudi hides rows that were committed after a savepoint. Delete the savepoint and let a writer commit "
-    "once. See `etc explain upstream/beyond-savepoint`.",
+    "until its commit is archived, too. See `etc explain upstream/beyond-savepoint`.",
 )
 def hidden_by_savepoint(facts: Facts) -> Objection | None:
     """What was committed between a savepoint and the first other active commit: stock Hudi hides it once archived.
 
-    See facts: beyond-savepoint. Before table version 8 a log file bears the instant of its slice, and its blocks that of a write.
+    See facts: beyond-savepoint, savepoint-deleted. Before table version 8 a log file bears the instant of its slice, and its
+    blocks that of a write.
     """
     state = facts.state
     kept = {one.requested for one in state.instants if one.has_savepoint}
+    first = next(iter(not_left_behind(state.instants)), "")
+    behind = min((file for file in state.hidden_blocks if file[0] > first), default=None)
+    if behind is not None:
+        reason = (
+            f"{behind[1]} was committed at {behind[0]} and is archived, though {first}, which came before it, is not: stock Hudi "
+            "does not show such rows"
+        )
+        return (
+            reason,
+            "let the writer commit until archiving has taken that one too; a savepoint of it that is gone had kept it",
+        )
     if not kept:
         return None
-    savepoint, first = min(kept), next(iter(not_left_behind(state.instants)), "")
+    savepoint = min(kept)
     bases = ((one.base_instant, one.base_file or "") for one in state.slices)
     logs = ((one.requested, one.name) for _, one in state.log_files if facts.is_cut)
     files = chain(bases, logs, state.hidden_blocks)

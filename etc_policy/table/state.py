@@ -234,9 +234,9 @@ class TableState:
     instant of which no commit says which one counts, `stray_files` those beside one that a commit recorded.
     `unrecorded_files` are those that no commit recorded, in a table with a metadata table, which leaves them out where it was
     there then (facts: unrecorded-files, rolled-back-files-shown); of log files of table version 6 that is known only where these
-    were read, and so is `hidden_blocks`: the instants of archived writes after a savepoint, each with a log file that has rows of
-    it. `unseen_files` are files that a write added to a file group which was replaced without them: no reader sees their
-    rows (facts: deleted-partition-write, clustered-beside-a-write).
+    were read, and so is `hidden_blocks` but for names: the instants of archived writes behind a commit that is not archived, each
+    with a file that has rows of it. `unseen_files` are files that a write added to a file group which was replaced without them:
+    no reader sees their rows (facts: deleted-partition-write, clustered-beside-a-write).
     `time_partition_fields` are the partition columns whose times a key generator writes as it likes.
     `exposed` are file groups with a log file that was written beside a compaction of deletes: some indexes do not find its
     keys (facts: exposed-keys). `wrong_times` are completion times, of the table and of its metadata table, that cannot be

@@ -24,7 +24,7 @@ from etc_policy.table.instants import instant_to_ms
 from etc_policy.wiring import Environment
 from tests.unit.hudi import log_file as log
 from tests.unit.hudi.log_file import avro, deletes
-from tests.unit.hudi.table_folder import OF_HUDI_0, TableFolder, at, base
+from tests.unit.hudi.table_folder import OF_HUDI_0, TableFolder, archived, at, base
 from tests.unit.hudi.table_folder import log as written
 
 MS = 1_711_846_800_123
@@ -196,9 +196,34 @@ def test_before_version_8_rows_behind_a_savepoint_are_not_compacted(
     (table.base / "p" / log_file.name(base_at)).write_bytes(content)
     by_slice = POLICY.model_copy(update={"strategy": Strategy(granularity="file_slice")})
     refused = why_refused(by_slice, fill_from_logs(state_of(table), POLICY, cache), instant_to_ms(at("23:00:00"), UTC))
-    assert (refused is not None) == (has_savepoint and hidden_at is not None)
+    assert (refused is not None) == (
+        hidden_at is not None
+    )  # also once the savepoint is deleted, until its commit is archived
     if refused is not None:
         assert (refused.code, f"was committed at {hidden_at}" in refused.reason) == ("hidden_by_savepoint", True)
+
+
+@pytest.mark.parametrize("is_base", [True, False])
+@pytest.mark.parametrize("action", ["deltacommit", "clean", None])
+def test_nor_is_what_a_savepoint_that_is_gone_hides_from_version_8_on(tmp_path, is_base, action):
+    """Its commit is still there: what was archived and came after it readers do not show until it is archived, too."""
+    table = TableFolder(tmp_path / "t")
+    table.commit(FIRST, at("08:00:30"), base("f1"))
+    file = base("f2") if is_base else written("f1")
+    table.data(DIED, file)
+    table.commit(LATER, at("10:00:30"), written("f1"))
+    rows = [archived(at("07:00:00"), at("07:00:30")), {**archived(DIED, at("09:00:30"), file), "action": action}]
+    table.archived = rows if action else rows[:1]
+    table.archive(*table.archived)
+    state, path = state_of(table), f"p/{file.name(DIED)}"
+    is_hidden = action == "deltacommit"
+    assert state.hidden_blocks == (((DIED, path),) if is_hidden else ())
+    refused = why_refused(POLICY, state, instant_to_ms(at("23:00:00"), UTC))
+    assert (refused is not None) == is_hidden
+    if refused is not None:
+        assert (refused.code, path in refused.reason) == ("hidden_by_savepoint", True)
+    table.archive_first(1)
+    assert state_of(table).hidden_blocks == ()
 
 
 def test_rows_that_change_others_in_part_are_bound_by_no_time_beside_deletes(folder):

@@ -53,7 +53,6 @@ def test_every_fact_of_a_state_is_read_or_comes_from_log_files():
     assert {field.name for field in fields(TableState)} - named == {
         "unreadable_time",
         "witnesses",
-        "hidden_blocks",
         "apply_state",
         "release",
     }
