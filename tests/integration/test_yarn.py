@@ -170,7 +170,7 @@ def test_an_application_that_is_killed_is_finished_by_the_next_run(warehouse):
 
 def test_a_node_that_dies_is_made_up_for(warehouse):
     process = warehouse.started_executing()
-    warehouse.cluster.kill_node(0)
+    warehouse.cluster.kill_node(warehouse.cluster.node_of_executors_alone())
     try:
         assert process.wait(timeout=400) == 0, warehouse.stderr
         warehouse.check()

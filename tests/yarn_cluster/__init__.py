@@ -30,7 +30,8 @@ _SETTINGS = {
     "yarn.nodemanager.hostname": HOST,
     "yarn.nodemanager.vmem-check-enabled": "false",
     "yarn.nodemanager.pmem-check-enabled": "false",
-    "yarn.nodemanager.resource.memory-mb": "4096",
+    # beside an application's master there is room for one executor: the other one is on the other node
+    "yarn.nodemanager.resource.memory-mb": "2304",
     "yarn.nodemanager.resource.cpu-vcores": "4",
     "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.9",
     "yarn.nodemanager.delete.debug-delay-sec": "3600",
@@ -101,6 +102,12 @@ class YarnCluster:
         request = Request(url, body, {"Content-Type": "application/json"}, method="PUT")
         urlopen(request, timeout=TIMEOUT_SECONDS).close()
 
+    def node_of_executors_alone(self) -> int:
+        """A running node without an application's master, whose loss ends the application here (one attempt)."""
+        running = [number for number, node in enumerate(self.nodes) if node.poll() is None]
+        containers = {number: list(self._containers(number)) for number in running}
+        return next(number for number, own in containers.items() if own and not any(map(self._is_master, own)))
+
     def kill_node(self, number: int) -> None:
         """As a machine that is gone: the NodeManager, and all that it started."""
         os.killpg(self.nodes[number].pid, signal.SIGKILL)
@@ -123,6 +130,11 @@ class YarnCluster:
                     yield int(folder.name)
             except OSError:  # it has ended
                 continue
+
+    @staticmethod
+    def _is_master(process: int) -> bool:
+        """Whether it is the first container of an application."""
+        return bool(re.search(rb"CONTAINER_ID=container_\w+_000001\0", Path(f"/proc/{process}/environ").read_bytes()))
 
     def _ask(self, what: str) -> dict[str, Any]:
         with urlopen(f"http://{HOST}:{self.ports['.webapp']}/ws/v1/cluster/{what}", timeout=TIMEOUT_SECONDS) as answer:
