@@ -34,7 +34,6 @@ from etc_policy.table.formats import MANY_TABLES, fold
 @click.command(
     "apply",
     cls=CheckedCommand,
-    short_help="Carry out a plan, then verify",
     epilog=examples(
         "etc apply",
         "etc apply --yes --output json",

@@ -20,11 +20,7 @@ from etc_policy.storage.object_cache import KeptFiles, cache_folder, clear, kept
 from etc_policy.table.formats import count_of, format_bytes, labelled
 
 
-@click.command(
-    "cache",
-    short_help="What etc keeps in your home, and how to clear it",
-    epilog=examples("etc cache", "etc cache clear"),
-)
+@click.command("cache", epilog=examples("etc cache", "etc cache clear"))
 @click.argument("action", type=click.Choice(["show", "clear"]), default="show")
 @output_option
 @message_options

@@ -20,7 +20,6 @@ from etc_policy.table.formats import count_of
 
 @click.command(
     "compile",
-    short_help="Write the manifest and the writers' options",
     epilog=examples(
         "etc compile",
         "etc compile --output json | jq '.policies[].table'",

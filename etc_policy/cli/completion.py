@@ -13,7 +13,6 @@ _VARIABLE = "_ETC_COMPLETE"
 
 @click.command(
     "completion",
-    short_help="Completion for bash, zsh and fish",
     epilog=examples(
         'eval "$(etc completion bash)"      # in ~/.bashrc',
         'eval "$(etc completion zsh)"       # in ~/.zshrc',

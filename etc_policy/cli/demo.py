@@ -38,7 +38,6 @@ MOST_DAYS = 3
 
 @click.command(
     "demo",
-    short_help="Build a real table from flight data and run the whole way",
     epilog=examples(
         "etc demo",
         "etc demo --open",

@@ -29,11 +29,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.table.formats import count_of
 
 
-@click.group(
-    "docs",
-    short_help="A site over all tables, from their own commits",
-    epilog=examples("etc docs generate", "etc docs serve"),
-)
+@click.group("docs", epilog=examples("etc docs generate", "etc docs serve"))
 def command() -> None:
     """A site over all tables, from their own commits.
 

@@ -52,7 +52,6 @@ _MAY_BE_THERE = ("README.md", ".gitignore", ".dockerignore", *_REQUIREMENTS)
 
 @click.command(
     "init",
-    short_help="Start a project with one commented policy",
     epilog=examples(
         "etc init warehouse",
         "etc init .",

@@ -26,7 +26,6 @@ _output_option = click.option(
 
 @click.command(
     "ls",
-    short_help="List policies",
     epilog=examples(
         "etc ls",
         'etc ls --select "tag:hourly path:policies/sales" --exclude "*_test"',

@@ -26,11 +26,7 @@ from etc_policy.wiring import serve_metrics
 PORT = 9864
 
 
-@click.group(
-    "metrics",
-    short_help="Metrics for Prometheus, with rules and a dashboard",
-    epilog=examples("etc metrics serve", "etc metrics rules > etc_rules.yml"),
-)
+@click.group("metrics", epilog=examples("etc metrics serve", "etc metrics rules > etc_rules.yml"))
 def command() -> None:
     """Metrics for Prometheus, with rules and a dashboard.
 

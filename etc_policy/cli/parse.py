@@ -22,7 +22,6 @@ from etc_policy.table.formats import count_of
 @click.command(
     "parse",
     cls=CheckedCommand,
-    short_help="Check the project's files",
     epilog=examples("etc parse", "etc parse --project-dir warehouse", "etc parse --select orders_ro --output json"),
 )
 @trust_options

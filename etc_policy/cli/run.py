@@ -87,7 +87,6 @@ class _Life:
 
 @click.command(
     "run",
-    short_help="Apply again and again, in one process",
     epilog=examples(
         "etc run",
         "etc run --every 15m --select tag:hourly --jobs 4",

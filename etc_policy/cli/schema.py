@@ -20,7 +20,6 @@ from etc_policy.policy.suggestions import did_you_mean
 
 @click.command(
     "schema",
-    short_help="JSON Schemas of policy files and of what etc writes",
     epilog=examples(
         "etc schema",
         "etc schema policy > .etc/policy.v1.json   # for an editor",

@@ -44,28 +44,31 @@ from etc_policy.table.formats import MANY_TABLES, TEXT_WIDTH, count_of, fold, fo
 
 if TYPE_CHECKING:
     from etc_policy.plan.model import Plan
+    from etc_policy.policy.manifest import Frozen
     from etc_policy.report.debug import DebugReport
     from etc_policy.report.history import PolicyHistory
-    from etc_policy.report.results import FreshnessReport, Report, TableFreshness
+    from etc_policy.report.results import FreshnessReport, TableFreshness
 
 PROJECT = (*PROJECT_OPTIONS, output_option)
 SELECT = (*PROJECT_OPTIONS, *SELECT_OPTIONS, output_option)
+#: Of commands that only read.
+READ = (*PROJECT_OPTIONS, *SELECT_OPTIONS, conf_option, jobs_option, output_option)
 NAMES = click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_policies)
 PATHS = click.argument("paths", metavar="[PATH]...", nargs=-1)
 YES = "Do not ask before the {}."
 
 
-def verb(name: str, short: str, shown: Sequence[str], *options: Callable[..., Any], checked: bool = False) -> Option:
-    """A command with these options, in this order; with `checked` CI systems can be shown what it found."""
+def verb(shown: Sequence[str], *options: Callable[..., Any], checked: bool = False) -> Option:
+    """A command of the function's name, with these options in this order; if `checked` CI systems can be shown what it found."""
     kind = CheckedCommand if checked else click.Command
-    return lambda function: click.command(name, cls=kind, short_help=short, epilog=examples(*shown))(
+    return lambda function: click.command(function.__name__.rstrip("_"), cls=kind, epilog=examples(*shown))(
         shared_options(*options)(function)
     )
 
 
 def report_of(
     flags: Flags,
-    call: Callable[[Project], Report],
+    call: Callable[[Project], Frozen],
     text: Callable[[Any, bool], str],
     code: Callable[[Any], ExitCode] = lambda report: report.exit_code,
     paths: tuple[str, ...] = (),
@@ -88,12 +91,9 @@ def lines_or(lines: Iterable[str], none: str, *, failed: bool) -> str:
     return "\n".join(lines) or ("" if failed else none)
 
 
-def agreed(flags: Flags, shown: Sequence[str], question: str, *, yes: bool) -> bool:
-    """Whether what is shown is to be done, which is asked on a terminal; nothing is done where nothing is to do."""
-    asks = len(shown) > 1 and not yes and flags.output != "json" and sys.stdin.isatty()
-    if len(shown) > 1 and flags.output != "json":
-        announce("\n".join(shown), asks=asks)
-    return ask(question) if asks else yes and len(shown) > 1
+def can_ask(flags: Flags, *, yes: bool) -> bool:
+    """Whether somebody is to be asked, and can be."""
+    return not yes and flags.output != "json" and sys.stdin.isatty()
 
 
 def require_yes(flags: Flags, project: Project, question: str, *, yes: bool) -> Project:
@@ -104,22 +104,10 @@ def require_yes(flags: Flags, project: Project, question: str, *, yes: bool) -> 
 
     """
     names = [policy.name for policy in project.policies(*flags.terms)]
-    asks = names and not yes and flags.output != "json" and sys.stdin.isatty()
-    if asks and not ask(fold(f"{question} of {', '.join(names)}?", text_width())):
+    if names and can_ask(flags, yes=yes) and not ask(fold(f"{question} of {', '.join(names)}?", text_width())):
         show_note("Nothing was changed.")
         raise click.exceptions.Exit(ExitCode.DONE)
     return project
-
-
-def say_done(flags: Flags, answer: Mapping[str, Any], none: str, done: str, shown: str, *, any_: bool) -> ExitCode:
-    """Print what became of what `agreed` has shown."""
-    if flags.output == "json":
-        print_json(json.dumps({"schema_version": 1, **answer}, indent=2))
-    elif any_ and not answer["done"]:
-        show_note(shown)
-    else:
-        say(done if any_ else none)
-    return ExitCode.DONE if answer["done"] or not any_ else ExitCode.CHANGES
 
 
 def keys_and_values(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> Mapping[str, Any]:
@@ -158,6 +146,15 @@ def text_of_freshness(report: FreshnessReport, *, long: bool = False, width: int
     return (render_freshness if is_long else list_freshness)(report, width)
 
 
+def waited_for(table: TableFreshness) -> str:
+    """What a table has now that was waited for."""
+    if table.partitions is None:
+        return f"{table.policy}  RO is complete until {format_time(table.complete_until_ms)}"
+    (one,) = table.partitions.partitions
+    before = f" with an event before {format_time(one.ends_ms)}" if table.partitions.rows == "until_end" else ""
+    return f"{table.policy}  RO holds every row of {one.partition}{before}"
+
+
 def text_of_histories(histories: Iterable[PolicyHistory], limit: int, width: int = TEXT_WIDTH) -> str:
     """The histories as text; why a table cannot be read is said by its error."""
     from etc_policy.report.history_text import render_history
@@ -173,8 +170,6 @@ def text_of_debug(report: DebugReport, *, verbose: bool = False, width: int = TE
 
 
 @verb(
-    "plan",
-    "Show what would be compacted, and save it",
     (
         "etc plan",
         "etc plan --select orders_ro --explain",
@@ -223,8 +218,6 @@ def plan(
 
 
 @verb(
-    "verify",
-    "Prove what the read-optimized view holds",
     (
         "etc verify",
         "etc verify --select orders_ro --level metadata",
@@ -259,8 +252,6 @@ def verify(flags: Flags, level: VerifyLevel | None, full: bool, long: bool) -> E
 
 
 @verb(
-    "freshness",
-    "Show how far each table is complete, without Spark",
     (
         "etc freshness",
         "etc freshness /mnt/lake/orders",
@@ -333,8 +324,6 @@ def freshness(
 
 
 @verb(
-    "wait",
-    "Wait until RO is complete up to a time, or a partition is done",
     (
         "etc wait orders_ro --until 2026-01-01T06:00:00Z --timeout 30m",
         "etc wait orders_ro payments_ro --until 2026-01-01T06:00:00Z && ./report",
@@ -383,29 +372,15 @@ def wait(
         raise click.UsageError("give one of `--until` and `--partition`")
     select, exclude = require_choice(flags, *names)
     spans = {"timeout": timedelta(milliseconds=timeout), "poll": timedelta(milliseconds=poll)}
-
-    def line(table: TableFreshness) -> str:
-        if table.partitions is not None:
-            (partition,) = table.partitions.partitions
-            before = (
-                f" with an event before {format_time(partition.ends_ms)}"
-                if table.partitions.rows == "until_end"
-                else ""
-            )
-            return f"{table.policy}  RO holds every row of {partition.partition}{before}"
-        return f"{table.policy}  RO is complete until {format_time(table.complete_until_ms)}"
-
     return report_of(
         flags,
         lambda project: project.wait(select, exclude, until=until, partition=partition, **spans),
-        lambda report, failed: "" if failed else "\n".join(map(line, report.tables)),
+        lambda report, failed: "" if failed else "\n".join(map(waited_for, report.tables)),
         code=lambda _: ExitCode.DONE,
     )
 
 
 @verb(
-    "simulate",
-    "Replay a table's past under other settings",
     (
         "etc simulate orders_ro",
         "etc simulate orders_ro --set data_latency=45m --every 15m",
@@ -476,8 +451,6 @@ def simulate(flags: Flags, names: tuple[str, ...], html: Path | None, long: bool
 
 
 @verb(
-    "history",
-    "Show the compactions of a table and their checks",
     (
         "etc history orders_ro",
         "etc history orders_ro --limit 3",
@@ -493,11 +466,7 @@ def simulate(flags: Flags, names: tuple[str, ...], html: Path | None, long: bool
         show_default=True,
         help="Show so many of the newest; JSON has all.",
     ),
-    *PROJECT_OPTIONS,
-    *SELECT_OPTIONS,
-    conf_option,
-    jobs_option,
-    output_option,
+    *READ,
 )
 def history(flags: Flags, name: str | None, limit: int) -> ExitCode:
     """Show the compactions of a table and their checks.
@@ -509,10 +478,12 @@ def history(flags: Flags, name: str | None, limit: int) -> ExitCode:
     one that cannot be read is in it with the reason.
     """
     if name is not None and flags.terms == ((), ()):
-        with open_project(flags) as project:
-            found, error = report_and_error(project.history, name)
-        show(flags, found, lambda: text_of_histories((found,), limit, text_width()))
-        return exit_with(error)
+        return report_of(
+            flags,
+            lambda project: project.history(name),
+            lambda report, _: text_of_histories((report,), limit, text_width()),
+            lambda _: ExitCode.DONE,
+        )
     terms = require_choice(flags, *([name] if name is not None else []))
     return report_of(
         flags,
@@ -522,18 +493,12 @@ def history(flags: Flags, name: str | None, limit: int) -> ExitCode:
 
 
 @verb(
-    "cuts",
-    "List past cuts of tables with the SQL that reads them",
     (
         "etc cuts",
         "etc cuts --select orders_ro",
         "etc cuts --output json | jq -r '.tables[].cuts[] | select(.readable) | .sql'",
     ),
-    *PROJECT_OPTIONS,
-    *SELECT_OPTIONS,
-    conf_option,
-    jobs_option,
-    output_option,
+    *READ,
 )
 def cuts(flags: Flags) -> ExitCode:
     """List past cuts of tables with the SQL that reads them.
@@ -550,8 +515,6 @@ def cuts(flags: Flags) -> ExitCode:
 
 
 @verb(
-    "sync",
-    "Record in the catalog how far each RO table is complete",
     (
         "etc sync",
         "etc sync --select orders_ro --output json | jq '.tables[].properties'",
@@ -582,8 +545,6 @@ def sync(flags: Flags, remove: bool, long: bool) -> ExitCode:
 
 
 @verb(
-    "undo",
-    "Withdraw a published plan that has not completed",
     ("etc undo", "etc undo --yes", "etc undo --select orders_ro --output json"),
     conf_option,
     click.option("--yes", is_flag=True, help=YES.format("plans are withdrawn")),
@@ -607,8 +568,6 @@ def undo(flags: Flags, yes: bool) -> ExitCode:
 
 
 @verb(
-    "finish",
-    "Run compactions that others have scheduled and not carried out",
     ("etc finish --select orders_ro", "etc finish --yes --output json"),
     conf_option,
     click.option("--yes", is_flag=True, help=YES.format("compactions are run")),
@@ -640,8 +599,6 @@ def finish(flags: Flags, yes: bool) -> ExitCode:
 
 
 @verb(
-    "forget",
-    "Remove etc's own files from a table",
     ("etc forget orders_ro", "etc forget orders_ro --yes", "etc forget orders_ro --output json"),
     click.argument("name"),
     click.option("--yes", is_flag=True, help="Do not ask before the files are removed."),
@@ -657,24 +614,25 @@ def forget(flags: Flags, name: str, yes: bool) -> ExitCode:
     which partitions were reported as done. Nothing is removed while a run is at work, or before a pending plan of etc has ended.
     """
     with open_project(flags) as project:
-        kept = project.kept_beside(name)
-        shown = (name, *(f"  {path}  {format_bytes(size)}" for path, size in kept.items()))
-        done = agreed(flags, shown, "Remove them?", yes=yes)
+        kept, asks = project.kept_beside(name), can_ask(flags, yes=yes)
+        if kept and flags.output != "json":
+            announce("\n".join((name, *(f"  {path}  {format_bytes(size)}" for path, size in kept.items()))), asks=asks)
+        done = bool(kept) and (ask("Remove them?") if asks else yes)
         if done:
             project.forget(name)
-    return say_done(
-        flags,
-        {"policy": name, "files": [{"path": path, "bytes": size} for path, size in kept.items()], "done": done},
-        f"{name}: etc keeps nothing in its table.",
-        f"{name}: {count_of(len(kept), 'file')} removed.",
-        "Nothing was removed; `--yes` removes these files.",
-        any_=bool(kept),
-    )
+    if flags.output == "json":
+        files = [{"path": path, "bytes": size} for path, size in kept.items()]
+        print_json(json.dumps({"schema_version": 1, "policy": name, "files": files, "done": done}, indent=2))
+    elif done:
+        say(f"{name}: {count_of(len(kept), 'file')} removed.")
+    elif kept:
+        show_note("Nothing was removed; `--yes` removes these files.")
+    else:
+        say(f"{name}: etc keeps nothing in its table.")
+    return ExitCode.DONE if done or not kept else ExitCode.CHANGES
 
 
 @verb(
-    "import",
-    "Write policies for tables that exist",
     (
         "etc import /mnt/lake/orders",
         "etc import '/mnt/lake/sales/*'",
@@ -745,8 +703,6 @@ def import_(
 
 
 @verb(
-    "retry",
-    "Apply again what failed or was refused",
     ("etc retry", "etc retry --yes --target prod", "etc retry --exclude orders_ro"),
     every_option,
     conf_option,
@@ -774,8 +730,6 @@ def retry(flags: Flags, every: timedelta | None, yes: bool, long: bool) -> ExitC
 
 
 @verb(
-    "debug",
-    "Check the machine, the project and the tables",
     (
         "etc debug",
         "etc debug --verbose",
@@ -799,7 +753,9 @@ def debug(flags: Flags, spark: bool, verbose: bool) -> ExitCode:
     those with errors first. Exits with 1 where something is an error; warnings exit with 0.
     """
     require_one_form(flags, verbose=verbose)
-    with open_project(flags) as project:
-        report = project.debug(*flags.terms, spark=spark)
-    show(flags, report, lambda: text_of_debug(report, verbose=verbose, width=text_width()))
-    return ExitCode.FAILED if any(finding.status == "error" for finding in report.findings) else ExitCode.DONE
+    return report_of(
+        flags,
+        lambda project: project.debug(*flags.terms, spark=spark),
+        lambda report, _: text_of_debug(report, verbose=verbose, width=text_width()),
+        lambda report: ExitCode.FAILED if any(one.status == "error" for one in report.findings) else ExitCode.DONE,
+    )
