@@ -5,22 +5,44 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from etc_policy.hudi.event_time_values import DAY_MS, number_ms
+from etc_policy.hudi.discovery import column_ranges
+from etc_policy.hudi.event_time_values import DAY_MS, kind_of, number_ms, time_reader
 from etc_policy.hudi.footers import can_read_parquet, read_footer
 from etc_policy.policy.manifest import EventTime
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import TableReader
-from etc_policy.table.state import RowGroup, TableState, path_below
+from etc_policy.table.state import BaseTimes, RowGroup, TableState, UnreadableTime, path_below
 
 #: So many base files are looked at, the newest; nothing is known of the others.
 MOST_FILES = 1_000
+#: So much of a text is shown.
+_SHOWN = 60
 #: Those of stores far away are read side by side.
 _THREADS = 8
 _EPOCH_DAY, _EPOCH = dt.date(1970, 1, 1), dt.datetime(1970, 1, 1)  # noqa: DTZ001 - footers have no zone
 _MS = dt.timedelta(milliseconds=1)
+
+
+def with_newest_times(state: TableState, event_time: EventTime) -> TableState:
+    """The state with what the newest base file holds of a column of numbers or texts, where its footer says it."""
+    newest = max((one for one in state.slices if one.base_file), key=lambda one: one.base_instant, default=None)
+    kind = kind_of(state.event_time_type or "")
+    if newest is None or kind not in ("number", "text"):
+        return state
+    path = path_below(newest.partition, newest.base_file or "")
+    found = column_ranges(state.base_path, path, [event_time.column]).get(event_time.column)
+    if found is None:
+        return state
+    first_ms, last_ms = map(time_reader(kind, event_time), found)
+    if first_ms is None and last_ms is None and kind == "text" and str(found.last).strip():
+        return replace(state, unreadable_time=UnreadableTime(path, str(found.last)[:_SHOWN]))
+    return (
+        state if first_ms is None or last_ms is None else replace(state, base_times=BaseTimes(path, first_ms, last_ms))
+    )
 
 
 def read_row_groups(state: TableState, event_time: EventTime) -> dict[str, tuple[RowGroup, ...]]:

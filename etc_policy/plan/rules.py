@@ -545,7 +545,7 @@ def unreadable_times(facts: Facts) -> Objection | None:
         return None
     column, pattern = facts.policy.event_time.column, facts.policy.event_time.format
     read = "that can be read" if pattern is None else f"of the format `{pattern}`"
-    reason = f"`{found.value}` in column `{column}` of log file {found.log_file} is not a time {read}"
+    reason = f"`{found.value}` in column `{column}` of the file {found.log_file} is not a time {read}"
     return (
         reason,
         f"give its pattern: `event_time_column: {{column: {column}, format: PATTERN}}`, such as `dd/MM/yyyy HH:mm`",
@@ -564,8 +564,8 @@ def wrong_unit_everywhere(facts: Facts) -> Objection | None:
         return None
     column, ahead = event_time.column, format_duration(event_time.ahead_ms)
     reason = (
-        f"every event time that is known of column `{column}` is later than its commit by more than {ahead}: log file "
-        f"{found.log_file.name}, committed at {found.log_file.completed}, holds {format_time(found.event_time_ms)} "
+        f"every event time that is known of column `{column}` is later than its commit by more than {ahead}: "
+        f"{found.file} holds {format_time(found.event_time_ms)} "
         f"in the unit `{event_time.unit}`"
     )
     return reason, unit_advice(found.fitting, column)

@@ -216,7 +216,7 @@ class ObjectStorage:
 
     def versions(self, folder: str) -> Mapping[str, str]:
         """Size and ETag of each object that was listed."""
-        return self._contents.versions(self._key(folder))
+        return self._contents.versions(self._folder_key(folder))
 
     def below(self, folder: str) -> Iterator[str]:
         """All objects below a folder; those that only mark a folder with files are left out."""

@@ -28,9 +28,9 @@ _OLD_MS, _OLD_TIMES = timedelta(days=30) // timedelta(milliseconds=1), 10
 
 
 class WrongUnit(NamedTuple):
-    """The unit in which the event times of a log file would be those of its commit, with one of them as it is read now."""
+    """The unit in which the event times of a file would be before its commit, with one of them as it is read now."""
 
-    log_file: LogFile
+    file: str
     event_time_ms: int
     fitting: str
 
@@ -77,6 +77,8 @@ def with_impossible(log_file: LogFile, least_ms: int | None, greatest_ms: int, l
 def wrong_unit(event_time: EventTime, state: TableState) -> WrongUnit | None:
     """The unit that fits where no event time that is known of the log files can be true; None where one can, or none fits."""
     ahead = state.log_files_ahead
+    if state.base_times is not None:
+        return _of_base_file(event_time, state, is_early=False)
     if not ahead or any(not (f.min_event_time_ms is f.seen_event_time_ms is None) for _, f in state.log_files):
         return None
     first = min(ahead, key=lambda one: one.name)
@@ -85,6 +87,8 @@ def wrong_unit(event_time: EventTime, state: TableState) -> WrongUnit | None:
 
 def too_early_unit(event_time: EventTime, state: TableState) -> WrongUnit | None:
     """The unit that fits where even the newest log files' events seem to be decades old: nothing is lost, all is due at once."""
+    if state.base_times is not None:
+        return _of_base_file(event_time, state, is_early=True)
     newest = (one.log_files[-1] for one in state.slices if one.log_files) if event_time.unit is not None else ()
     known = (one for one in newest if one.min_event_time_ms is not None)
     last = max(known, key=lambda one: one.min_event_time_ms or 0, default=None)
@@ -94,7 +98,21 @@ def too_early_unit(event_time: EventTime, state: TableState) -> WrongUnit | None
 def _fitting(event_time: EventTime, state: TableState, log_file: LogFile, found_ms: int | None) -> WrongUnit | None:
     latest_ms = latest_in(state, log_file, event_time)
     fitting = None if found_ms is None else fitting_unit(event_time, found_ms, latest_ms)
-    return None if fitting is None or found_ms is None else WrongUnit(log_file, found_ms, fitting)
+    if fitting is None or found_ms is None:
+        return None
+    return WrongUnit(f"log file {log_file.name}, committed at {log_file.completed},", found_ms, fitting)
+
+
+def _of_base_file(event_time: EventTime, state: TableState, *, is_early: bool) -> WrongUnit | None:
+    """The unit that fits both the earliest and the latest time in a base file."""
+    found = state.base_times
+    if found is None or state.last_completed is None:
+        return None
+    latest_ms = latest_possible_ms(state.last_completed, ZoneInfo(state.timezone), event_time.ahead_ms)
+    first, last = (fitting_unit(event_time, one, latest_ms) for one in (found.first_ms, found.last_ms))
+    if last is None or first != last or (found.last_ms <= latest_ms) != is_early:
+        return None
+    return WrongUnit(f"base file {found.file}", found.last_ms, last)
 
 
 class LateCommits(NamedTuple):

@@ -171,10 +171,18 @@ class RowGroup(NamedTuple):
 
 
 class UnreadableTime(NamedTuple):
-    """A value of the event-time column that is not a time as the policy says to read it, and the log file that holds it."""
+    """A value of the event-time column that is not a time as the policy says to read it, and the file that holds it."""
 
     log_file: str
     value: str
+
+
+class BaseTimes(NamedTuple):
+    """The earliest and the latest event time in a base file, as the policy says to read them."""
+
+    file: str
+    first_ms: int
+    last_ms: int
 
 
 class LogWitness(NamedTuple):
@@ -240,9 +248,11 @@ class TableState:
     `time_partition_fields` are the partition columns whose times a key generator writes as it likes.
     `exposed` are file groups with a log file that was written beside a compaction of deletes: some indexes do not find its
     keys (facts: exposed-keys). `wrong_times` are completion times, of the table and of its metadata table, that cannot be
-    true. `unreadable_time` is known only where log files were read, and `witnesses` only where all that are not compacted
-    were. `foreign_compaction` is the latest one on the active timeline that etc did not plan, `uncarried` one of etc's, or
-    the last one where it is archived, whose commit lacks log files that its plan carries (table version 6) or has split off.
+    true. `unreadable_time` is known only where log files were read; where none is left, and etc has not compacted by this
+    column, the newest base file is looked at in their place, and `base_times` are its numbers. `witnesses` are known only
+    where all that are not compacted were read. `foreign_compaction` is the latest one on the active timeline that etc did not
+    plan, `uncarried` one of etc's, or the last one where it is archived, whose commit lacks log files that its plan carries
+    (table version 6) or has split off.
     `orphans` are paths of such log files whose compaction is not on the timeline. `has_cdc` says that the table keeps its
     changes, `merges_otherwise` that it is not known that RT is the same whichever log files are compacted first.
     `lacks_meta_columns` says that rows do not carry
@@ -285,6 +295,7 @@ class TableState:
     wrong_times: tuple[WrongTime, ...] = ()
     zone: ZoneReading | None = None
     unreadable_time: UnreadableTime | None = None
+    base_times: BaseTimes | None = None
     witnesses: tuple[LogWitness, ...] | None = None
     foreign_compaction: str | None = None
     uncarried: str | None = None

@@ -247,6 +247,10 @@ class Readings(SparkSessions):
 
             read = read_all_logs if all_logs else fill_from_logs
             state = read(state, policy, _tables_cache(), self.progress)
+        if read_logs and not self.metadata_only and promise_of(policy, state) is None and not any(state.log_files):
+            from etc_policy.hudi.base_times import with_newest_times
+
+            state = with_newest_times(state, policy.event_time)
         kept = self.apply_states.read(state.base_path)  # of both times of a log file the earlier one counts
         state = with_true_times(state, of_event_time(kept.misrecorded, policy.event_time, state))
         return replace(state, apply_state=kept, release=self.release_for(policy, state))

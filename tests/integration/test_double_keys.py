@@ -63,7 +63,7 @@ def test_it_is_found_and_mended(spark, tmp_path, index):
     found = check(table)[1][TWICE]
     (twice,) = found.observed["samples"]["duplicate_keys_in_rt"]
     assert (twice["key"], len(twice["file_groups"])) == ("1", 2)
-    assert "docs/concepts/deletes.md" in found.message
+    assert "`etc explain deletes`" in found.message
 
     mend(spark, table, tmp_path / "kept")
     assert check(table)[1][TWICE].status == "pass"

@@ -77,7 +77,7 @@ def test_where_it_is_not_declared_the_key_alone_is_at_fault(compacted):
     results = check(compacted, **alike(compacted))[1]
     assert results[CONTAINMENT].status == "pass"
     assert (results[TWICE].status, results[TWICE].observed["duplicate_keys"]) == ("fail", 1)
-    assert "declare `writer.keys: repeated`, else docs/concepts/deletes.md" in results[TWICE].message
+    assert "declare `writer.keys: repeated`, else `etc explain deletes`" in results[TWICE].message
 
 
 def test_a_copy_that_ro_lacks_is_missing_also_if_another_is_equal_to_it(spark, tmp_path):

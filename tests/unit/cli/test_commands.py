@@ -1,6 +1,8 @@
 """`etc plan`, `freshness` and `verify --level metadata` on tables of files: what is printed, written and returned."""
 
+import io
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -504,3 +506,22 @@ def test_the_site_judges_a_latency_by_as_many_writes_as_freshness_does(etc, proj
     assert said in (project / "target" / "site" / "tables" / "orders_ro.html").read_text()
     judged = "99 % within" in at_noon(etc, "freshness", "--select", "orders_ro")[1]
     assert judged == ("99 %" in said)
+
+
+@pytest.mark.parametrize(("unit", "code", "said"), [("s", 1, "error[ETC237]"), ("us", 0, "warning"), ("ms", 0, "")])
+def test_the_unit_is_held_against_a_base_file_where_no_log_file_is_left(etc, project, unit, code, said):
+    import pyarrow.parquet
+
+    times, buffer = [epoch_ms("07:00:00"), epoch_ms("07:30:00")], io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table({"id": [1, 2], "ts": times}), buffer)
+    written = replace(base("f1"), size=len(buffer.getvalue()))
+    table = TableFolder(project / "lake" / "orders")
+    table.commit(at("08:00:00"), at("08:00:05"), written)
+    (table.base / "p" / written.name(at("08:00:00"))).write_bytes(buffer.getvalue())
+    file = project / "policies" / "a.yml"
+    file.write_text(
+        file.read_text().replace("event_time_column: ts", f"event_time_column: {{column: ts, unit: {unit}}}", 1)
+    )
+    found, out, err = etc("plan", "-s", "orders_ro", "--at", NOON)
+    assert (found, said in out + err, "unit: ms" in out + err) == (code, True, unit != "ms"), out + err
+    assert etc("plan", "-s", "orders_ro", "--at", NOON, "--metadata-only")[0] == 0

@@ -137,6 +137,16 @@ def test_etcs_own_files_are_forgotten_there_too(etc, project, root):
     assert etc("plan", "--at", NOON, "--target", "store")[0] == 0
 
 
+def test_a_table_without_partitions_is_planned_in_a_bucket(etc, project, moto_server, s3_variables):
+    table = TableFolder(project / "flat" / "orders")
+    table.commit(at("08:00:00"), at("08:00:05"), base("f1", partition=""))
+    table.commit(at("10:35:00"), at("10:35:05"), log("f1", epoch_ms("10:30:00"), partition=""))
+    root = moto_server.upload(project / "flat", moto_server.make_bucket(), "lake")
+    write_targets(project, moto_server.endpoint, root)
+    code, out, err = etc("plan", "--at", NOON, "--target", "store")
+    assert (code, "1 to compact" in out) == (0, True), err
+
+
 @pytest.mark.parametrize(("fault", "code"), [("busy", 4), ("cut before", 4), ("forbidden", 3)])
 def test_a_store_that_fails_is_one_clear_error(etc, project, uploaded, moto_server, fault, code):
     with faulty_proxy(moto_server.endpoint) as proxy:

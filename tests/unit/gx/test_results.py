@@ -58,7 +58,7 @@ def test_a_key_that_is_there_twice_may_be_so_on_purpose():
     details = {"duplicate_keys": 1, "duplicate_keys_in_rt": 1, "samples": samples}
     assert read({"success": False, "result": {"details": details}}).message == (
         "1 duplicate keys, 1 duplicate keys in rt; for example key `k` in partition `p`, in the file group p/f; if writers "
-        "keep copies of a key on purpose, declare `writer.keys: repeated`, else docs/concepts/deletes.md removes them"
+        "keep copies of a key on purpose, declare `writer.keys: repeated`, else `etc explain deletes` removes them"
     )
 
 

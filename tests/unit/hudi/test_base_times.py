@@ -5,11 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from etc_policy.errors.codes import Code
 from etc_policy.hudi import base_times
-from etc_policy.hudi.base_times import read_row_groups
+from etc_policy.hudi.base_times import read_row_groups, with_newest_times
+from etc_policy.plan.plan_warnings import impossible_warning
+from etc_policy.plan.rules import why_refused
 from etc_policy.policy.manifest import EventTime
 from etc_policy.table.state import FileSlice
-from tests.unit.plan.states import STATE
+from tests.unit.plan.states import POLICY, STATE
 
 T = 1_700_000_000_000
 MOMENT = dt.datetime.fromtimestamp(T / 1000, dt.UTC)
@@ -85,3 +88,51 @@ def test_a_field_of_a_struct(tmp_path):
     write(tmp_path, "f", [{"at": 5}, {"at": 6}], "struct", column="event")
     found = read_row_groups(state_in(tmp_path, "f"), EventTime(column="event.at", unit="ms"))
     assert found["p/f.parquet"] == ((6, 2),)
+
+
+NOW_MS = 1_767_268_800_000  # 2026-01-01 12:00
+
+
+def quiet(folder, values, event_time, kind="int64"):
+    """A table without log files, of which the newest base file has these values."""
+    write(folder, "f", values, kind)
+    state = replace(state_in(folder, "f"), event_time_type="string" if kind == "string" else "long")
+    return with_newest_times(state, event_time)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "event_time", "hint"),
+    [
+        ([NOW_MS - 5_000, NOW_MS - 9_000], "int64", EventTime(column="ts", unit="s"), "unit: ms"),
+        (["n12", "n7"], "string", EventTime(column="ts"), "format: PATTERN"),
+    ],
+)
+def test_a_wrong_unit_or_column_is_refused_where_no_log_file_is_left(tmp_path, values, kind, event_time, hint):
+    found = why_refused(
+        POLICY.model_copy(update={"event_time": event_time}), quiet(tmp_path, values, event_time, kind), NOW_MS
+    )
+    assert (found.code in (Code.WRONG_UNIT, Code.UNREADABLE_TIMES), hint in found.hint) == (True, True)
+    assert "p/f.parquet" in found.reason
+
+
+def test_too_small_a_unit_is_a_warning_there(tmp_path):
+    event_time = EventTime(column="ts", unit="us")
+    (said,) = impossible_warning(event_time, quiet(tmp_path, [NOW_MS - 5_000, NOW_MS - 9_000], event_time))
+    assert said.endswith("the values look like milliseconds: set `event_time_column: {column: ts, unit: ms}`")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "event_time"),
+    [
+        ([NOW_MS - 5_000, NOW_MS - 9_000], "int64", EventTime(column="ts", unit="ms")),
+        ([NOW_MS - 5_000, (NOW_MS - 9_000) * 1000], "int64", EventTime(column="ts", unit="ms")),  # one wrong row
+        ([7, 12], "int64", EventTime(column="ts", unit="ms")),  # fits no unit
+        (["2026-01-01", "n7"], "string", EventTime(column="ts")),
+        (["", " "], "string", EventTime(column="ts")),
+        ([None], "int64", EventTime(column="ts", unit="s")),
+    ],
+)
+def test_what_may_be_right_is_not_refused(tmp_path, values, kind, event_time):
+    state = quiet(tmp_path, values, event_time, kind)
+    assert why_refused(POLICY.model_copy(update={"event_time": event_time}), state, NOW_MS) is None
+    assert list(impossible_warning(event_time, state)) == []

@@ -577,7 +577,7 @@ def test_texts_that_are_no_times_stop_the_plan_before_anything_is_compacted(tmp_
         state = fill_from_logs(state_of(table, texts), policy, cache)
         planned = build_table_plan(policy, state, now_ms=MS, clock_ms=2**42)
         assert (planned.action, planned.reason_code) == ("refused", Code.UNREADABLE_TIMES)
-        assert "`22/11/2026 02:10` in column `ts` of log file " in planned.reason
+        assert "`22/11/2026 02:10` in column `ts` of the file " in planned.reason
         assert "format: PATTERN" in planned.hints[0]
         assert table_freshness(policy, state, MS, 2**42).status == "unknown"
     spoken = policy.model_copy(update={"event_time": EventTime(column="ts", format="dd/MM/yyyy HH:mm")})

@@ -51,6 +51,7 @@ def test_every_fact_of_a_state_is_read_or_comes_from_log_files():
     (made,) = (node for node in filled if isinstance(node, ast.Call) and ast.unparse(node.func) == "TableState")
     named = {keyword.arg for keyword in made.keywords}
     assert {field.name for field in fields(TableState)} - named == {
+        "base_times",
         "unreadable_time",
         "witnesses",
         "apply_state",
