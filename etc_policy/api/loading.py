@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import select
 import stat
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ MAX_BYTES = 256 * 1024 * 1024
 #: How long a pipe that lies in a folder may be silent: perhaps nobody is ever going to write to it.
 PIPE_WAIT_SECONDS = 10.0
 #: What the process was started with has a writer.
-_OWN = ("/dev/", "/proc/")
+_OWN = re.compile(r"/dev/stdin|(?:/dev|/proc/(?:self|thread-self|(?P<process>\d{1,10})))/fd/\d{1,10}")
 
 
 @dataclass(frozen=True)
@@ -155,13 +156,19 @@ def read_given(path: Path) -> bytes:
     if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
         raise OSError(errno.EINVAL, "this is a device")
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
-        if stat.S_ISFIFO(kind) and not str(path).startswith(_OWN):
+        if stat.S_ISFIFO(kind) and not _is_own(path):
             _wait_for_writer(stream.fileno())
         os.set_blocking(stream.fileno(), True)
         data = stream.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     return data
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a path names what the process has open, and not what lies in a folder."""
+    own = _OWN.fullmatch(str(path))
+    return own is not None and own["process"] in (None, str(os.getpid()))
 
 
 def _wait_for_writer(pipe: int) -> None:

@@ -6,6 +6,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC
+from pathlib import Path
 
 import pytest
 
@@ -281,6 +282,21 @@ class TestLoadPlan:
         with pytest.raises(UsageError, match="nobody has written to this pipe") as error:
             load_plan(tmp_path / "plan.json")
         assert error.value.code == "ETC601"
+
+    @pytest.mark.parametrize(
+        ("path", "is_own"),
+        [
+            *(
+                (f"{folder}/fd/7", True)
+                for folder in ("/dev", "/proc/self", "/proc/thread-self", f"/proc/{os.getpid()}")
+            ),
+            ("/dev/stdin", True),
+            *((path, False) for path in ("/dev/shm/fd/7", "/dev/stdin/x", "/proc/1/fd/7", "/proc/self/cwd/7", "plan")),
+        ],
+    )
+    def test_only_what_the_process_has_open_is_its_own(self, path, is_own):
+        """A project in `/dev/shm` lies in a folder like any other."""
+        assert loading._is_own(Path(path)) is is_own
 
     @pytest.mark.parametrize(
         "content",
