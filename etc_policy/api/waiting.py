@@ -211,9 +211,10 @@ class Waiter:
         known = self.found.get(policy.name)
         try:
             with table_errors(policy):
-                state, now_ms = self.environment.read_state(policy), self.now()
+                now_ms = self.now()  # what comes in while the table is read is not seen
+                state = self.environment.read_state(policy)
                 self._require_knowable(policy, state)
-                found = freshness_of(policy, state, now_ms, clock_at_ms=now_ms)
+                found = freshness_of(policy, state, now_ms, clock_at_ms=self.now())
                 found = self.goal.look(policy, state, found, now_ms)
         except EtcError as error:
             self.unread[policy.name] = error.with_cause

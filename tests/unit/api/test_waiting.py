@@ -21,11 +21,13 @@ class World:
     def __init__(self, now, **tables):
         self.now_ms, self.tables = epoch_ms(now), tables
         self.reads, self.said, self.slept = [], [], []
+        self.read_takes_ms = 0
 
     def read_state(self, policy):
         self.reads.append((policy.name, self.now_ms))
         steps = self.tables[policy.name]
         found = [step for since, step in steps if epoch_ms(since) <= self.now_ms][-1]
+        self.now_ms += self.read_takes_ms
         if isinstance(found, Exception):
             raise found
         return state_of(f"/{policy.name}", found)
@@ -76,6 +78,15 @@ def test_the_time_runs_out():
     assert (e.value.exit_code, e.value.code) == (4, "ETC410")
     assert world.now_ms == epoch_ms("12:05:00")
     assert len(world.reads) == 6
+
+
+def test_what_comes_in_while_a_table_is_read_may_be_as_old_as_the_latency_then():
+    """It is in no log file that was seen."""
+    world = World("12:00:00", orders_ro=[("00:00:00", DONE)])
+    world.read_takes_ms = 2 * MINUTE
+    (table,) = world.wait(policy(), until="11:51:00")
+    assert table.complete_until_ms == world.reads[-1][1] - 10 * MINUTE >= epoch_ms("11:51:00")
+    assert len(world.reads) == 2
 
 
 def test_no_timeout_only_asks():
