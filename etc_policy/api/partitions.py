@@ -22,6 +22,7 @@ from etc_policy.table.proofs import after_comparison, after_difference, without_
 from etc_policy.table.state import TableState
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.ports import Verification
+from etc_policy.verify.prover import looked_at, row_faults
 from etc_policy.wiring import Environment, clock_ms
 
 #: So many partitions are compared by one pass over their rows.
@@ -38,7 +39,7 @@ def prove_partitions(environment: Environment, policy: Policy, now_ms: int) -> V
     """
     if policy.done is None or policy.done.proof != "data":
         return None
-    state, history = environment.read_table(policy)
+    state, history = environment.read_table(policy, notes_before=True)
     found = proven_partitions(policy, without_doubts_about_rows(state), history, now_ms)
     if found is None:
         return None
@@ -52,7 +53,7 @@ def prove_partitions(environment: Environment, policy: Policy, now_ms: int) -> V
         verdict, judged = _compare(environment, policy, ends, (state, history), now_ms)
         if verdict.status != "pass":
             if verdict.status == "fail":
-                _note_different(environment, policy, ends, replace(judged.state, slices=state.slices), verdict)
+                _note_different(environment, policy, ends, replace(judged.state, slices=state.slices), judged, verdict)
             return verdict
         _note_equal(environment, policy, ends, state)
     return None
@@ -84,11 +85,20 @@ def _note_equal(environment: Environment, policy: Policy, ends: Mapping[str, int
 
 
 def _note_different(
-    environment: Environment, policy: Policy, ends: Mapping[str, int], state: TableState, verdict: Verification
+    environment: Environment,
+    policy: Policy,
+    ends: Mapping[str, int],
+    state: TableState,
+    judged: Evidence,
+    verdict: Verification,
 ) -> None:
     """Keep that rows of one of the partitions are at fault."""
+    rows = looked_at(verdict, "data", judged.claim, judged.policy, state)
+    rows = rows.model_copy(update={"checks": row_faults(verdict) or ()})
     failures = verdict.failures
-    environment.apply_states.update(policy.table, lambda kept: after_difference(kept, policy, state, ends, failures))
+    environment.apply_states.update(
+        policy.table, lambda kept: after_difference(kept, policy, state, ends, failures, rows)
+    )
 
 
 def send_partition_events(environment: Environment, policy: Policy, now_ms: int) -> SentEvents | None:

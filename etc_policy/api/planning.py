@@ -21,7 +21,7 @@ from etc_policy.plan.split import is_exact, later_rows
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.formats import format_time, iso_time
 from etc_policy.table.history import promise_of
-from etc_policy.table.proofs import doubt_in_words, misrecorded, unproven
+from etc_policy.table.proofs import doubt_in_words, level_to_settle, misrecorded, unproven
 from etc_policy.table.state import TableState
 from etc_policy.wiring import Environment, clock_ms, no_garbage_collection
 
@@ -98,7 +98,7 @@ def _with_doubt(policy: Policy, table: TablePlan, state: TableState) -> TablePla
         return table
     until = f" up to {format_time(record.threshold_ms)}" if record is not None else ""
     warning = f"{doubt_in_words(doubt, record)}. Do not rely on RO being complete{until} before a verification passes"
-    level = f" --level {doubt.level}" if doubt.level not in (None, policy.verify.level) else ""
+    level = f" --level {needed}" if (needed := level_to_settle(policy, doubt)) != policy.verify.level else ""
     hint = f"`etc verify --select {table.policy}{level}` verifies it again"
     return table.model_copy(update={"warnings": (warning, *table.warnings), "hints": (*table.hints, hint)})
 

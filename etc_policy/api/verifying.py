@@ -42,12 +42,12 @@ from etc_policy.verify.prover import (
     claim_of,
     compare_partitions,
     has_read_logs,
-    lacks_rows,
+    looked_at,
     on_promise,
     proof_level,
     record_of_run,
+    row_faults,
     verify_table,
-    views_agree,
 )
 from etc_policy.verify.suites import parse_suite, suite_issues
 from etc_policy.wiring import Environment, clock_ms
@@ -66,7 +66,7 @@ def verify_tables(
     by_name = {policy.name: policy for policy in policies}
 
     def read(policy: Policy) -> tuple[TableState, TableHistory]:
-        return environment.read_table(policy, all_logs=(level or policy.verify.level) != "metadata")
+        return _read(environment, policy, level or policy.verify.level)
 
     def use(policy: Policy, reading: tuple[TableState, TableHistory]) -> TableVerification:
         return _verify(environment, policy, now_ms, level or policy.verify.level, reading)
@@ -93,7 +93,11 @@ def _unverified(level: VerifyLevel | None, policy: Policy, error: EtcError) -> T
 
 def read_for_proof(environment: Environment, policy: Policy, level: VerifyLevel) -> tuple[TableState, TableHistory]:
     """The table as it is now and its past, as a verification at the level needs them; what is wrong in commits is kept."""
-    return _for_proof(environment, policy, environment.read_table(policy, all_logs=level != "metadata"))
+    return _for_proof(environment, policy, _read(environment, policy, level))
+
+
+def _read(environment: Environment, policy: Policy, level: VerifyLevel) -> tuple[TableState, TableHistory]:
+    return environment.read_table(policy, all_logs=level != "metadata", notes_before=True)
 
 
 def _for_proof(
@@ -265,15 +269,15 @@ def note_verdict(
     claim: Claim | None,
 ) -> None:
     """Keep what a verification of the table, as it was read, means for its last compaction, and for its completeness."""
-    promise = on_promise(verification)
+    promise, faults = on_promise(verification), row_faults(verification)
     is_whole = not (Level[level].reads_rows and promise.not_checked)
     judgement = Judgement(
         level=level,
-        status=promise.status,
+        status=promise.status if faults is None else "fail",
         failures=promise.failures,
         proof=_proof(promise, state, claim, clock_ms()),
-        lacks_rows=lacks_rows(promise),
-        agrees=views_agree(promise.expectations, promise.threshold_ms),
+        rows=looked_at(promise, level, claim, policy, state),
+        faults=faults,
         covers=is_whole and _covers(claim, promise_of(policy, state)),
     )
     store.update(policy.table, lambda kept: after_verdict(kept, policy, state, judgement))

@@ -6,17 +6,16 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import ValidationError
 
 from etc_policy.hudi.layout import ETC_FOLDER
 from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.plan.hold import MAX_HOLD_BYTES
-from etc_policy.policy.manifest import VerifyLevel
 from etc_policy.policy.quantities import MAX_MS
 from etc_policy.storage.shared_file import change_shared, read_shared
-from etc_policy.table.apply_state import ApplyState, Misrecorded, Proof, Proofs, Refusals, Runs, Unproven
+from etc_policy.table.apply_state import ApplyState, Looked, Misrecorded, Proof, Proofs, Refusals, Runs, Unproven
 
 _FILE = f"{ETC_FOLDER}/memory.json"
 
@@ -75,7 +74,7 @@ def _content_of(state: ApplyState) -> dict[str, Any]:
     return {
         "run_ms": None if state.run_ms is None else min(max(state.run_ms, 0), MAX_MS),
         "verified": state.verified,
-        "unproven": [{**asdict(one), "passed": list(one.passed)} for one in state.unproven],
+        "unproven": [_pairs_of(one) for one in state.unproven],
         "misrecorded": [one._asdict() for one in state.misrecorded],
         "proofs": {"subject": proofs.subject, "of": [one.model_dump() for one in proofs.of]} if proofs else None,
         "refusals": asdict(state.refusals) if state.refusals else None,
@@ -126,6 +125,12 @@ def _natural(value: object, most: int = MAX_MS) -> int | None:
     return None
 
 
+def _pairs_of(doubt: Unproven) -> dict[str, Any]:
+    """With the level by itself, as an older etc reads it."""
+    rows, level = (doubt.rows.model_dump(mode="json"), doubt.rows.level) if doubt.rows else (None, None)
+    return {**asdict(replace(doubt, rows=None)), "level": level, "rows": rows, "passed": list(doubt.passed)}
+
+
 def _all_unproven(found: object) -> tuple[Unproven, ...]:
     """An older etc kept one alone, of whatever event time."""
     kept = found if isinstance(found, list) else [found]
@@ -135,8 +140,9 @@ def _all_unproven(found: object) -> tuple[Unproven, ...]:
 def _unproven(pairs: object) -> Unproven | None:
     found = _verdict(pairs)
     match pairs:
-        case {"event_time": str(event_time), "passed": list(passed)} if found is not None:
-            return replace(found, event_time=event_time, passed=tuple(one for one in passed if isinstance(one, str)))
+        case {"event_time": str(event_time), "passed": list(passed), **more} if found is not None:
+            known = tuple(one for one in passed if isinstance(one, str))
+            return replace(found, event_time=event_time, passed=known, written_ms=_natural(more.get("written_ms")) or 0)
     return found
 
 
@@ -145,11 +151,17 @@ def _verdict(pairs: object) -> Unproven | None:
         case {"compaction": str(compaction), "why": str(why), "verification": "running"}:
             return Unproven(compaction, why, "running")
         case {"compaction": str(compaction), "why": str(why), "verification": "fail", **others}:
-            level = next((one for one in get_args(VerifyLevel) if one == others.get("level")), None)
-            return Unproven(compaction, why, "fail", level)
+            return Unproven(compaction, why, "fail", _looked(others.get("rows") or others.get("level")))
         case {"compaction": str(compaction), "why": str(why)}:
             return Unproven(compaction, why)
     return None
+
+
+def _looked(pairs: object) -> Looked | None:
+    """What is there and means nothing is all rows; an older etc kept a level."""
+    with suppress(ValidationError):
+        return None if pairs is None else Looked.model_validate(pairs)
+    return Looked(level="data")
 
 
 def _misrecorded(pairs: object) -> Misrecorded | None:

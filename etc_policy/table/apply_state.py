@@ -61,6 +61,44 @@ def proven_until(proofs: Iterable[Proof], level: VerifyLevel) -> int | None:
     return max((one.until_ms for one in proofs if one.rank >= Level[level]), default=None)
 
 
+class Looked(Frozen):
+    """What of a table's rows a verification looked at: those up to `until_ms`, later than `since_ms` where that is given.
+
+    `where` is the condition, and `sample` the sample, by which only some of them were read. `checks` are expectations about
+    rows: of a verification that passed those that did, of a doubt those that have to.
+    """
+
+    level: VerifyLevel
+    until_ms: int = 0
+    since_ms: int | None = None
+    where: str | None = None
+    sample: str | None = None
+    checks: tuple[str, ...] = ()
+
+    def covers(self, other: Looked) -> bool:
+        """Whether it would have seen what was found in the rows of the other."""
+        return (
+            Level[self.level] >= Level[other.level]
+            and self.until_ms >= other.until_ms
+            and (self.since_ms is None or (other.since_ms is not None and self.since_ms <= other.since_ms))
+            and self.where in (None, other.where)
+            and self.sample in (None, other.sample)
+            and set(other.checks) <= set(self.checks)
+        )
+
+    def joined(self, other: Looked) -> Looked:
+        """The least that covers both."""
+        begins = [one for one in (self.since_ms, other.since_ms) if one is not None]
+        return Looked(
+            level=max(self.level, other.level, key=Level.__getitem__),
+            until_ms=max(self.until_ms, other.until_ms),
+            since_ms=min(begins) if len(begins) == 2 else None,
+            where=self.where if self.where == other.where else None,
+            sample=self.sample if self.sample == other.sample else None,
+            checks=tuple(sorted({*self.checks, *other.checks})),
+        )
+
+
 class Misrecorded(NamedTuple):
     """A log file that holds an earlier event (`found_ms`) than its commit recorded; `path` is below the table.
 
@@ -118,9 +156,9 @@ class Runs(Frozen):
 class Unproven:
     """A compaction that was done and did not pass its verification: which one, why in words, and how that ended.
 
-    `compaction` is empty where rows were found missing of a table that etc has not compacted yet. Where the rows of partitions
-    were compared it says so too (`of_partitions`). Where rows were found missing
-    `level` says from which level on a verification takes that back. `event_time` is the key of the event time by which it was
+    `compaction` is empty where rows were found at fault of a table that etc has not compacted yet. Where the rows of partitions
+    were compared it says so too (`of_partitions`). `rows` is what was looked at where only that shows the fault: what covers it
+    takes it back. All of these rows were there at `written_ms`. `event_time` is the key of the event time by which it was
     verified (`event_time_key`), empty where an older etc kept it. `passed` are the keys of the other event times by which the
     table passed since: what is missing by one may be beyond what RO promises by another.
     """
@@ -128,9 +166,10 @@ class Unproven:
     compaction: str
     why: str
     verification: Literal["running", "fail", "error"] = "error"
-    level: VerifyLevel | None = None
+    rows: Looked | None = None
     event_time: str = ""
     passed: tuple[str, ...] = ()
+    written_ms: int = 0
 
     def is_of(self, event_time: str) -> bool:
         """Whether it was found by this event time, as far as that is known."""

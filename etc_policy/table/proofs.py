@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import reduce
 from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo
 
 from etc_policy.policy.manifest import Level, Policy, VerifyLevel, digest
-from etc_policy.table.apply_state import DIFFERENT, ApplyState, Proof, Proofs, Unproven, with_proof
+from etc_policy.table.apply_state import DIFFERENT, ApplyState, Looked, Proof, Proofs, Unproven, with_proof
 from etc_policy.table.formats import count_of
 from etc_policy.table.history import event_time_key, subject_key
+from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.log_witness import in_words, misrecorded_in, of_event_time, still_there
 from etc_policy.table.state import CompactionRecord, TableState
 
@@ -22,21 +25,17 @@ class Judgement(NamedTuple):
     """What a verification at a level says of the promise of a table's last compaction.
 
     `failures` are what did not pass. `proof` is what it proves where it passed, None where it cannot say how far RO is complete.
-    `lacks_rows` says that RO was found to lack rows, `agrees` that both views were compared and agree, and `covers` that it was
-    about all that the compaction promised.
+    `rows` is what it looked at, `faults` the checks of it that failed, None where no more than metadata shows what is wrong.
+    `covers` says that it was about all that the compaction promised.
     """
 
     level: VerifyLevel
     status: Literal["pass", "warn", "fail", "error"]
     failures: str
     proof: Proof | None
-    lacks_rows: bool
-    agrees: bool
+    rows: Looked
+    faults: tuple[str, ...] | None
     covers: bool
-
-    def takes_back(self, found_at: VerifyLevel) -> bool:
-        """Whether one that passed has looked for what was found at a level."""
-        return Level[self.level] >= Level[found_at] and (self.agrees or not Level[found_at].reads_rows)
 
 
 def is_proven(policy: Policy, state: TableState, kept: ApplyState) -> bool:
@@ -67,6 +66,13 @@ def unproven(policy: Policy, state: TableState) -> Unproven | None:
     return _doubt_in(state.apply_state, policy, state)
 
 
+def level_to_settle(policy: Policy, doubt: Unproven) -> VerifyLevel:
+    """The level of a verification that can take a doubt back."""
+    if doubt.rows is None:
+        return policy.verify.level
+    return "data" if Level[doubt.rows.level].reads_rows else doubt.rows.level
+
+
 def misrecorded(policy: Policy, state: TableState) -> str | None:
     """What commits recorded too late of log files that are still there, in words."""
     found = still_there(state, of_event_time(state.apply_state.misrecorded, policy.event_time, state))
@@ -95,10 +101,18 @@ def doubt_in_words(doubt: Unproven, record: CompactionRecord | None) -> str:
     return f"{what} is not proven: {doubt.why}"
 
 
+def look_back_to(policy: Policy, state: TableState, since_ms: int) -> int | None:
+    """Since when rows are to be compared that a policy wants compared since a time: what is in doubt is among them."""
+    key = event_time_key(policy.event_time, state)
+    doubts = [one for one in _doubts(state.apply_state, policy, state) if one.rows and not one.is_of_partitions]
+    begins = [one.rows.since_ms if one.rows and one.is_of(key) else None for one in doubts]
+    return None if None in begins else min((since_ms, *(one for one in begins if one is not None)))
+
+
 def without_doubts_about_rows(state: TableState) -> TableState:
     """The table as if all that was found in its rows had been taken back."""
     kept = state.apply_state
-    others = tuple(doubt for doubt in kept.unproven if doubt.level is None)
+    others = tuple(doubt for doubt in kept.unproven if doubt.rows is None)
     return replace(state, apply_state=replace(kept, unproven=others))
 
 
@@ -125,7 +139,7 @@ def after_verdict(kept: ApplyState, policy: Policy, state: TableState, judgement
     if not judgement.covers:
         return kept
     kept = _without_settled(kept, policy, state, judgement)
-    if judgement.level != policy.verify.level or any(doubt.level for doubt in _doubts(kept, policy, state)):
+    if judgement.level != policy.verify.level or _doubt_in(kept, policy, state) is not None:
         return kept
     return replace(kept, verified=_verified(policy, state) if state.last_compaction is not None else None)
 
@@ -135,11 +149,13 @@ def after_comparison(
 ) -> ApplyState:
     """What is kept once the rows of partitions were compared; `equal` has what they were, by partition (`rows_key`).
 
-    Partitions that are gone are forgotten. Once none is left whose rows differ, no comparison leaves the table in doubt.
+    Partitions that are gone are forgotten. Once none is left whose rows differ, no comparison leaves the table in doubt. What
+    another one found since the table was read stays.
     """
-    there = {file_slice.partition for file_slice in state.slices}
+    there, known = {file_slice.partition for file_slice in state.slices}, state.apply_state.compared
+    since = {name: key for name, key in kept.compared.items() if key == DIFFERENT != known.get(name)}
     before = {name: key for name, key in kept.compared.items() if name in there}
-    kept = replace(kept, compared={**before, **equal, **dict.fromkeys(different, DIFFERENT)})
+    kept = replace(kept, compared={**before, **equal, **since, **dict.fromkeys(different, DIFFERENT)})
     if DIFFERENT in kept.compared.values():
         return kept
     own = [doubt for doubt in _own(kept, policy, state) if doubt.is_of_partitions]
@@ -147,62 +163,67 @@ def after_comparison(
 
 
 def after_difference(
-    kept: ApplyState, policy: Policy, state: TableState, different: Collection[str], failures: str
+    kept: ApplyState, policy: Policy, state: TableState, different: Collection[str], failures: str, rows: Looked
 ) -> ApplyState:
     """What is kept where rows of one of these partitions are at fault: the table is in doubt until they are not.
 
-    Only a comparison of these partitions, or of all rows, takes that back.
+    Only a comparison of these partitions, or of all rows up to their end, takes that back.
     """
     kept = after_comparison(kept, policy, state, {}, different)
     if _is_of_later(kept, state):
         return kept
     subject = Unproven.of_partitions(_name_of(state.last_compaction))
-    doubt = Unproven(subject, f"{_FAILED} ({failures})", "fail", "data")
+    doubt = Unproven(subject, f"{_FAILED} ({failures})", "fail", rows)
     return replace(_with_doubt(kept, policy, state, doubt), proofs=Proofs(_subject_of(policy, state), ()))
 
 
 def after_log_reading(kept: ApplyState, policy: Policy, state: TableState) -> ApplyState:
-    """What is kept of log files that hold earlier events than recorded, of those that could be read; the others stay."""
+    """What is kept of log files that hold earlier events than recorded, of those that could be read; the others stay.
+
+    So do those that another one found since the table was read: they may not have been there.
+    """
     if state.witnesses is None:
         return kept
     key = event_time_key(policy.event_time, state)
     found = tuple(file._replace(event_time=key) for file in misrecorded_in(state.witnesses))
     unread = {witness.path for witness in state.witnesses if witness.why is not None}
     of_this = of_event_time(kept.misrecorded, policy.event_time, state)
-    others = (file for file in still_there(state, kept.misrecorded) if file not in of_this or file.path in unread)
+    others = [file for file in still_there(state, kept.misrecorded) if file not in of_this or file.path in unread]
+    others += (file for file in kept.misrecorded if file not in (*state.apply_state.misrecorded, *found, *others))
     return replace(kept, misrecorded=(*found, *others))
 
 
 def _after_failure(kept: ApplyState, policy: Policy, state: TableState, judgement: Judgement) -> ApplyState:
-    """With what a verification has found, or that it could not be done; rows that were found missing before stay so."""
+    """With what a verification has found, or that it could not be done; rows that were at fault before stay so."""
     record, own = state.last_compaction, _own(kept, policy, state)
-    missing_at = next((doubt.level for doubt in own if doubt.level and not doubt.is_of_partitions), None)
-    found_at = _found_again_at(policy, judgement.level, missing_at) if judgement.lacks_rows else None
-    if found_at is None and record is None:
+    rows = None if judgement.faults is None else judgement.rows.model_copy(update={"checks": judgement.faults})
+    if rows is None and record is None:
         return kept  # without a compaction it shows in metadata
-    if found_at is None and missing_at is not None:
+    if rows is None and any(doubt.rows and not doubt.is_of_partitions for doubt in own):
         return replace(kept, verified=None)
     why = f"{_FAILED if judgement.status == 'fail' else _NOT_DONE} ({judgement.failures})"
     status: Literal["fail", "error"] = "fail" if judgement.status == "fail" else "error"
-    return _with_doubt(kept, policy, state, Unproven(_name_of(record), why, status, found_at))
-
-
-def _found_again_at(policy: Policy, level: VerifyLevel, before: VerifyLevel | None) -> VerifyLevel:
-    """The level at which rows that are missing are found again, those before too: another sample may not have them."""
-    is_random = level == "sample" and (policy.verify.sample is None or policy.verify.sample.seed is None)
-    return max("data" if is_random else level, before or "metadata", key=lambda name: Level[name])
+    return _with_doubt(kept, policy, state, Unproven(_name_of(record), why, status, rows))
 
 
 def _with_doubt(kept: ApplyState, policy: Policy, state: TableState, new: Unproven) -> ApplyState:
-    """Of each event time one doubt is kept, and one of partitions, less what is about an earlier compaction alone."""
+    """Of each event time one doubt is kept, and one of partitions, less what is about an earlier compaction alone.
+
+    What takes it back has looked at the rows of the one before, too.
+    """
     key = event_time_key(policy.event_time, state)
-    others = tuple(
-        doubt
-        for doubt in kept.unproven
-        if not (doubt.is_of(key) and doubt.is_of_partitions == new.is_of_partitions)
-        and _is_about(doubt, state.last_compaction)
+    same = [one for one in kept.unproven if one.is_of(key) and one.is_of_partitions == new.is_of_partitions]
+    others = (one for one in kept.unproven if one not in same and _is_about(one, state.last_compaction))
+    rows = [one.rows for one in (*same, new) if one.rows is not None]
+    new = replace(
+        new, rows=reduce(Looked.joined, rows) if new.rows else None, event_time=key, written_ms=_written_ms(state)
     )
-    return replace(kept, verified=None, unproven=(*others, replace(new, event_time=key)))
+    return replace(kept, verified=None, unproven=(*others, new))
+
+
+def _written_ms(state: TableState) -> int:
+    last = state.last_completed
+    return instant_to_ms(last, ZoneInfo(state.timezone), latest=True) if last else 0
 
 
 def _without_settled(kept: ApplyState, policy: Policy, state: TableState, judgement: Judgement) -> ApplyState:
@@ -210,12 +231,26 @@ def _without_settled(kept: ApplyState, policy: Policy, state: TableState, judgem
     key = event_time_key(policy.event_time, state)
 
     def after(doubt: Unproven) -> Unproven | None:
-        is_settled = judgement.takes_back(doubt.level) if doubt.level else judgement.level == policy.verify.level
-        if key in doubt.passed or not is_settled:
+        if key in doubt.passed or _is_since(doubt, state) or not _is_settled(doubt, key, policy, judgement):
             return doubt
         return None if doubt.is_of(key) else replace(doubt, passed=(*doubt.passed, key))
 
     return replace(kept, unproven=tuple(filter(None, map(after, kept.unproven))))
+
+
+def _is_since(doubt: Unproven, state: TableState) -> bool:
+    """Whether another verification has noted it since the table was read, and so may have seen more of it."""
+    known = (replace(one, passed=doubt.passed) for one in state.apply_state.unproven)
+    return doubt.verification != "running" and doubt not in known
+
+
+def _is_settled(doubt: Unproven, key: str, policy: Policy, judgement: Judgement) -> bool:
+    """Whether a verification that passed would have seen it; by another event time its rows may be of any time until then."""
+    if doubt.rows is None:
+        return judgement.level == policy.verify.level
+    of_another = {"until_ms": doubt.written_ms, "since_ms": None}
+    rows = doubt.rows if doubt.is_of(key) else doubt.rows.model_copy(update=of_another)
+    return judgement.rows.covers(rows)
 
 
 def _proofs_after(kept: ApplyState, policy: Policy, state: TableState, judgement: Judgement) -> Proofs | None:
@@ -223,7 +258,7 @@ def _proofs_after(kept: ApplyState, policy: Policy, state: TableState, judgement
     subject = _subject_of(policy, state)
     if judgement.status == "fail":
         return Proofs(subject, ())
-    if judgement.status == "error" or judgement.proof is None:
+    if judgement.status == "error" or judgement.proof is None or any(_is_since(one, state) for one in kept.unproven):
         return kept.proofs
     return Proofs(subject, with_proof(kept.proofs_of(subject), judgement.proof))
 
@@ -250,7 +285,7 @@ def _is_about(doubt: Unproven, record: CompactionRecord | None) -> bool:
 
     That its completion time was set right since proves nothing.
     """
-    return doubt.level is not None or (record is not None and _instant_of(doubt) == record.instant)
+    return doubt.rows is not None or (record is not None and _instant_of(doubt) == record.instant)
 
 
 def _instant_of(doubt: Unproven) -> str:

@@ -78,7 +78,7 @@ def why_no_cut(state: TableState) -> str | None:
     record = state.last_compaction
     if record is None:
         return "etc has compacted nothing yet"
-    if not _is_by_record(record):
+    if not is_by_record(record):
         return "the last compaction was not by record"
     retained = state.earliest_commit_to_retain
     if retained is not None and record.instant <= retained:
@@ -96,7 +96,8 @@ def why_no_cut(state: TableState) -> str | None:
     )
 
 
-def _is_by_record(record: CompactionRecord) -> bool:
+def is_by_record(record: CompactionRecord) -> bool:
+    """Whether a compaction merged the rows up to its threshold alone."""
     return record.policy_values.get("strategy.granularity") == "record"
 
 
@@ -104,7 +105,7 @@ def merged_whole(state: TableState, history: TableHistory) -> frozenset[GroupKey
     """File groups that the last compaction did not split, as it may have merged deletes there: for all that writers recorded."""
     record = state.last_compaction
     commit = next((one for one in history.commits if record is not None and one.requested == record.instant), None)
-    if record is None or commit is None or not _is_by_record(record):
+    if record is None or commit is None or not is_by_record(record):
         return frozenset()
     merged = (one for one in history.writes if one.completed < record.instant)
     deleting = {(one.partition, one.file_id) for one in merged if one.has_deletes}

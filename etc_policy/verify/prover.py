@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from etc_policy.policy.manifest import Level, Policy, VerifyLevel
+from etc_policy.policy.manifest import Level, Policy, Sample, VerifyLevel
+from etc_policy.table.apply_state import Looked
 from etc_policy.table.formats import count_of
 from etc_policy.table.history import TableHistory, promise_of
 from etc_policy.table.instants import add_ms, instant_to_ms
+from etc_policy.table.proofs import look_back_to
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.table.watermark import completeness_of
-from etc_policy.verify.catalog import AS_OF, FRESHNESS, HIDDEN_BY_LATER, OWN, VIEWS_AGREE, source_of
+from etc_policy.verify.catalog import AS_OF, FRESHNESS, HIDDEN_BY_LATER, OWN, VIEWS_AGREE, offered, source_of
 from etc_policy.verify.compared_rows import (
     choose_file_groups,
+    is_by_record,
     merged_whole,
     other_partitions,
     pin_of,
@@ -24,7 +27,9 @@ from etc_policy.verify.compared_rows import (
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS, is_proven_by_logs
 from etc_policy.verify.metadata_checks import (
+    INDEXES,
     KNOWN,
+    LISTING,
     always_checked,
     check_bundle,
     check_indexes,
@@ -44,7 +49,9 @@ from etc_policy.verify.ports import (
 from etc_policy.verify.suites import SuiteExpectation, bind_suite, suite_parameters
 
 #: What the rows of a partition are checked by, whatever the policy's suite has.
-_ROW_CHECKS = tuple({"type": name} for name, offered in OWN.items() if offered.source == "rows" and name != AS_OF)
+_ROW_CHECKS = tuple({"type": name} for name, one in OWN.items() if one.source == "rows" and name != AS_OF)
+#: What only rows show, whatever they are checked by: the same as far as a doubt about it goes.
+_OF_ROWS = frozenset({LISTING, INDEXES, *(name for name, one in OWN.items() if one.source == "rows")})
 #: How far the views were compared, in what was observed.
 _UP_TO = "threshold_ms"
 
@@ -227,7 +234,7 @@ def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: V
         last_commit_ms=instant_to_ms(state.last_completed, evidence.zone) if state.last_completed else None,
         event_time_type=state.event_time_type,
         file_ids=chosen,
-        since_ms=None if window_ms is None else claim.threshold_ms - window_ms,
+        since_ms=None if window_ms is None else look_back_to(policy, state, claim.threshold_ms - window_ms),
         same_files=same,
         other_partitions=other_partitions(state, same),
         base_bytes=sum(one.base_file_bytes for one in state.slices),
@@ -278,6 +285,53 @@ def lacks_rows(verification: Verification) -> bool:
     limit, ways = verification.threshold_ms, ("fail", "warn")
     found = (one for one in verification.expectations if one.expectation == VIEWS_AGREE and one.status in ways)
     return limit is not None and any(one.observed.get(_UP_TO, limit) <= limit for one in found)
+
+
+def looked_at(
+    verification: Verification, level: VerifyLevel, claim: Claim | None, policy: Policy, state: TableState
+) -> Looked:
+    """What of the rows a verification of a level looked at, and which checks of them passed, or have nothing to look at."""
+    coverage, verify = verification.coverage, policy.verify
+    seed = verify.sample.seed if verify.sample is not None else None
+    if coverage is not None and coverage.seed is not None:
+        seed = coverage.seed
+    return Looked(
+        level=level if verification.status in ("fail", "error") else verification.level,
+        until_ms=claim.threshold_ms if claim is not None else 0,
+        since_ms=coverage.since_ms if coverage is not None else None,
+        where=coverage.where if coverage is not None else None,
+        sample=f"{(verify.sample or Sample()).share} {seed}" if level == "sample" else None,
+        checks=tuple(sorted(_passed(verification) | _without_object(policy, state))),
+    )
+
+
+def _passed(verification: Verification) -> set[str]:
+    """The checks of rows that passed; that both views agree only where they were compared up to the threshold."""
+    found = {
+        one.expectation
+        for one in verification.expectations
+        if one.status == "pass" or one.observed.get(HIDDEN_BY_LATER)
+    }
+    agree = views_agree(verification.expectations, verification.threshold_ms)
+    return {name for name in found & _OF_ROWS if name != VIEWS_AGREE or agree}
+
+
+def _without_object(policy: Policy, state: TableState) -> set[str]:
+    """The checks of rows for which a table has nothing that could fail them."""
+    found = {name for name in _OF_ROWS & OWN.keys() if not is_wanted(SuiteExpectation(type=name), policy.writer)}
+    if state.last_compaction is None or not is_by_record(state.last_compaction):
+        found.add(AS_OF)
+    if "files" not in state.metadata_partitions:
+        found.add(LISTING)
+    return found | ({INDEXES} if set(state.metadata_partitions) <= {"files"} else set())
+
+
+def row_faults(verification: Verification) -> tuple[str, ...] | None:
+    """Which checks of rows failed, those of a suite's own not among them; None where metadata shows all that is wrong."""
+    failed = {one.expectation for one in verification.expectations if one.status == "fail"}
+    failed |= {VIEWS_AGREE} if lacks_rows(verification) else set()
+    failed &= _OF_ROWS | {name for name, one in offered().items() if one.source == "great_expectations"}
+    return tuple(sorted(failed & _OF_ROWS)) if failed else None
 
 
 def verdict_on_rows(verification: Verification) -> CheckStatus:

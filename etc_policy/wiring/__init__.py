@@ -104,12 +104,19 @@ class Readings(SparkSessions):
         return self.with_statistics(policy, state) if read_stats else state
 
     def read_table(
-        self, policy: Policy, *, archived: bool = False, all_logs: bool = False, kept: bool = False
+        self,
+        policy: Policy,
+        *,
+        archived: bool = False,
+        all_logs: bool = False,
+        kept: bool = False,
+        notes_before: bool = False,
     ) -> tuple[TableState, TableHistory]:
         """The state of a policy's table as `read_state` gives it without statistics, and its past, from one reading.
 
         With `archived` the past goes back to commits that were archived, and with `all_logs` every log file is read. What was
-        kept of commits that were decoded before is used with `kept` alone, as verification goes by the table's own files.
+        kept of commits that were decoded before is used with `kept` alone, as verification goes by the table's own files. The
+        notes of the state are with `notes_before` those of before the reading: what was noted meanwhile it may not have seen.
         """
         from etc_policy.hudi.table import FileTableReader
 
@@ -119,8 +126,9 @@ class Readings(SparkSessions):
             expiry_ms, most = policy.writer.heartbeat_expiry_ms, None if archived else 0
             return reader.read_with_history(location, event_time, expiry_ms, archived=most)
 
+        noted = self.apply_states.read(location) if notes_before else None
         state, history = self._as_believed(policy, read, lambda found: found[0], asks=not all_logs)
-        state = self._with_times_and_notes(policy, state, all_logs=all_logs)
+        state = self._with_times_and_notes(policy, state, all_logs=all_logs, noted=noted)
         return state, self._with_read_times(policy, state, history)
 
     def read_whole(self, policy: Policy, *, read_logs: bool = True) -> WholeTable:
@@ -239,9 +247,17 @@ class Readings(SparkSessions):
         return read(policy.event_time.model_copy(update={"trust_commit_metadata": False}))
 
     def _with_times_and_notes(
-        self, policy: Policy, state: TableState, *, read_logs: bool = True, all_logs: bool = False
+        self,
+        policy: Policy,
+        state: TableState,
+        *,
+        read_logs: bool = True,
+        all_logs: bool = False,
+        noted: ApplyState | None = None,
     ) -> TableState:
-        """The state with what is not in its timeline: event times from log files, and what is kept beside the table."""
+        """The state with what is not in its timeline: event times from log files, and what is kept beside the table now, or was
+        `noted` there.
+        """
         if read_logs and not self.metadata_only and (all_logs or state.lacks_event_times):
             from etc_policy.hudi.log_times import fill_from_logs, read_all_logs
 
@@ -251,7 +267,8 @@ class Readings(SparkSessions):
             from etc_policy.hudi.base_times import with_newest_times
 
             state = with_newest_times(state, policy.event_time)
-        kept = self.apply_states.read(state.base_path)  # of both times of a log file the earlier one counts
+        kept = self.apply_states.read(state.base_path) if noted is None else noted
+        # of both times of a log file the earlier one counts
         state = with_true_times(state, of_event_time(kept.misrecorded, policy.event_time, state))
         return replace(state, apply_state=kept, release=self.release_for(policy, state))
 

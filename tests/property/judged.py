@@ -21,27 +21,47 @@ from typing import Any, NamedTuple
 from etc_policy.api import observing, verifying
 from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
-from etc_policy.policy.manifest import EventTime, Freshness, LatencyEvidence, Policy, Verify
+from etc_policy.policy.manifest import EventTime, Freshness, LatencyEvidence, Policy, Verify, VerifyLevel
 from etc_policy.policy.schema import LearnedLatency
 from etc_policy.report.results import TableFreshness
 from etc_policy.table.history import TableHistory
 from etc_policy.table.log_witness import of_event_time, with_true_times
+from etc_policy.table.proofs import look_back_to
 from etc_policy.table.state import TableState
-from etc_policy.verify.catalog import VIEWS_AGREE
-from etc_policy.verify.ports import ExpectationResult, Verification
+from etc_policy.verify.catalog import NO_KEY_TWICE, VIEWS_AGREE
+from etc_policy.verify.evidence import Claim
+from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of
 from tests.fakes import MemoryApplyStates
-from tests.property.lifetimes import HOUR, LATENCY_MS, MINUTE, Group, Lifetime, LogFile, Promise
+from tests.property.lifetimes import HOUR, LATENCY_MS, MINUTE, Group, Lifetime, LogFile, Promise, Row
+from tests.property.model import instant_text
+from tests.unit.hudi.table_folder import ROLLBACK_SCHEMA
 
 
 class Compared(NamedTuple):
-    """A comparison of all rows up to a time, by a column's name and number, after a compaction by etc; and whether it agreed."""
+    """A comparison of rows up to a time, by a column's name and number, after a compaction by etc; whether all of them were
+    compared, and agreed, and no key was there twice."""
 
     until_ms: int
     name: str
     number: int
     after: Promise | None
     agreed: bool
+    whole: bool
+
+
+class Verifying(NamedTuple):
+    """A verification that has begun: what it is about, what it finds, and how many comparisons had ended before."""
+
+    policy: Policy
+    state: TableState
+    claim: Claim
+    level: VerifyLevel
+    since_ms: int | None
+    missing: frozenset[tuple[Group, Row]]
+    is_twice: bool
+    compared: Compared
+    before: int
 
 
 class Judged(Lifetime):
@@ -49,16 +69,22 @@ class Judged(Lifetime):
 
     def __init__(self, data: bytes, folder: Path, about: int | None = None) -> None:
         super().__init__(data, folder)
-        self.about = self.choices.below(5) if about is None else about
+        self.about = self.choices.below(6) if about is None else about
         self.has_wrong_values = self.is_punctual and self.choices.one_in(3)
         self.reads_logs = not self.is_punctual or self.has_wrong_values
         if self.has_wrong_values:
             self.tracks = None  # Hudi records nothing of a value that it takes for no time
         self.notes, self.compared = MemoryApplyStates(), list[Compared]()
         self.proof: str | None = None
+        self.level: VerifyLevel = "data"
+        self.window_ms: int | None = None
         self.latency_ms, self.is_learned = LATENCY_MS, False
         self.copies: list[tuple[Path, str, Any]] = []
         self.lost: list[tuple[Group, LogFile]] = []
+        self.twice: set[Group] = set()
+        self.known_lost: set[tuple[Group, Row]] = set()
+        self.is_known_twice = False
+        self.verifying: Verifying | None = None
         self.asked = self.known = 0
 
     @property
@@ -66,13 +92,28 @@ class Judged(Lifetime):
         """The same, and what is done about a table; most often that which this lifetime is about."""
         about = (
             (self.compact, self.edit_column, self.archive, self.rest, self.ask),
-            (self.compact, self.verify, self.edit_proof, self.ask),
+            (self.compact, self.verify, self.begin_verify, self.end_verify, self.edit_proof, self.ask),
             (self.copy_all, self.put_back, self.verify, self.lose, self.compact, self.ask),
             (self.cluster, self.edit_latency, self.write, self.rest, self.ask),
             (self.verify, self.alter, self.edit_column, self.compact, self.ask),
+            (
+                *(self.lose, self.double, self.verify, self.begin_verify, self.end_verify, self.edit_verify),
+                *(self.compact, self.edit_column, self.write, self.ask),
+            ),
         )[self.about]
         others = self.ask, self.verify, self.edit_proof, self.edit_latency, self.copy_all, self.put_back, self.lose
         return (*super().kinds, *others, *about * 4)
+
+    def edit_verify(self) -> str:
+        """The policy asks for rows to be compared, perhaps only the newest, or for less."""
+        self.level = ("data", "logs")[self.choices.below(2)]  # type: ignore[assignment]
+        self.window_ms = (None, HOUR)[self.choices.below(2)]
+        return f"{self.level}, window {self.window_ms}"
+
+    def double(self) -> str:
+        """A key of a file group is written into it once more, by an error of Hudi."""
+        self.twice.add(min(self.truth.groups))
+        return f"{min(self.truth.groups)}"
 
     def edit_proof(self) -> str:
         """The policy asks for a proof of rows, or no more."""
@@ -91,11 +132,12 @@ class Judged(Lifetime):
             return ""
         place = self.folder.with_name(f"copy{len(self.copies)}")
         shutil.copytree(self.folder, place)
-        self.copies.append((place, self.column, deepcopy((self.truth, self.table.archived, self.replaced, self.lost))))
+        known = deepcopy((self.truth, self.table.archived, self.replaced, self.lost, self.twice))
+        self.copies.append((place, self.column, known))
         return str(len(self.copies))
 
     def put_back(self) -> str:
-        """The table is put back to a copy; what was noted beside it stays.
+        """The table is put back to a copy, or by a restore of Hudi; what was noted beside it stays.
 
         Not to one of before the first compaction by its column, where that is another one since: nothing in it shows which one
         writers recorded.
@@ -107,9 +149,15 @@ class Judged(Lifetime):
             return ""
         shutil.rmtree(self.folder)
         shutil.copytree(place, self.folder)
-        self.truth, self.table.archived, self.replaced, self.lost = deepcopy(known)
+        self.truth, self.table.archived, self.replaced, self.lost, self.twice = deepcopy(known)
         self.tracks = self.tracks and self.column
-        return place.name
+        if self.choices.one_in(2):
+            return place.name
+        instant = instant_text(self.tick())
+        self.table.complete(
+            instant, instant_text(self.tick(20)), "restore", ROLLBACK_SCHEMA, {"successDeleteFiles": {}}
+        )
+        return f"{place.name} by a restore"
 
     def lose(self) -> str:
         """A stock compaction in which an error of Hudi loses the rows of a log file in RO."""
@@ -122,25 +170,80 @@ class Judged(Lifetime):
         return f"{key}"
 
     def verify(self) -> str:
-        """All rows of both views are compared up to what the table claims, as far as its writes had been seen then."""
-        state, _ = self.read()
-        claim, policy = claim_of(self.policy, state, self.now), self.policy
-        number = self.truth.names[self.column]
-        missing = [
-            row.times[number]
-            for _, one in [*self.truth.lacking(), *self.lost]
+        """Rows of both views are compared up to what the table claims, as far as its writes had been seen then, or log files
+        alone are read; as the policy says, or by hand.
+        """
+        return self._end(self._begin())
+
+    def begin_verify(self) -> str:
+        """Somebody else begins to verify the table as it is now."""
+        self.verifying = self.verifying or self._begin()
+        return f"up to {self.verifying.claim.threshold_ms}"
+
+    def end_verify(self) -> str:
+        """They have done it."""
+        begun, self.verifying = self.verifying, None
+        return self._end(begun) if begun is not None else ""
+
+    def _begin(self) -> Verifying:
+        """What a verification sees that begins now."""
+        (state, _), policy, number = self.read(), self.policy, self.truth.names[self.column]
+        claim = claim_of(policy, state, self.now)
+        level = policy.verify.level if self.choices.below(3) else "data"
+        window_ms = policy.verify.window_ms
+        since_ms = look_back_to(policy, state, claim.threshold_ms - window_ms) if window_ms else None
+        missing = {
+            (key, row)
+            for key, one in [*self.truth.lacking(), *self._still_lost()]
             for row in one.rows
-            if row.times[number] <= claim.threshold_ms and one.completed <= int_of(claim.seen_until)
-        ]
-        status = "fail" if missing else "pass"
-        threshold = {"threshold_ms": claim.threshold_ms}
-        rows = ExpectationResult(expectation=VIEWS_AGREE, status=status, observed=threshold)
-        verdict = Verification(level="data", status=status, threshold_ms=claim.threshold_ms, expectations=(rows,))
-        verifying.begin_proof(policy, state, self.notes)
-        verifying.note_verdict(policy, state, self.notes, verdict, "data", claim)
+            if (since_ms or 0) < row.times[number] <= claim.threshold_ms and one.completed <= int_of(claim.seen_until)
+        }
+        is_twice = bool(self.twice & self.truth.groups.keys())
         after = self.truth.promises[-1] if self.truth.promises else None
-        self.compared.append(Compared(claim.threshold_ms, self.column, number, after, agreed=not missing))
-        return f"{status} up to {claim.threshold_ms}"
+        agreed, whole = not missing and not is_twice, since_ms is None
+        compared = Compared(claim.threshold_ms, self.column, number, after, agreed=agreed, whole=whole)
+        verifying.begin_proof(policy, state, self.notes)
+        return Verifying(
+            policy, state, claim, level, since_ms, frozenset(missing), is_twice, compared, len(self.compared)
+        )
+
+    def _end(self, begun: Verifying) -> str:
+        """What it has found is noted, and known from then on; what others found since it began is as known as before."""
+        policy, state, claim, level, since_ms, missing, is_twice, compared, before = begun
+        observed = {"threshold_ms": claim.threshold_ms}
+        found = (
+            ExpectationResult(expectation=VIEWS_AGREE, status="fail" if missing else "pass", observed=observed),
+            ExpectationResult(expectation=NO_KEY_TWICE, status="fail" if is_twice else "pass"),
+        )
+        found, agreed = (found, compared.agreed) if level == "data" else ((), True)
+        part = None if since_ms is None else Coverage(file_groups=1, file_groups_read=1, since_ms=since_ms)
+        verdict = Verification(
+            level=level,
+            status="pass" if agreed else "fail",
+            threshold_ms=claim.threshold_ms,
+            expectations=found,
+            coverage=part,
+        )
+        verifying.note_verdict(policy, state, self.notes, verdict, level, claim)
+        if found:
+            lacking, is_last = self._lacking_rows(), len(self.compared) == before
+            self.known_lost = (missing | self.known_lost) & lacking
+            self.is_known_twice = is_twice or (self.is_known_twice and not is_last)
+            self.compared.append(compared)
+        of_all = "" if found and part is None else "in part "
+        return f"{'pass' if agreed else 'fail'} {of_all}up to {claim.threshold_ms}"
+
+    def _still_lost(self) -> list[tuple[Group, LogFile]]:
+        """What was lost of file groups that are there."""
+        return [(key, one) for key, one in self.lost if key in self.truth.groups]
+
+    def _first_known_lost_ms(self) -> int | None:
+        """The smallest event time that was found missing and still is."""
+        number = self.truth.names[self.column]
+        return min((row.times[number] for _, row in self.known_lost & self._lacking_rows()), default=None)
+
+    def _lacking_rows(self) -> set[tuple[Group, Row]]:
+        return {(key, row) for key, one in [*self.truth.lacking(), *self._still_lost()] for row in one.rows}
 
     @property
     def policy(self) -> Policy:
@@ -154,7 +257,7 @@ class Judged(Lifetime):
             learned_latency=learned,
             latency_evidence=LatencyEvidence(writes=30, since_ms=0, observed_ms=0) if learned else None,
             freshness=Freshness(proof=self.proof),
-            verify=Verify(level="data"),
+            verify=Verify(level=self.level, window_ms=self.window_ms),
         )
 
     def read(self) -> tuple[TableState, TableHistory]:
@@ -183,6 +286,10 @@ class Judged(Lifetime):
         of_this = [one for one in self.compared if (one.name, one.number) == (self.column, number)]
         if of_this and not of_this[-1].agreed:
             assert until_ms is None, f"complete until {until_ms}, and rows were found missing"
+        lost_ms = self._first_known_lost_ms()
+        if until_ms is not None:
+            assert lost_ms is None or until_ms < lost_ms, f"complete until {until_ms}, and one of {lost_ms} is missing"
+            assert not self.is_known_twice, f"complete until {until_ms}, and a key is there twice"
         first_ms = self.truth.first_lacking_ms(self.column)
         if until_ms is not None:
             assert first_ms is None or until_ms < first_ms, (
@@ -206,7 +313,7 @@ class Judged(Lifetime):
     @property
     def _was_just_compared(self) -> bool:
         """Whether a comparison that agreed is the last that was done, so that nothing is unproven."""
-        return bool(self.story) and " verify: pass " in self.story[-1]
+        return bool(self.story) and " verify: pass up to " in self.story[-1]
 
     def _may_be_anything(self, number: int) -> bool:
         """Whether rows that were split off by another column were not read: those may be of any time by this one."""
@@ -227,7 +334,7 @@ class Judged(Lifetime):
         """Whether the comparison there agreed, and is of the last compaction, and none has found otherwise since."""
         after = self.truth.promises[-1] if self.truth.promises else None
         one, since = self.compared[place], self.compared[place:]
-        return one.after == after and all(later.agreed for later in since if later.after == one.after)
+        return one.after == after and one.whole and all(later.agreed for later in since if later.after == one.after)
 
     def _is_all_known(self) -> bool:
         """Whether every log file that RO lacks was read, with times of the column, and deletes no row."""

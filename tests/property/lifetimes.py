@@ -39,6 +39,10 @@ _FAR_MS = 4_102_444_800_000
 _LONGEST_WRITE_MS = 9 * MINUTE
 
 
+#: What is no write.
+_TAKING_BACK = (".rollback", ".restore")
+
+
 class Row(NamedTuple):
     """A row by the event times of both columns; `stored` are the values in the file, where these are others."""
 
@@ -325,7 +329,9 @@ class Lifetime:
         """The first write of the active timeline, and all instants of it."""
         names = {path.name[:17] for path in self.table.timeline.iterdir() if path.is_file()}
         writes = (
-            path.name[:17] for path in self.table.timeline.iterdir() if path.suffix != ".rollback" and path.is_file()
+            path.name[:17]
+            for path in self.table.timeline.iterdir()
+            if path.suffix not in _TAKING_BACK and path.is_file()
         )
         return min(writes), names
 
@@ -341,7 +347,7 @@ class Lifetime:
         """So many instants, the first that completed, are archived, but not the last write; what they replaced was cleaned."""
         ends = sorted(self.table.timeline.glob("*_*.*"))
         done = [path.name[:17] for path in ends]
-        count = min(count, max(place for place, path in enumerate(ends) if path.suffix != ".rollback"))
+        count = min(count, max(place for place, path in enumerate(ends) if path.suffix not in _TAKING_BACK))
         for instant, partition, file_id in self.replaced:
             for path in (self.folder / partition).glob(f"*{file_id}_*") if instant in done[:count] else ():
                 path.unlink()

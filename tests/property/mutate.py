@@ -30,6 +30,7 @@ from etc_policy.policy import render
 from etc_policy.policy.manifest import Policy
 from etc_policy.report import freshness
 from etc_policy.table import done, history, instants, partitions, proofs, state, watermark
+from etc_policy.table.apply_state import Looked
 from tests.property.histories import broken_promise, histories
 from tests.property.judged import broken_judgement
 from tests.property.partition_world import live
@@ -344,6 +345,14 @@ OF_THE_ARCHIVE: dict[str, Broken] = {
 }
 
 
+real_covers = Looked.covers
+
+
+def looking_past(**ignored: Any) -> Broken:
+    """A verification that takes back what it did not look at."""
+    return replaced(Looked, "covers", lambda own, other: real_covers(own, other.model_copy(update=ignored)))
+
+
 #: Judgements of how far RO is complete, and by what that is proved; noticed by lifetimes that are mostly about one thing.
 JUDGED: dict[str, Broken] = {
     "times of another column are none of this one": everywhere(
@@ -356,6 +365,13 @@ JUDGED: dict[str, Broken] = {
         proofs, "_subject_of", lambda policy, state: real_proof(policy, with_values(state, last_compaction=None))
     ),
     "rows that were found missing are missing": replaced(observing, "doubt_about", lambda *_: None),
+    "what was found stays until that was looked at again": replaced(Looked, "covers", lambda *_: True),
+    "what lies after the threshold was not looked at": looking_past(until_ms=0),
+    "what lies before a window was not looked at": looking_past(since_ms=2**60),
+    "what a verification does not ask is not settled by it": looking_past(checks=()),
+    "what needs rows to be seen is not settled without them": looking_past(level="metadata", checks=()),
+    "by another column rows may be of any time": replaced(proofs, "_written_ms", lambda _: 0),
+    "what was found since the table was read stays": replaced(proofs, "_is_since", lambda *_: False),
     "what was known when the table was read is not of later": replaced(
         proofs, "_compactions_in", no_matter_when(proofs._compactions_in)
     ),
@@ -385,6 +401,18 @@ ABOUT = {
     "a proof is of one column": 4,
     "a proof is of one compaction": 1,
     "rows that were found missing are missing": 2,
+    **dict.fromkeys(
+        (
+            "what was found stays until that was looked at again",
+            "what lies after the threshold was not looked at",
+            "what lies before a window was not looked at",
+            "what a verification does not ask is not settled by it",
+            "what needs rows to be seen is not settled without them",
+            "by another column rows may be of any time",
+            "what was found since the table was read stays",
+        ),
+        5,
+    ),
     "what was known when the table was read is not of later": 2,
     "what a compaction of another column split off may be anything": 0,
     "rows may be older than their file": 3,

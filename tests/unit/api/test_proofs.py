@@ -9,12 +9,20 @@ from etc_policy.api.syncing import verdict_beside
 from etc_policy.api.verifying import begin_proof, claim_for, note_misrecorded, note_verdict
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sample, Verify
 from etc_policy.run.results import TableResult, timed
+from etc_policy.table.apply_state import DIFFERENT, ApplyState, Misrecorded
 from etc_policy.table.log_witness import of_event_time, path_of
-from etc_policy.table.proofs import doubt_about, is_proven, level_to_prove
+from etc_policy.table.proofs import (
+    after_comparison,
+    after_log_reading,
+    doubt_about,
+    is_proven,
+    level_to_prove,
+    look_back_to,
+)
 from etc_policy.table.state import CompactionRecord, Instant, LogWitness, TableState
-from etc_policy.verify.catalog import VIEWS_AGREE
+from etc_policy.verify.catalog import AS_OF, NO_KEY_TWICE, VIEWS_AGREE
 from etc_policy.verify.evidence import Claim, Evidence
-from etc_policy.verify.metadata_checks import COMPACTED, prove_compacted
+from etc_policy.verify.metadata_checks import COMPACTED, INDEXES, prove_compacted
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of
 from tests.fakes import MemoryApplyStates, MemoryTable
@@ -169,11 +177,13 @@ def test_nothing_due_beside_a_delete_that_is_left_out_is_no_failure():
 LATER = CompactionRecord("20260101121000000", "20260101121001000", 2_000, "t", "later")
 
 
-def judge(store, record, status, *, last_completed=None):
-    """Keep the verdict of a verification that had read the table when this compaction was its last."""
+def judge(store, record, status, *, last_completed=None, knows=False):
+    """Keep the verdict of a verification that had read the table when this compaction was its last; perhaps with the notes."""
     one = ExpectationResult(expectation=COMPACTED, status=status)
     found = Verification(level="data", status=status, threshold_ms=record.threshold_ms, expectations=(one,))
-    state = with_instant_at(replace(STATE, last_compaction=record), last_completed or record.completed)
+    notes = store.read("/t") if knows else STATE.apply_state
+    state = replace(STATE, last_compaction=record, apply_state=notes)
+    state = with_instant_at(state, last_completed or record.completed)
     note_verdict(POLICY, state, store, found, "data", Claim(record.threshold_ms, ""))
     return state
 
@@ -227,7 +237,7 @@ def test_of_a_table_that_was_put_back_to_an_older_copy_what_is_found_counts():
 def test_nor_does_the_same_one_under_a_completion_that_was_set_right():
     store = MemoryApplyStates()
     judge(store, replace(RECORD, completed="20260101200000000"), "fail")
-    judge(store, RECORD, "pass")
+    judge(store, RECORD, "pass", knows=True)
     assert is_proven(POLICY, STATE, store["/t"])
 
 
@@ -254,19 +264,20 @@ def test_nor_because_there_is_another_compaction():
     )
     assert verdict_beside(policy, after).status == "fail"
     whole = passed.model_copy(update={"level": "data", "expectations": (COMPARED,)})
-    note_verdict(policy, later, store, whole, "data", claim)
+    note_verdict(policy, after, store, whole, "data", claim)
     assert doubt_about(POLICY, replace(later, apply_state=store["/t"])) is None
 
 
 @pytest.mark.parametrize(("seed", "is_doubted"), [(None, True), (7, False)])
 def test_nor_for_a_sample_of_other_file_groups(seed, is_doubted):
     policy = POLICY.model_copy(update={"verify": Verify(level="sample", sample=Sample(seed=seed))})
-    store, part = MemoryApplyStates(), Coverage(file_groups=9, file_groups_read=1)
+    store, part = MemoryApplyStates(), Coverage(file_groups=9, file_groups_read=1, seed=seed or 1)
     missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
     failed = Verification(level="sample", status="fail", threshold_ms=1_000, expectations=(missing,), coverage=part)
     note_verdict(policy, STATE, store, failed, "sample", CLAIM)
-    passed = failed.model_copy(update={"status": "pass", "expectations": (COMPARED,)})
-    note_verdict(policy, STATE, store, passed, "sample", CLAIM)
+    other = part.model_copy(update={"seed": seed or 2})
+    passed = failed.model_copy(update={"status": "pass", "expectations": (COMPARED,), "coverage": other})
+    note_verdict(policy, replace(STATE, apply_state=store.read("/t")), store, passed, "sample", CLAIM)
     assert bool(doubt_about(POLICY, replace(STATE, apply_state=store["/t"]))) == is_doubted
 
 
@@ -279,12 +290,127 @@ def test_rows_that_were_found_missing_are_not_there_for_a_verification_that_read
     found = COMPARED if level == "data" else AGREES
     passed = Verification(level=level, status="pass", threshold_ms=1_000, expectations=(found,))
     note_verdict(policy, STATE, store, passed.model_copy(update={"status": "error"}), "data", None)
-    note_verdict(policy, STATE, store, passed, level, CLAIM)
+    note_verdict(policy, replace(STATE, apply_state=store.read("/t")), store, passed, level, CLAIM)
     after = replace(STATE, apply_state=store["/t"])
     assert bool(doubt_about(POLICY, after)) == is_doubted == (not is_proven(policy, STATE, store["/t"]))
     whole = passed.model_copy(update={"level": "data", "expectations": (COMPARED,)})
     note_verdict(policy, after, store, whole, "data", CLAIM)
     assert doubt_about(POLICY, replace(STATE, apply_state=store["/t"])) is None
+
+
+TWICE = ExpectationResult(expectation=NO_KEY_TWICE, status="fail")
+RO_FAILS = ExpectationResult(expectation="expect_column_values_to_not_be_null", status="fail")
+INDEXED = ExpectationResult(expectation=INDEXES, status="fail")
+
+
+def by_hand(store, level, *found, claim=CLAIM, state=STATE, policy=None, coverage=None):
+    """Keep what a verification of a level found, of a policy that wants no more than log files read; whether in doubt since."""
+    policy = policy or POLICY.model_copy(update={"verify": Verify(level="logs")})
+    status = "fail" if any(one.status == "fail" for one in found) else "pass"
+    verification = Verification(
+        level=level, status=status, threshold_ms=claim.threshold_ms, expectations=found, coverage=coverage
+    )
+    state = replace(state, apply_state=store.read("/t"))
+    note_verdict(policy, state, store, verification, level, claim)
+    return doubt_about(policy, replace(state, apply_state=store.read("/t"))) is not None
+
+
+def passing(one):
+    return one.model_copy(update={"status": "pass"})
+
+
+@pytest.mark.parametrize("record", [RECORD, None])
+@pytest.mark.parametrize("found", [TWICE, RO_FAILS, INDEXED])
+def test_what_only_rows_show_stands_until_rows_show_otherwise(found, record):
+    """`etc verify --level data` by hand, beside runs whose policy reads log files alone."""
+    store, state = MemoryApplyStates(), replace(STATE, last_compaction=record, metadata_partitions=("column_stats",))
+    assert by_hand(store, "data", COMPARED, found, state=state)
+    assert by_hand(store, "logs", AGREES, state=state)
+    later = with_instant_at(replace(state, last_compaction=LATER), LATER.completed)
+    claim = Claim(LATER.threshold_ms, "")
+    assert by_hand(store, "logs", AGREES, state=later, claim=claim)
+    assert by_hand(store, "data", COMPARED, state=later, claim=claim) == (found is not RO_FAILS)
+    assert not by_hand(store, "data", COMPARED, passing(found), state=later, claim=claim)
+
+
+def test_what_a_table_has_no_more_is_no_fault_of_it():
+    store = MemoryApplyStates()
+    state = replace(STATE, metadata_partitions=("column_stats",))
+    assert by_hand(store, "data", COMPARED, TWICE, INDEXED, state=state)
+    assert by_hand(store, "data", COMPARED)
+    writer = POLICY.writer.model_copy(update={"keys": "repeated"})
+    assert not by_hand(store, "data", COMPARED, policy=POLICY.model_copy(update={"writer": writer}))
+
+
+def test_of_a_cut_another_one_speaks_or_none_where_nothing_is_cut_any_more():
+    as_of = ExpectationResult(expectation=AS_OF, status="fail")
+    cut = replace(RECORD, policy_values={"strategy.granularity": "record"})
+    for later, agrees in ((replace(cut, instant="20260101121000000"), passing(as_of)), (LATER, COMPARED)):
+        store, state = MemoryApplyStates(), replace(STATE, last_compaction=cut)
+        assert by_hand(store, "data", COMPARED, as_of, state=state)
+        not_compared = as_of.model_copy(update={"status": "warn"})
+        assert by_hand(store, "data", COMPARED, not_compared, state=state)
+        after = with_instant_at(replace(STATE, last_compaction=later), LATER.completed)
+        assert not by_hand(store, "data", COMPARED, agrees, state=after, claim=Claim(2_000, ""))
+
+
+LACKED = COMPARED.model_copy(update={"status": "fail", "observed": {"threshold_ms": 1_000}})
+
+
+def test_rows_after_the_threshold_were_not_compared():
+    """Without a compaction by etc late data or a longer latency set the claim back."""
+    store, state = MemoryApplyStates(), replace(STATE, last_compaction=None)
+    assert by_hand(store, "data", LACKED, state=state)
+    assert by_hand(store, "data", COMPARED, state=state, claim=Claim(999, ""))
+    assert not by_hand(store, "data", COMPARED, state=state, claim=Claim(1_000, ""))
+
+
+def test_rows_outside_of_a_window_or_a_condition_were_not_compared():
+    whole, part = None, Coverage(file_groups=9, file_groups_read=9)
+    first, later, eu = (part.model_copy(update=one) for one in ({"since_ms": 500}, {"since_ms": 600}, {"where": "eu"}))
+    for found, misses, sees in ((first, later, first), (eu, first, eu), (whole, first, whole), (first, eu, whole)):
+        store = MemoryApplyStates()
+        assert by_hand(store, "data", LACKED, coverage=found)
+        assert by_hand(store, "data", COMPARED, coverage=misses)
+        assert not by_hand(store, "data", COMPARED, coverage=sees)
+
+
+def test_what_was_found_twice_is_taken_back_by_what_sees_both():
+    store, part = MemoryApplyStates(), Coverage(file_groups=9, file_groups_read=9, since_ms=500)
+    assert by_hand(store, "data", LACKED, coverage=part)
+    assert by_hand(store, "data", COMPARED, TWICE, coverage=part.model_copy(update={"since_ms": 600}))
+    assert by_hand(store, "data", COMPARED, passing(TWICE), coverage=part.model_copy(update={"since_ms": 501}))
+    assert not by_hand(store, "data", COMPARED, passing(TWICE), coverage=part)
+
+
+@pytest.mark.parametrize(("since_ms", "until_ms"), [(400, 400), (900, 500), (None, None)])
+def test_a_window_opens_for_what_is_in_doubt(since_ms, until_ms):
+    """Else nothing would ever take it back."""
+    store = MemoryApplyStates()
+    part = None if since_ms is None else Coverage(file_groups=9, file_groups_read=9, since_ms=500)
+    by_hand(store, "data", LACKED, coverage=part)
+    state = replace(STATE, apply_state=store.read("/t"))
+    assert look_back_to(POLICY, state, since_ms or 900) == until_ms
+    assert look_back_to(OTHER, state, 900) is None
+    assert look_back_to(POLICY, STATE, 900) == 900
+
+
+def test_by_another_event_time_rows_may_be_of_any_time_until_they_were_found():
+    store, state = MemoryApplyStates(), with_instant_at(replace(STATE, last_compaction=None), "19700101000003000")
+    assert by_hand(store, "data", LACKED, state=state)
+    assert by_hand(store, "data", COMPARED, state=state, policy=OTHER, claim=Claim(2_999, ""))
+    assert not by_hand(store, "data", COMPARED, state=state, policy=OTHER, claim=Claim(3_999, ""))
+    assert by_hand(store, "logs", AGREES, state=state)
+
+
+def test_what_was_found_since_a_table_was_read_is_not_taken_back():
+    """Of two verifications at a time the one that began before may end after the other, and has seen less."""
+    store = MemoryApplyStates()
+    assert by_hand(store, "data", LACKED)
+    note_verdict(POLICY, STATE, store, AGREEING, "data", CLAIM)
+    assert doubts(store) == [True, True]
+    assert not is_proven(POLICY, STATE, store.read("/t"))
+    assert not by_hand(store, "data", COMPARED)
 
 
 def test_nor_for_a_suite_that_does_not_ask():
@@ -409,6 +535,24 @@ def test_which_times_are_believed_changes_nothing_about_missing_rows():
     )
     compare(store, AGREEING, POLICY.model_copy(update={"event_time": trusting}))
     assert doubts(store) == [False, False]
+
+
+def test_a_log_file_that_was_found_misrecorded_since_a_table_was_read_stays_so():
+    """It may have come since."""
+    store, one = MemoryApplyStates(), Misrecorded("p/.f.log.1", 9, 2, 1, "")
+    store.update("/t", lambda kept: replace(kept, misrecorded=(one,)))
+    read = replace(STATE, witnesses=())
+    note_misrecorded(POLICY, replace(read, apply_state=store.read("/t")), store)
+    assert store.read("/t").misrecorded == ()
+    store.update("/t", lambda kept: replace(kept, misrecorded=(one,)))
+    assert after_log_reading(store.read("/t"), POLICY, read).misrecorded == (one,)
+
+
+def test_partitions_that_were_found_to_differ_since_a_table_was_read_differ():
+    kept = ApplyState(compared={"p": DIFFERENT})
+    state = state_of("/t", {"slices": {"p/f1": {"base": "08:00:00"}}})
+    assert after_comparison(kept, POLICY, state, {"p": "rows"}).compared == {"p": DIFFERENT}
+    assert after_comparison(kept, POLICY, replace(state, apply_state=kept), {"p": "rows"}).compared == {"p": "rows"}
 
 
 def test_log_files_are_misrecorded_in_their_event_time_only():

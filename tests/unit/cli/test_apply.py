@@ -144,7 +144,7 @@ class Outside:
     def with_statistics(self, policy, state):
         return state
 
-    def read_table(self, policy, *, read_stats=False, all_logs=False):
+    def read_table(self, policy, *, read_stats=False, all_logs=False, notes_before=False):
         """Every file is recorded as it is, and every compaction that carries a threshold is on the timeline."""
         state = self.read_state(policy)
         if all_logs:

@@ -16,13 +16,13 @@ from etc_policy.storage import shared_file
 from etc_policy.storage.local import LocalStorage
 from etc_policy.storage.open_storage import use_storage_settings
 from etc_policy.storage.safe_files import folder_of
-from etc_policy.table.apply_state import ApplyState, Misrecorded, Proof, Proofs, Refusals, Runs, Unproven
+from etc_policy.table.apply_state import ApplyState, Looked, Misrecorded, Proof, Proofs, Refusals, Runs, Unproven
 from tests.fakes import MemoryApplyStates
 
 WHOLE = ApplyState(
     run_ms=60_000,
     unproven=(
-        Unproven("c 1", "it failed", "fail", "data", "k1", ("k2",)),
+        Unproven("c 1", "it failed", "fail", Looked(level="data", until_ms=5, checks=("a",)), "k1", ("k2",), 9),
         Unproven("c 1", "it failed", event_time="k2"),
     ),
     misrecorded=(Misrecorded("p/.f.log.1", 9, 2, 1, "k1"),),
@@ -62,7 +62,7 @@ def test_what_an_older_etc_kept_is_of_any_event_time(base):
     (Path(base) / ".hoodie/.etc/memory.json").write_text(json.dumps(kept))
     found = FileApplyStateStore().read(base)
     (doubt,), (file,) = found.unproven, found.misrecorded
-    assert (doubt, doubt.is_of("any")) == (Unproven("c 1", "it failed", "fail", "data"), True)
+    assert (doubt, doubt.is_of("any")) == (Unproven("c 1", "it failed", "fail", Looked(level="data")), True)
     assert file == Misrecorded("p/x", 9, 2, 1)
 
 
