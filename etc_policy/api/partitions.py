@@ -7,18 +7,19 @@ from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 from etc_policy.api.observing import proven_partitions
-from etc_policy.api.verifying import gather_evidence, verify
+from etc_policy.api.verifying import compares_partitions, gather_evidence, in_doubt, verify
 from etc_policy.errors import RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Policy, Verify
 from etc_policy.run.done_store import DoneStore, Update
 from etc_policy.run.results import SentEvents
 from etc_policy.run.sending import NotSentError, Receiver, SuccessFile, actions_of, message_seconds
+from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.done import DoneEvent, DoneRecord, after_reading, is_ahead, is_overtaken, reaches_back
 from etc_policy.table.formats import count_of, format_time
 from etc_policy.table.history import TableHistory
 from etc_policy.table.partitions import PartitionsFreshness, by_partition, done_since_ms, rows_key
-from etc_policy.table.proofs import after_comparison, after_difference, without_doubts_about_rows
+from etc_policy.table.proofs import after_comparison, after_difference, doubt_in_words, without_doubts_about_rows
 from etc_policy.table.state import TableState
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.ports import Verification
@@ -37,7 +38,7 @@ def prove_partitions(environment: Environment, policy: Policy, now_ms: int) -> V
     Spark starts only where there is one. Rows that differ put the whole table in doubt, as any verification that fails; they
     are compared again all the same, as a comparison that finds them equal takes that back.
     """
-    if policy.done is None or policy.done.proof != "data":
+    if not compares_partitions(policy):
         return None
     state, history = environment.read_table(policy, notes_before=True)
     found = proven_partitions(policy, without_doubts_about_rows(state), history, now_ms)
@@ -56,7 +57,16 @@ def prove_partitions(environment: Environment, policy: Policy, now_ms: int) -> V
                 _note_different(environment, policy, ends, replace(judged.state, slices=state.slices), judged, verdict)
             return verdict
         _note_equal(environment, policy, ends, state)
-    return None
+    return _still_in_doubt(environment.apply_states.read(policy.table))
+
+
+def _still_in_doubt(kept: ApplyState) -> Verification | None:
+    """A warning where rows of partitions differed that could not be compared again."""
+    doubt = next((one for one in kept.unproven if one.is_of_partitions), None)
+    if doubt is None:
+        return None
+    found = in_doubt(doubt_in_words(doubt, None))
+    return Verification(level="data", status="warn", threshold_ms=None, expectations=(found,))
 
 
 def _compare(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,17 +17,24 @@ from etc_policy.policy.files import read_suite
 from etc_policy.policy.manifest import Level, Policy, VerifyLevel
 from etc_policy.report.results import TableVerification, VerificationReport
 from etc_policy.run.results import TableResult
-from etc_policy.table.apply_state import ApplyStateStore, Proof
+from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Proof
 from etc_policy.table.formats import iso_time
 from etc_policy.table.history import TableHistory, is_of_column, promise_of
 from etc_policy.table.log_witness import NOT_THERE
-from etc_policy.table.proofs import Judgement, after_begin, after_log_reading, after_verdict, level_to_prove
+from etc_policy.table.proofs import (
+    Judgement,
+    after_begin,
+    after_log_reading,
+    after_verdict,
+    doubt_about,
+    level_to_prove,
+)
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.table.watermark import watermark_of
 from etc_policy.verify.compared_rows import pin_of
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS
-from etc_policy.verify.metadata_checks import PROMISE, always_checked
+from etc_policy.verify.metadata_checks import KNOWN, PROMISE, always_checked
 from etc_policy.verify.ports import (
     MOVED_ON,
     NO_TABLE,
@@ -47,6 +55,7 @@ from etc_policy.verify.prover import (
     proof_level,
     record_of_run,
     row_faults,
+    verdict_on_rows,
     verify_table,
 )
 from etc_policy.verify.suites import parse_suite, suite_issues
@@ -150,7 +159,9 @@ def verify_run(
         verification = without_promise(done, level)
         note_verdict(policy, state, store, verification, level, None)
     else:
-        verification, _ = verify_and_note(environment, policy, evidence, level, lambda: read()[1])
+        verification, _ = verify_and_note(
+            environment, policy, evidence, level, lambda: read()[1], but_partitions=compares_partitions(policy)
+        )
     return verification, watermark_of(state, policy.longest_latency_ms).value_ms
 
 
@@ -236,8 +247,12 @@ def verify_and_note(
     evidence: Evidence,
     level: VerifyLevel,
     read: Callable[[], Evidence | None],
+    *,
+    but_partitions: bool = False,
 ) -> tuple[Verification, Evidence]:
     """`verify`; what the verdict means for the last compaction is kept beside the policy's table.
+
+    Of rows of partitions that are in doubt nothing is said with `but_partitions`, as these are compared later.
 
     Raises:
         TableError: its rows do not allow a verdict, which is kept too.
@@ -250,8 +265,29 @@ def verify_and_note(
         broken = broken_verification(level, evidence.claim.threshold_ms, error)
         note_verdict(policy, evidence.state, store, broken, level, None)
         raise
-    note_verdict(policy, judged.state, store, verification, level, judged.claim)
-    return verification, judged
+    kept = note_verdict(policy, judged.state, store, verification, level, judged.claim)
+    if but_partitions:
+        kept = replace(kept, unproven=tuple(one for one in kept.unproven if not one.is_of_partitions))
+    return _with_doubt(verification, policy, replace(judged.state, apply_state=kept)), judged
+
+
+def compares_partitions(policy: Policy) -> bool:
+    """Whether a run compares the rows of partitions before they are done."""
+    return policy.done is not None and policy.done.proof == "data"
+
+
+def _with_doubt(verification: Verification, policy: Policy, state: TableState) -> Verification:
+    """The verdict; where it is good with a warning of what is in doubt all the same, as it did not look at that."""
+    doubt = doubt_about(policy, state) if verdict_on_rows(verification) in ("pass", "warn") else None
+    if doubt is None:
+        return verification
+    expectations = (in_doubt(f"{doubt}; this one did not look at that"), *verification.expectations)
+    return verification.model_copy(update={"status": "warn", "expectations": expectations})
+
+
+def in_doubt(message: str) -> ExpectationResult:
+    """The warning that an earlier verification has found something, which stands."""
+    return ExpectationResult(expectation=KNOWN, status="warn", message=message)
 
 
 def begin_proof(policy: Policy, state: TableState, store: ApplyStateStore) -> None:
@@ -267,8 +303,11 @@ def note_verdict(
     verification: Verification,
     level: VerifyLevel,
     claim: Claim | None,
-) -> None:
-    """Keep what a verification of the table, as it was read, means for its last compaction, and for its completeness."""
+) -> ApplyState:
+    """Keep what a verification of the table, as it was read, means for its last compaction, and for its completeness.
+
+    Returns all that is kept then.
+    """
     promise, faults = on_promise(verification), row_faults(verification)
     is_whole = not (Level[level].reads_rows and promise.not_checked)
     judgement = Judgement(
@@ -280,7 +319,7 @@ def note_verdict(
         faults=faults,
         covers=is_whole and _covers(claim, promise_of(policy, state)),
     )
-    store.update(policy.table, lambda kept: after_verdict(kept, policy, state, judgement))
+    return store.update(policy.table, lambda kept: after_verdict(kept, policy, state, judgement))
 
 
 def _covers(claim: Claim | None, record: CompactionRecord | None) -> bool:

@@ -16,6 +16,7 @@ from etc_policy.run.results import TableResult, TableStatus
 from etc_policy.table.formats import iso_time
 from etc_policy.table.history import promise_of
 from etc_policy.table.state import CompactionRecord, TableState
+from etc_policy.verify.metadata_checks import KNOWN
 from etc_policy.verify.ports import CheckStatus
 from etc_policy.verify.prover import proof_level, verdict_on_rows
 
@@ -117,12 +118,13 @@ def verdict_of(result: TableResult) -> Verdict | None:
 def complete_until(result: TableResult) -> tuple[int, VerifyLevel] | None:
     """Up to when (epoch ms) RO is complete after an `etc apply`, and at which level that is proved; None where nothing is.
 
-    No further than was verified: of a plan that was refused, or failed, the threshold is not what holds.
+    No further than was verified: of a plan that was refused, or failed, the threshold is not what holds. Nothing is where what
+    an earlier verification found is in doubt.
     """
     found, measured = result.verification, result.watermark_measured_ms
     if found is None or result.threshold_ms is None or found.threshold_ms is None:
         return None
-    if verdict_on_rows(found) not in ("pass", "warn"):
+    if verdict_on_rows(found) not in ("pass", "warn") or any(one.expectation == KNOWN for one in found.expectations):
         return None
     ends = (result.threshold_ms, found.threshold_ms, measured)
     return min(one for one in ends if one is not None), proof_level(found)

@@ -8,8 +8,10 @@ import pytest
 from etc_policy.api.project import Project
 from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
+from etc_policy.report.sync import complete_until
 from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from etc_policy.verify.catalog import VIEWS_AGREE
+from etc_policy.verify.metadata_checks import KNOWN
 from etc_policy.verify.ports import ExpectationResult
 from tests.unit.api.hourly import HOURLY, hour
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
@@ -164,7 +166,7 @@ def test_what_a_comparison_found_is_taken_back_by_none_that_reads_fewer_rows(tmp
     assert send()[0].status == "fail"
     verifier.wrong = None
     for level in ("metadata", "logs"):
-        assert verify(tmp_path, level) != "fail"
+        assert verify(tmp_path, level) == "warn"
         assert "its verification failed" in (doubt(tmp_path) or "")
     verifier.wrong = wrong
     verdict, sent = send()
@@ -206,7 +208,8 @@ def test_a_comparison_of_others_does_not(tmp_path, verifier, send, orders):
     verifier.wrong = None
     orders.commit(at("11:50:00"), at("11:50:05"), log("f10", partition=TEN, min_event=epoch_ms("10:30:00")))
     orders.compaction(at("11:55:00"), at("11:55:05"), base("f9", partition=NINE, merged=1))
-    assert send() == (None, None)
+    verdict, sent = send()
+    assert (verdict.status, [one.expectation for one in verdict.expectations], sent) == ("warn", [KNOWN], None)
     assert verifier.asked[-1].keys() == {NINE}
     assert doubt(tmp_path)
     orders.compaction(at("11:56:00"), at("11:56:05"), base("f10", partition=TEN, merged=1))
@@ -236,6 +239,25 @@ def test_rows_that_cannot_be_read_leave_it_to_the_next_run(tmp_path, verifier, s
     assert (verdict.status, verdict.exit_code, sent.done) == ("error", 3, 0)
     verifier.status = "pass"
     assert send()[1].done == 1
+
+
+def test_what_is_in_doubt_is_said_by_whoever_does_not_look_at_it(tmp_path, verifier, orders):
+    """Neither a run nor a verification says that RO is complete up to T, as freshness does not."""
+    policy = tmp_path / "policies" / "a.yml"
+    policy.write_text(policy.read_text().replace("proof: data", "proof: metadata"))
+    orders.compaction(at("11:20:00"), at("11:20:05"), *(base(f"f{n}", partition=hour(n), merged=1) for n in (9, 10)))
+    verifier.wrong = "expect_no_key_twice"
+    assert verify(tmp_path, "data") == "fail"
+    verifier.wrong = None
+    assert [verify(tmp_path, level) for level in ("metadata", "logs")] == ["warn", "warn"]
+    with Project(tmp_path) as project:
+        (result,) = project.apply(at=NOON).tables
+    assert (result.status, result.verification.status, complete_until(result)) == ("nothing_due", "warn", None)
+    assert doubt(tmp_path)
+    assert [verify(tmp_path, level) for level in ("data", "metadata")] == ["pass", "pass"]
+    with Project(tmp_path) as project:
+        (result,) = project.apply(at=NOON).tables
+    assert complete_until(result) is not None
 
 
 def test_it_is_part_of_an_apply(tmp_path, verifier, orders, monkeypatch):
