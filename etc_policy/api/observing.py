@@ -217,7 +217,8 @@ def list_cuts(environment: Environment, policies: Iterable[Policy]) -> CutsRepor
     def read(policy: Policy) -> TableCuts:
         state, history = environment.read_table(policy, archived=True)
         cuts = published_cuts(promises_in(policy, history), environment.base_files(state))
-        return table_cuts(policy, state, cuts, retention_warning(policy, state))
+        doubt = doubt_about(policy, state)
+        return table_cuts(policy, state, cuts, (*retention_warning(policy, state), *([doubt] if doubt else [])))
 
     def unread(policy: Policy, error: EtcError) -> TableCuts:
         return TableCuts(policy=policy.name, base_path=policy.table, reason=error.with_cause)

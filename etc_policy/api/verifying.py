@@ -328,10 +328,13 @@ def _covers(claim: Claim | None, record: CompactionRecord | None) -> bool:
 
 
 def _proof(verification: Verification, state: TableState, claim: Claim | None, now_ms: int) -> Proof | None:
-    """What a verification proves where it passed; None where it cannot say how far RO is complete."""
+    """What a verification proves where it passed; None where it cannot say how far RO is complete.
+
+    Late rows that RO lacks were not held against it: nobody knows whether they are still in log files.
+    """
     if claim is None or verification.threshold_ms is None:
         return None
-    seen_until = state.last_completed if has_read_logs(verification) else None
+    seen_until = state.last_completed if has_read_logs(verification) and not verification.late_rows else None
     return Proof(
         level=proof_level(verification),
         until_ms=claim.threshold_ms,

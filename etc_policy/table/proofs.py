@@ -130,9 +130,12 @@ def after_begin(kept: ApplyState, policy: Policy, state: TableState) -> ApplySta
 
 
 def after_verdict(kept: ApplyState, policy: Policy, state: TableState, judgement: Judgement) -> ApplyState:
-    """What is kept after a verification of the table as it was read; what is kept of a later compaction stays."""
+    """What is kept after a verification of the table as it was read; what is kept of a later compaction stays.
+
+    So does what was found in rows, which no later compaction mends.
+    """
     if _is_of_later(kept, state):
-        return kept
+        return kept if judgement.faults is None else _after_failure(kept, policy, state, judgement)
     kept = replace(kept, proofs=_proofs_after(kept, policy, state, judgement))
     if judgement.status in ("fail", "error"):
         return _after_failure(kept, policy, state, judgement)
@@ -169,12 +172,12 @@ def after_difference(
 
     Only a comparison of these partitions, or of all rows up to their end, takes that back.
     """
+    is_later = _is_of_later(kept, state)
     kept = after_comparison(kept, policy, state, {}, different)
-    if _is_of_later(kept, state):
-        return kept
     subject = Unproven.of_partitions(_name_of(state.last_compaction))
     doubt = Unproven(subject, f"{_FAILED} ({failures})", "fail", rows)
-    return replace(_with_doubt(kept, policy, state, doubt), proofs=Proofs(_subject_of(policy, state), ()))
+    kept = _with_doubt(kept, policy, state, doubt)
+    return kept if is_later else replace(kept, proofs=Proofs(_subject_of(policy, state), ()))
 
 
 def after_log_reading(kept: ApplyState, policy: Policy, state: TableState) -> ApplyState:
@@ -213,7 +216,8 @@ def _with_doubt(kept: ApplyState, policy: Policy, state: TableState, new: Unprov
     """
     key = event_time_key(policy.event_time, state)
     same = [one for one in kept.unproven if one.is_of(key) and one.is_of_partitions == new.is_of_partitions]
-    others = (one for one in kept.unproven if one not in same and _is_about(one, state.last_compaction))
+    record, is_later = state.last_compaction, _is_of_later(kept, state)
+    others = [one for one in kept.unproven if one not in same and (is_later or _is_about(one, record))]
     rows = [one.rows for one in (*same, new) if one.rows is not None]
     new = replace(
         new, rows=reduce(Looked.joined, rows) if new.rows else None, event_time=key, written_ms=_written_ms(state)

@@ -59,7 +59,7 @@ class Verifying(NamedTuple):
     level: VerifyLevel
     since_ms: int | None
     missing: frozenset[tuple[Group, Row]]
-    is_twice: bool
+    twice: frozenset[Group]
     compared: Compared
     before: int
 
@@ -83,7 +83,7 @@ class Judged(Lifetime):
         self.lost: list[tuple[Group, LogFile]] = []
         self.twice: set[Group] = set()
         self.known_lost: set[tuple[Group, Row]] = set()
-        self.is_known_twice = False
+        self.known_twice: set[Group] = set()
         self.verifying: Verifying | None = None
         self.asked = self.known = 0
 
@@ -198,22 +198,20 @@ class Judged(Lifetime):
             for row in one.rows
             if (since_ms or 0) < row.times[number] <= claim.threshold_ms and one.completed <= int_of(claim.seen_until)
         }
-        is_twice = bool(self.twice & self.truth.groups.keys())
+        twice = frozenset(self.twice & self.truth.groups.keys())
         after = self.truth.promises[-1] if self.truth.promises else None
-        agreed, whole = not missing and not is_twice, since_ms is None
+        agreed, whole = not missing and not twice, since_ms is None
         compared = Compared(claim.threshold_ms, self.column, number, after, agreed=agreed, whole=whole)
         verifying.begin_proof(policy, state, self.notes)
-        return Verifying(
-            policy, state, claim, level, since_ms, frozenset(missing), is_twice, compared, len(self.compared)
-        )
+        return Verifying(policy, state, claim, level, since_ms, frozenset(missing), twice, compared, len(self.compared))
 
     def _end(self, begun: Verifying) -> str:
         """What it has found is noted, and known from then on; what others found since it began is as known as before."""
-        policy, state, claim, level, since_ms, missing, is_twice, compared, before = begun
+        policy, state, claim, level, since_ms, missing, twice, compared, before = begun
         observed = {"threshold_ms": claim.threshold_ms}
         found = (
             ExpectationResult(expectation=VIEWS_AGREE, status="fail" if missing else "pass", observed=observed),
-            ExpectationResult(expectation=NO_KEY_TWICE, status="fail" if is_twice else "pass"),
+            ExpectationResult(expectation=NO_KEY_TWICE, status="fail" if twice else "pass"),
         )
         found, agreed = (found, compared.agreed) if level == "data" else ((), True)
         part = None if since_ms is None else Coverage(file_groups=1, file_groups_read=1, since_ms=since_ms)
@@ -228,7 +226,7 @@ class Judged(Lifetime):
         if found:
             lacking, is_last = self._lacking_rows(), len(self.compared) == before
             self.known_lost = (missing | self.known_lost) & lacking
-            self.is_known_twice = is_twice or (self.is_known_twice and not is_last)
+            self.known_twice = set(twice if is_last else self.known_twice | twice)
             self.compared.append(compared)
         of_all = "" if found and part is None else "in part "
         return f"{'pass' if agreed else 'fail'} {of_all}up to {claim.threshold_ms}"
@@ -289,7 +287,9 @@ class Judged(Lifetime):
         lost_ms = self._first_known_lost_ms()
         if until_ms is not None:
             assert lost_ms is None or until_ms < lost_ms, f"complete until {until_ms}, and one of {lost_ms} is missing"
-            assert not self.is_known_twice, f"complete until {until_ms}, and a key is there twice"
+            assert not self.known_twice & self.twice & self.truth.groups.keys(), (
+                f"complete until {until_ms}, and a key is there twice"
+            )
         first_ms = self.truth.first_lacking_ms(self.column)
         if until_ms is not None:
             assert first_ms is None or until_ms < first_ms, (

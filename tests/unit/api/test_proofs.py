@@ -22,6 +22,7 @@ from etc_policy.table.proofs import (
 from etc_policy.table.state import CompactionRecord, Instant, LogWitness, TableState
 from etc_policy.verify.catalog import AS_OF, NO_KEY_TWICE, VIEWS_AGREE
 from etc_policy.verify.evidence import Claim, Evidence
+from etc_policy.verify.log_checks import LOGS
 from etc_policy.verify.metadata_checks import COMPACTED, INDEXES, prove_compacted
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of
@@ -201,6 +202,20 @@ def test_a_verification_that_takes_long_does_not_outweigh_that_of_a_later_compac
     begin_proof(POLICY, earlier, store)
     assert store["/t"] == before
     assert before.unproven[0].compaction.startswith(LATER.instant)
+
+
+def test_but_rows_that_it_found_missing_are_missing_whatever_was_compacted_since():
+    store = MemoryApplyStates()
+    judge(store, LATER, "pass")
+    before = store.read("/t")
+    note_verdict(POLICY, with_instant_at(STATE, RECORD.completed), store, MISSING, "data", CLAIM)
+    later = with_instant_at(replace(STATE, last_compaction=LATER, apply_state=store.read("/t")), LATER.completed)
+    assert "its verification failed" in (doubt_about(POLICY, later) or "")
+    assert later.apply_state.proofs == before.proofs
+    twice = MISSING.model_copy(update={"expectations": (LACKS,)})
+    store.update("/t", lambda _: before)
+    note_verdict(POLICY, with_instant_at(STATE, RECORD.completed), store, twice, "data", CLAIM)
+    assert store.read("/t") == before
 
 
 def test_nor_where_the_later_one_was_pending_when_the_table_was_read():
@@ -535,6 +550,16 @@ def test_which_times_are_believed_changes_nothing_about_missing_rows():
     )
     compare(store, AGREEING, POLICY.model_copy(update={"event_time": trusting}))
     assert doubts(store) == [False, False]
+
+
+@pytest.mark.parametrize(("late_rows", "seen_until"), [(0, "20260101120001000"), (3, CLAIM.seen_until)])
+def test_what_came_late_and_is_not_in_ro_was_not_seen(late_rows, seen_until):
+    """A stock compaction may have merged it since, and lost it."""
+    store, state = MemoryApplyStates(), with_instant_at(STATE, RECORD.completed)
+    read = ExpectationResult(expectation=LOGS, status="pass", observed={"log_files_unproven": 0})
+    passed = AGREEING.model_copy(update={"expectations": (COMPARED, read), "late_rows": late_rows})
+    note_verdict(POLICY, state, store, passed, "data", CLAIM)
+    assert [(one.level, one.seen_until) for one in store.read("/t").proofs.of] == [("data", seen_until)]
 
 
 def test_a_log_file_that_was_found_misrecorded_since_a_table_was_read_stays_so():

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 from jsonschema import Draft202012Validator
 
+from etc_policy.hudi.apply_state import FileApplyStateStore
 from etc_policy.policy.manifest import EventTime, event_time_values
 from etc_policy.report.as_of_sql import up_to
 from etc_policy.report.schemas import json_schema
+from etc_policy.table.apply_state import Unproven
 from etc_policy.table.history import GRANULARITY, POLICY_VALUES, SEEN_UNTIL, THRESHOLD
 from etc_policy.wiring import Environment
 from tests.unit.cli.test_just_in_time import NOON
@@ -138,6 +140,12 @@ class TestCuts:
         assert (newest["threshold_ms"], oldest["threshold_ms"]) == (epoch_ms("10:30:00"), epoch_ms("10:20:00"))
         assert newest["sql"].startswith("SELECT * FROM lake.orders_ro TIMESTAMP AS OF '20260101113005000' WHERE `ts` ")
         assert [(one["readable"], one["base_files"], one["gone"]) for one in (newest, oldest)] == [(True, 2, 0)] * 2
+
+    def test_what_is_in_doubt_is_said_with_them(self, kept, listed):
+        doubt = Unproven(f"{at('11:30:00')} {at('11:30:00')[:-4]}5000", "its verification failed (rows)", "fail")
+        FileApplyStateStore().update(str(kept.base), lambda notes: replace(notes, unproven=(doubt,)))
+        (said,) = listed()["warnings"]
+        assert said == f"the last compaction ({at('11:30:00')}) is not proven: its verification failed (rows)"
 
     @pytest.mark.parametrize(
         ("clock", "file_id", "readable"),
