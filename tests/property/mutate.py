@@ -354,6 +354,7 @@ def looking_past(**ignored: Any) -> Broken:
 
 
 #: Judgements of how far RO is complete, and by what that is proved; noticed by lifetimes that are mostly about one thing.
+#: What else a verification may not take back is rare in lifetimes: unit/api/test_proofs.py has it.
 JUDGED: dict[str, Broken] = {
     "times of another column are none of this one": everywhere(
         "is_of_column", lambda *_: True, history, table_commits, file_slices, verifying
@@ -366,11 +367,7 @@ JUDGED: dict[str, Broken] = {
     ),
     "rows that were found missing are missing": replaced(observing, "doubt_about", lambda *_: None),
     "what was found stays until that was looked at again": replaced(Looked, "covers", lambda *_: True),
-    "what lies after the threshold was not looked at": looking_past(until_ms=0),
-    "what lies before a window was not looked at": looking_past(since_ms=2**60),
-    "what a verification does not ask is not settled by it": looking_past(checks=()),
     "what needs rows to be seen is not settled without them": looking_past(level="metadata", checks=()),
-    "by another column rows may be of any time": replaced(proofs, "_written_ms", lambda _: 0),
     "what was found since the table was read stays": replaced(proofs, "_is_since", lambda *_: False),
     "what was known when the table was read is not of later": replaced(
         proofs, "_compactions_in", no_matter_when(proofs._compactions_in)
@@ -404,11 +401,7 @@ ABOUT = {
     **dict.fromkeys(
         (
             "what was found stays until that was looked at again",
-            "what lies after the threshold was not looked at",
-            "what lies before a window was not looked at",
-            "what a verification does not ask is not settled by it",
             "what needs rows to be seen is not settled without them",
-            "by another column rows may be of any time",
             "what was found since the table was read stays",
         ),
         5,
