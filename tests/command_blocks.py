@@ -25,6 +25,7 @@ RUN_BY: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "test_without_workers_it_ends_in_time_and_the_next_run_compacts_on_executors": {"docs/how-to/cluster.md": (0,)},
     "test_etc_is_the_program_of_a_spark_submit": {"docs/how-to/cluster.md": (1, 2)},
     "test_a_driver_in_the_cluster": {"docs/how-to/cluster.md": (3,)},
+    "test_a_stream_with_deletes_in_a_bucket": {"docs/how-to/stream-in-bucket.md": (0, 1, 2)},
     "test_a_table_is_replayed_by_the_page": {"docs/how-to/simulate.md": (0,)},
     "test_the_exporter_answers": {"docs/how-to/monitor.md": (0,)},
     "test_metrics_rules_and_dashboard_are_written": {"docs/how-to/monitor.md": (1,)},
