@@ -300,11 +300,12 @@ def answers_of(given: Mapping[str, object], own: Settings) -> Answers:
 
     """
     answers, issues = list[Answer](), list[Issue]()
-    for text, value in given.items():
-        tables, _, key = text.rpartition(":")
-        if value is None or key in _NOT_FOR_MANY:
-            fault = "has no value" if value is None else "is not the same for many tables"
-            raise UsageError(Code.USAGE, f"`--set`: `{key[:60]}` {fault}", hint="such as `--set data_latency=30m`")
+    for text, given_value in given.items():
+        tables, _, name = text.rpartition(":")
+        if given_value is None or name in _NOT_FOR_MANY:
+            fault = "has no value" if given_value is None else "is not the same for many tables"
+            raise UsageError(Code.USAGE, f"`--set`: `{name[:60]}` {fault}", hint="such as `--set data_latency=30m`")
+        key, value = _of_two_parts(name, given_value)
         issues += _faults(key, value)
         answers += (Answer(*one, tables or None) for one in _in_parts(key, value))
     if issues:
@@ -317,23 +318,25 @@ def answers_of(given: Mapping[str, object], own: Settings) -> Answers:
     return Answers(of_project, of_files, frozenset(defaults))
 
 
-def _in_parts(key: str, value: object) -> Iterable[tuple[str, object]]:
-    """The value by the keys that a policy file has: two parts at most, of a group by each of its keys."""
+def _of_two_parts(key: str, value: object) -> tuple[str, object]:
+    """The key with two parts at most, and what is below them in the value."""
     first, *below = key.split(".")
     for part in reversed(below[1:]):
         value = {part: value}
-    if first in _GROUPS and not below and isinstance(value, dict):
-        return ((f"{first}.{name}", one) for name, one in value.items())
-    return (((f"{first}.{below[0]}" if below else first), value),)
+    return ".".join((first, *below[:1])), value
+
+
+def _in_parts(key: str, value: object) -> Iterable[tuple[str, object]]:
+    """The value by the keys that a policy file has, of a group by each of its keys."""
+    if key in _GROUPS and isinstance(value, dict):
+        return ((f"{key}.{name}", one) for name, one in value.items())
+    return ((key, value),)
 
 
 def _faults(key: str, value: object) -> Iterator[Issue]:
     places = Places(FileMarks("--set", "--set"))
     policy = DeclaredPolicy(PolicyDeclaration.from_yaml(_ANY), places, _ANY)
-    first, *below = key.split(".")
-    for part in reversed(below[1:]):
-        value = {part: value}
-    values, places = changed(policy, {".".join((first, *below[:1])): value})
+    values, places = changed(policy, {key: value})
     try:
         PolicyDeclaration.from_yaml(values)
     except ValidationError as error:

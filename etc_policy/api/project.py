@@ -133,9 +133,9 @@ class Project(Workspace):
 
         `paths` are tables or patterns, `buckets` folders or buckets to search, `catalogs` are `DB` or `DB.PATTERN`. With `diff`
         nothing is written, and policies that their tables contradict are in the report; without sources they all are compared.
-        With `guesses` what is likely takes the place of a question. `settings` are values by dotted keys, which the policies have
-        instead of what their tables show: for all of them, in an etc_project.yml that is written where there is none, or by
-        `GLOB:KEY` for some.
+        With `guesses` what is likely takes the place of a question. `settings` are values by dotted keys that take the
+        place of what tables show: for all tables they go into a new etc_project.yml if the project has none, and by `GLOB:KEY`
+        into the policies of some.
 
         Raises:
             UsageError: a setting is about no table, or cannot be the same for several.
@@ -151,23 +151,27 @@ class Project(Workspace):
         root = table_root(self.environment.target, os.path.realpath(self.project_dir))
         known = known_tables(self._read_if_any(), root)
         beside = {} if guesses else files_beside(self.project_dir, answers.of_project if own.file is None else ())
-
-        def write(name: str, text: str) -> None:
-            for first in [*beside]:
-                create_text(self.project_dir, first, beside.pop(first), "--project-dir")
-                self._note(f"wrote {first}")
-            create_text(self.project_dir, name, text, "--project-dir")
-
         importer = Importer(
             self.environment,
             known,
             self.environment.folders.policies,
             moment_ms(None),
-            None if diff else write,
+            None if diff else self._writing_first(beside),
             guesses=guesses,
             answers=answers,
         )
         return importer.run(Sources(*map(_several, (paths, buckets, catalogs)))).or_raise()
+
+    def _writing_first(self, files: dict[str, str]) -> Callable[[str, str], None]:
+        """What writes a new file of the project by its name and text, and these before the first one."""
+
+        def write(name: str, text: str) -> None:
+            for first in [*files]:
+                create_text(self.project_dir, first, files.pop(first), "--project-dir")
+                self._note(f"wrote {first}")
+            create_text(self.project_dir, name, text, "--project-dir")
+
+        return write
 
     def plan(
         self,

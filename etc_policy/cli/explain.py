@@ -57,12 +57,9 @@ def command(word: str | None) -> None:
 
 def _titles() -> Iterator[tuple[str, str]]:
     """The names of pages on how to do something and why, with their titles."""
-    for name, path in sorted((name, path) for name, path in pages().items() if "/" not in name):
-        if (
-            "/" not in name
-            and path.stem not in ("index", "README")
-            and path.parent.name in ("how-to", "concepts", "docs")
-        ):
+    for name, path in sorted(pages().items()):
+        is_short = "/" not in name and path.stem not in ("index", "README")
+        if is_short and path.parent.name in ("how-to", "concepts", "docs"):
             yield name, path.read_text("utf-8").partition("\n")[0].removeprefix(_TITLE)
 
 
@@ -83,13 +80,15 @@ def meaning_of(word: str) -> str:
         from etc_policy.report.schemas import explain_key, keys
 
         text = explain_key(word)
-    if text and page:
-        longer = next(name for name, path in found.items() if path == page and "/" in name)
-        return f"{text}\n\n`etc explain {longer}` prints the page on it."
-    if not text and not page:
+    if text is None and page is None:
         hint = did_you_mean(word, [*refusal_words(), *keys(), *found]) or "`etc explain` lists all codes and pages"
         raise UsageError(Code.USAGE, f"there is no code, key or page `{word[:60]}`", hint=hint)
-    return page.read_text("utf-8").rstrip() if page and not text else text or ""
+    if page is None:
+        return text or ""
+    if text is None:
+        return page.read_text("utf-8").rstrip()
+    longer = next(name for name, path in found.items() if path == page and "/" in name)
+    return f"{text}\n\n`etc explain {longer}` prints the page on it."
 
 
 def pages() -> dict[str, Path]:

@@ -105,7 +105,7 @@ def command(directory: Path, names: tuple[str, ...], output: str) -> None:
 
 
 def _targets(directory: Path) -> tuple[tuple[str, ...], str]:
-    """The project's targets, and the one that compacts: `prod`, else the one that is used where nobody names one."""
+    """The project's targets, and the one that compacts: `prod`, or the default one where there is no `prod`."""
     project = read_settings(read_project_file(str(directory), []), os.environ, None, None).project
     chosen = choose_target(project, None)
     if chosen is None:

@@ -28,6 +28,7 @@ from etc_policy.cli.messages import (
     show_note,
     show_text,
     stack_of,
+    unexpected_text,
 )
 from etc_policy.cli.terminal import end_messages, is_lost_output, prepare_streams, print_data
 from etc_policy.errors import EtcError, ExitCode, Issue, UsageError, is_panic
@@ -318,10 +319,8 @@ def _print_lost_output(error: OSError) -> int:
 
 
 def _print_unexpected(error: BaseException) -> int:
-    text = " ".join(str(error).split()) or "no message"
-    message = f"unexpected {type(error).__name__}: {text[:500]}"
     hint = None if SETTINGS.debug else "run again with `--debug` for the stack, and report it"
-    show_issues([Issue(Code.UNEXPECTED, message, hint=hint)], stack=stack_of(error))
+    show_issues([Issue(Code.UNEXPECTED, unexpected_text(error), hint=hint)], stack=stack_of(error))
     return ExitCode.ENGINE
 
 

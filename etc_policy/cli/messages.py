@@ -45,8 +45,7 @@ class MessageSettings:
     """How messages are shown; `colour` is about stderr, `colour_output` about stdout, `plain` means nobody watches a terminal.
 
     `said` is whether a report is already above, on the same terminal. `pause` ends a moving line of progress, so that
-    something can be printed. `warned` is what this command has warned of, and of what kind
-    each is.
+    something can be printed. `warned` is what this command has warned of, and of what kind each is.
     """
 
     quiet: bool = False
@@ -176,6 +175,12 @@ def show_error(error: EtcError) -> None:
     errors = sum(issue.level == "error" for issue in error.issues)
     if errors > 1 and not SETTINGS.json:
         show_note(f"\n{errors} errors")
+
+
+def unexpected_text(error: BaseException) -> str:
+    """What is said of an error that nobody has foreseen."""
+    text = " ".join(str(error).split()) or "no message"
+    return f"unexpected {type(error).__name__}: {text[:500]}"
 
 
 def stack_of(error: BaseException) -> str | None:

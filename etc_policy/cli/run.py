@@ -19,7 +19,7 @@ import click
 
 from etc_policy.api.project import Project
 from etc_policy.api.running import Rounds, marks_of
-from etc_policy.cli.messages import NAMED, show_error, show_issues, show_note
+from etc_policy.cli.messages import NAMED, show_error, show_issues, show_note, unexpected_text
 from etc_policy.cli.opening import open_project, report_and_error
 from etc_policy.cli.options import (
     PROJECT_OPTIONS,
@@ -36,6 +36,7 @@ from etc_policy.cli.terminal import print_json
 from etc_policy.cli.value_types import FILE, Size, Span, address_option
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, SeveralErrors, UsageError
 from etc_policy.errors.codes import Code
+from etc_policy.errors.plain_text import some_of
 from etc_policy.plan.fleet import Allowance
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.results import RunResults
@@ -291,9 +292,8 @@ def _round(
 
 def _unexpected(error: Exception) -> EngineError:
     """What nobody has foreseen ends no service: another round may be without it."""
-    said = " ".join(str(error).split())[:500] or "no message"
     hint = "`--debug` prints the stack; report it"
-    failure = EngineError(Code.UNEXPECTED, f"unexpected {type(error).__name__}: {said}", hint=hint)
+    failure = EngineError(Code.UNEXPECTED, unexpected_text(error), hint=hint)
     failure.__cause__ = error
     return failure
 
@@ -354,5 +354,4 @@ def _line(results: RunResults | None, began_ms: int, *, idle: int, waiting: int)
 
 def _named(names: list[str]) -> str:
     """The first of the names in brackets."""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f" ({', '.join(names[:NAMED])}{more})" if names else ""
+    return f" ({some_of(names, NAMED)})" if names else ""

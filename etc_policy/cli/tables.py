@@ -685,8 +685,8 @@ def import_(
     parse` lists it, and the file takes part in no run until it is answered. A table that the project has is left alone, and
     no file is ever replaced. PATH is a table, or a pattern of folders in quotes.
 
-    `--set` answers beforehand, and goes before what a table shows. What is for all tables stands once, in an etc_project.yml
-    that is written where there is none.
+    `--set` answers beforehand, and goes before what a table shows. A value for all tables is written once, into a new
+    etc_project.yml if the project has none.
     """
     from etc_policy.report.imports import render_import
 

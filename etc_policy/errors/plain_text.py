@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 #: What moves a cursor, turns the direction of text or is not seen: C0 (but tab and newline), C1, bidirectional marks,
 #: separators of lines, invisible letters, tags, and what is not a character (of a file name that is not UTF-8).
@@ -36,6 +37,12 @@ def clean(text: str) -> str:
 def one_line(text: str) -> str:
     r"""The text clean and on one line, whatever is in it: a newline is shown as `\n`."""
     return clean(escaped(text).replace("\n", "\\n").replace("\t", " "))
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """The first of the names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def unseen_as_blanks(text: str) -> str:

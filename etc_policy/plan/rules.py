@@ -235,7 +235,7 @@ def pending_service(facts: Facts) -> Objection | None:
     pending = _first_pending(facts.state)
     if pending is None or pending.requested == facts.state.own_pending:
         return None
-    return _what_is_pending(pending), _finish_hint(pending, facts), work_of(pending)
+    return _while_pending(pending, facts)
 
 
 @Rule(
@@ -258,7 +258,11 @@ def left_to_writers(policy: Policy, state: TableState) -> Refusal | None:
     facts, pending = Facts(policy, state, None), _first_pending(state, LEFT_TO_WRITERS)
     if pending is None:
         return None
-    return Refusal("pending_service", _what_is_pending(pending), _finish_hint(pending, facts), work_of(pending))
+    return Refusal("pending_service", *_while_pending(pending, facts))
+
+
+def _while_pending(pending: Instant, facts: Facts) -> tuple[str, str, PendingWork]:
+    return _what_is_pending(pending), _finish_hint(pending, facts), work_of(pending)
 
 
 def _first_pending(state: TableState, actions: Collection[str] = tuple(BLOCKING_ACTIONS)) -> Instant | None:
@@ -545,7 +549,7 @@ def unreadable_times(facts: Facts) -> Objection | None:
         return None
     column, pattern = facts.policy.event_time.column, facts.policy.event_time.format
     read = "that can be read" if pattern is None else f"of the format `{pattern}`"
-    reason = f"`{found.value}` in column `{column}` of the file {found.log_file} is not a time {read}"
+    reason = f"`{found.value}` in column `{column}` of the file {found.file} is not a time {read}"
     return (
         reason,
         f"give its pattern: `event_time_column: {{column: {column}, format: PATTERN}}`, such as `dd/MM/yyyy HH:mm`",
@@ -619,7 +623,7 @@ MEND_WRONG_TIME = "`etc explain repair` says how its file is renamed, and what t
 def wrong_time(facts: Facts) -> Objection | None:
     """A completion time that cannot be true: before its request, so that readers may not see it, or still to come.
 
-    One that hides nothing, as clocks were set back, is none. See facts: wrong-completion-time, set-back-while-writing.
+    One that hides nothing, as where a clock was set back, is no reason. See facts: wrong-completion-time, set-back-while-writing.
     """
     wrong = (one for one in facts.state.wrong_times if not one.late or one.is_future(facts.now))
     found = next((one for one in wrong if not one.is_harmless), None)

@@ -11,6 +11,7 @@ from typing import Literal, NoReturn, TypeAlias, get_args
 
 from etc_policy.errors import UsageError
 from etc_policy.errors.codes import Code
+from etc_policy.errors.plain_text import some_of
 from etc_policy.policy.locations import glob_matches
 from etc_policy.policy.manifest import Granularity, Manifest, Policy
 from etc_policy.policy.schema_values import StrategyType
@@ -273,10 +274,5 @@ def _comparable(policy: Policy, manifest: Manifest) -> tuple[bool, str]:
 
 def _nothing(message: str, word: str, what: str, known: Sequence[str], code: Code = Code.BAD_SELECTION) -> NoReturn:
     """Raise that a word means nothing, with the nearest known one, or some that are known."""
-    others = f"the {what} are {_some(known)}" if known else f"there are no {what}"
+    others = f"the {what} are {some_of(known, 10)}" if known else f"there are no {what}"
     raise UsageError(code, message, hint=did_you_mean(word, known) or others)
-
-
-def _some(words: Sequence[str]) -> str:
-    shown = ", ".join(words[:10])
-    return shown if len(words) <= 10 else f"{shown} and {len(words) - 10} more"

@@ -30,17 +30,16 @@ class DebugReport(Frozen):
 
 def render_debug(report: DebugReport, width: int = TEXT_WIDTH) -> str:
     """One block per subject, each finding on a line with its mark, and what to do below it."""
-    blocks = ["\n".join([one_line(subject), *_lines(report, subject, width)]) for subject in _subjects(report)]
+    blocks = ["\n".join([one_line(subject), *_lines(found, width)]) for subject, found in _by_subject(report).items()]
     return "\n\n".join([*blocks, _counts(report)])
 
 
 def list_debug(report: DebugReport, width: int = TEXT_WIDTH) -> str:
     """A line for each subject, those with errors first; the machine, the project and one table are shown whole."""
-    subjects = _subjects(report)
-    if len(subjects) <= _LISTED_FROM:
+    by_subject = _by_subject(report)
+    if len(by_subject) <= _LISTED_FROM:
         return render_debug(report, width)
-    by_subject = [[one for one in report.findings if one.subject == subject] for subject in subjects]
-    heads = [(_worst(found), one_line(found[0].subject), _in_short(found)) for found in by_subject]
+    heads = [(_worst(found), one_line(subject), _in_short(found)) for subject, found in by_subject.items()]
     margin = max(len(name) for _, name, _ in heads) + max(map(len, _MARKS.values())) + 4
     rows = [
         (name, _MARKS[worst], textwrap.shorten(text, max(width - margin, _MARGIN), placeholder=" ..."))
@@ -50,17 +49,22 @@ def list_debug(report: DebugReport, width: int = TEXT_WIDTH) -> str:
     return f"{rows_of(rows, width)}\n\n{_counts(report)} {more}"
 
 
-def _subjects(report: DebugReport) -> list[str]:
-    return list(dict.fromkeys(finding.subject for finding in report.findings))
+def _by_subject(report: DebugReport) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for one in report.findings:
+        found.setdefault(one.subject, []).append(one)
+    return found
 
 
 def _worst(found: list[Finding]) -> FindingStatus:
-    return next((status for status in _GRAVEST if any(one.status == status for one in found)), "ok")
+    return min((one.status for one in found), key=_GRAVEST.index)
 
 
 def _in_short(found: list[Finding]) -> str:
     """What is wrong, the gravest in words; else how much waits for a compaction, or how many rows there are."""
-    wrong = sorted((one for one in found if one.status in ("error", "warn")), key=lambda one: one.status)
+    wrong = sorted(
+        (one for one in found if one.status in ("error", "warn")), key=lambda one: _GRAVEST.index(one.status)
+    )
     if wrong:
         return f"{', '.join(one.check for one in wrong)}: {wrong[0].message}"
     return next((one.message for one in found if one.check == "backlog"), count_of(len(found), "check"))
@@ -71,10 +75,9 @@ def _counts(report: DebugReport) -> str:
     return f"etc {report.etc_version}: {count_of(errors, 'error')}, {count_of(warnings, 'warning')}."
 
 
-def _lines(report: DebugReport, subject: str, width: int) -> Iterator[str]:
-    for finding in report.findings:
-        if finding.subject == subject:
-            texts = [finding.message, *([f"hint: {finding.hint}"] if finding.hint else [])]
-            first, *rest = (line for text in texts for line in fold(text, width - _MARGIN).splitlines())
-            yield f"  {finding.check:<13} {_MARKS[finding.status]:<5} {first}"
-            yield from (" " * _MARGIN + line for line in rest)
+def _lines(found: list[Finding], width: int) -> Iterator[str]:
+    for finding in found:
+        texts = [finding.message, *([f"hint: {finding.hint}"] if finding.hint else [])]
+        first, *rest = (line for text in texts for line in fold(text, width - _MARGIN).splitlines())
+        yield f"  {finding.check:<13} {_MARKS[finding.status]:<5} {first}"
+        yield from (" " * _MARGIN + line for line in rest)

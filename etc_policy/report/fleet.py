@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from etc_policy.errors.plain_text import some_of
 from etc_policy.plan.simulation import Figures
 from etc_policy.report.simulation import (
     SimulatedSetting,
@@ -112,8 +113,7 @@ def _missing(rows: Sequence[FleetRow]) -> Iterator[Line]:
         if row.why is not None:
             names.setdefault(row.why, []).append(row.table.policy)
     for why, tables in names.items():
-        more = f" and {len(tables) - _NAMED} more" if len(tables) > _NAMED else ""
-        yield "a day", f"- for {', '.join(tables[:_NAMED])}{more}: {why}"
+        yield "a day", f"- for {some_of(tables, _NAMED)}: {why}"
 
 
 def render_fleet_page(report: SimulationReport, now_ms: int, read_template: Callable[[str], str]) -> str:

@@ -125,7 +125,6 @@ def _bound_clients(server: Any) -> None:
             free.release()
 
     server.RequestHandlerClass = Handler
-
     server.process_request, server.process_request_thread = process_request, process_request_thread
     server.handle_error = lambda *_: None  # of the connection; what is wrong with an answer is in the answer
 

@@ -140,16 +140,14 @@ def table_lines(rows: Sequence[tuple[str, ...]], width: int) -> Iterator[str]:
             yield from _folded(", ".join(said), width, 4)
 
 
-def _folded(text: str, width: int, indent: int) -> list[str]:
+def _folded(text: str, width: int, indent: int) -> Iterator[str]:
     begin = " " * indent
-    lines = textwrap.wrap(
-        one_line(text),
-        width,
-        initial_indent=begin,
-        subsequent_indent=begin,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return (f"{begin}{line}" for line in _wrapped(one_line(text), width - indent))
+
+
+def _wrapped(text: str, width: int, under: int = 0) -> list[str]:
+    """The lines of a text that is folded, at no blank of `keep_together`; all but the first are `under` to the right."""
+    lines = textwrap.wrap(text, width, subsequent_indent=" " * under, break_long_words=False, break_on_hyphens=False)
     return [line.replace(_TOGETHER, " ") for line in lines]
 
 
@@ -165,13 +163,6 @@ def block(lines: Iterable[Line], width: int = TEXT_WIDTH) -> str:
 def labelled(label: str, text: str, width: int = TEXT_WIDTH) -> str:
     """`  label         text`, long texts folded under their beginning at `width` columns."""
     under = _HANGING.match(text)
-    folded = textwrap.wrap(
-        text,
-        max(width - _INDENT, _INDENT),
-        subsequent_indent=" " * (under.end() if under else 0),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    lines = [line.replace(_TOGETHER, " ") for line in folded] or [""]
+    lines = _wrapped(text, max(width - _INDENT, _INDENT), under.end() if under else 0) or [""]
     rows = [f"  {name:<{_LABEL_WIDTH}} {line}" for name, line in zip([label, *[""] * len(lines)], lines, strict=False)]
     return "\n".join(row.rstrip() for row in rows)

@@ -173,7 +173,7 @@ class RowGroup(NamedTuple):
 class UnreadableTime(NamedTuple):
     """A value of the event-time column that is not a time as the policy says to read it, and the file that holds it."""
 
-    log_file: str
+    file: str
     value: str
 
 

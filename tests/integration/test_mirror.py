@@ -52,23 +52,32 @@ def test_properties_stay(spark, tmp_path, name):
     assert {key: views.ro().get(key) for key in expected} == expected
 
 
+def apply_beside(bench, monkeypatch, act, why):
+    """A run beside whose work somebody acts, and which commits nothing therefore; the next one finishes it."""
+    wait = Fence.before_lock
+
+    def act_and_wait(fence):
+        act()
+        wait(fence)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Fence, "before_lock", act_and_wait)
+        with pytest.raises(RetryableError, match=why):
+            bench.apply(bench.plan())
+    assert bench.runner.finish_pending(bench.policy, bench.location).status == "resumed"
+
+
 @pytest.mark.extended
 def test_a_metadata_table_that_a_writer_begins_beside_the_work(spark, tmp_path, monkeypatch):
     """The client was made for a table without one, and would leave it out (facts: indexes-changed-beside)."""
     options, _, _ = TABLES["no metadata table"]
     bench, late = Bench(spark, tmp_path / "t"), Write(((1, "late", 900),))
     write_history(spark, bench.base, options=options)
-    wait = Fence.before_lock
 
-    def write_beside(fence):
+    def write_beside():
         write_history(spark, bench.base, (late,), first=len(HISTORY))
-        wait(fence)
 
-    with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(Fence, "before_lock", write_beside)
-        with pytest.raises(RetryableError, match=r"its metadata table has .*files.* now, and had nothing"):
-            bench.apply(bench.plan())
-    assert bench.runner.finish_pending(bench.policy, bench.location).status == "resumed"
+    apply_beside(bench, monkeypatch, write_beside, r"its metadata table has .*files.* now, and had nothing")
     oracle, views = Oracle.of((*HISTORY, late)), bench.views()
     assert views.rt() == views.rt_without_mdt() == oracle.rt()
     expected = oracle.rt_up_to(SECOND)
@@ -83,19 +92,13 @@ def test_an_index_that_is_made_anew_of_other_columns_beside_the_work(spark, tmp_
     write_history(spark, bench.base, options=options)
     dropped = {**QUICK, "hoodie.metadata.index.column.stats.enable": "false"}
     anew = {**QUICK, "hoodie.metadata.index.column.stats.column.list": "ts"}
-    wait = Fence.before_lock
 
-    def make_anew(fence):
+    def make_anew():
         write_history(spark, bench.base, (late,), dropped, first=len(HISTORY))
         assert "column_stats" not in bench.state().metadata_partitions
         write_history(spark, bench.base, (late,), anew, first=len(HISTORY))
-        wait(fence)
 
-    with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(Fence, "before_lock", make_anew)
-        with pytest.raises(RetryableError, match=r"`(column|partition)_stats` in its metadata table was made anew"):
-            bench.apply(bench.plan())
-    assert bench.runner.finish_pending(bench.policy, bench.location).status == "resumed"
+    apply_beside(bench, monkeypatch, make_anew, r"`(column|partition)_stats` in its metadata table was made anew")
     oracle, views = Oracle.of((*HISTORY, late)), bench.views()
     assert views.rt() == views.rt_without_mdt() == oracle.rt()
     assert GxVerifier(spark).wrongly_indexed(bench.state()) == ()

@@ -275,7 +275,7 @@ LEAST = b"\x68" + bytes([8]) + bytes(8)  # of eight bytes
     ],
 )
 def test_a_footer_that_pyarrow_would_end_the_process_over_is_not_read(column, is_sound):
-    """An error of C++ about a column, of which nobody is told: one byte that was changed ended all tables."""
+    """pyarrow ends the process over such a column: one byte that was changed ended the work on all tables."""
     script = (
         "import io, sys; from etc_policy.hudi.footers import open_parquet\n"
         "try: found = open_parquet(io.BytesIO(sys.stdin.buffer.read())).metadata.row_group(0).column(0)\n"
