@@ -190,6 +190,7 @@ def as_child(folder: Path, command: str, place: Path) -> int:
         if module.__name__.startswith("etc_policy.") and hasattr(module, name):
             setattr(module, name, lambda *_: 0.0)
     sys.modules["pyspark"] = None  # type: ignore[assignment]
+    sys.executable, etc_policy.errors._direct_url = "python3", dict  # hints name an index, wherever the checkout is
     first = next((one.name for one in sorted(folder.glob("lake/*"))), "")
     code = etc(shlex.split(command.replace("NAME", f"{first}_ro")))
     sys.stdout.flush()
