@@ -8,7 +8,7 @@ from operator import attrgetter, lt
 
 from etc_policy.plan.carry import carried_files, log_order
 from etc_policy.plan.clock import clock_skew_ms
-from etc_policy.plan.cut import Cut, archive_limits, closed_before, compacted, find_cut
+from etc_policy.plan.cut import Cut, closed_before, compacted, find_cut
 from etc_policy.plan.hold import slice_bytes, within_hold
 from etc_policy.plan.model import Action, Operation, SeenState, SkipReason, TablePlan
 from etc_policy.plan.pace import Pace
@@ -222,16 +222,7 @@ def _instant(context: PlanningContext, chosen: tuple[FileSlice, ...]) -> Place:
         now = instant_from_ms(context.clock_ms, context.zone)
         return Place(now, now)
     start = add_ms(max(next(must_merge(context, file_slice)).completed for file_slice in chosen), 1)
-    return Place(start, *find_cut(_cut(context, chosen), start))
-
-
-def _cut(context: PlanningContext, chosen: tuple[FileSlice, ...]) -> Cut:
-    return Cut(
-        slices=chosen,
-        instants=context.state.instants,
-        metadata_instants=context.state.metadata_instants,
-        keep_commits=archive_limits(context.policy.hudi_options),
-    )
+    return Place(start, *find_cut(Cut.of(chosen, context.state, context.policy.hudi_options), start))
 
 
 def _compact(context: PlanningContext, chosen: tuple[FileSlice, ...], place: Place) -> TablePlan:

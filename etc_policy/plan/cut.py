@@ -10,11 +10,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Self
 
 from etc_policy.plan.model import Move
 from etc_policy.table.formats import count_of
 from etc_policy.table.instants import add_ms
-from etc_policy.table.state import WRITE_ACTIONS, FileSlice, Instant, LogFile, Slices, find_lacking
+from etc_policy.table.state import WRITE_ACTIONS, FileSlice, Instant, LogFile, Slices, TableState, find_lacking
 
 #: Completed actions that decide which slices exist: C must lie after those that touched a chosen slice (facts: after-services).
 SERVICE_ACTIONS = frozenset({"commit", "replacecommit", "logcompaction", "rollback", "restore"})
@@ -40,6 +41,11 @@ class Cut:
     metadata_instants: frozenset[str]
     keep_commits: tuple[int, int] = (KEEP_MIN_COMMITS, KEEP_MAX_COMMITS)
 
+    @classmethod
+    def of(cls, slices: tuple[FileSlice, ...], state: TableState, hudi_options: Mapping[str, str]) -> Self:
+        """What guards look at before these slices of a table are compacted, by the writers' options of its policy."""
+        return cls(slices, state.instants, state.metadata_instants, archive_limits(hudi_options))
+
 
 def archive_limits(hudi_options: Mapping[str, str]) -> tuple[int, int]:
     """(`hoodie.keep.min.commits`, `hoodie.keep.max.commits`) as the policy declares them, else Hudi's defaults."""
@@ -56,7 +62,37 @@ class Raised:
     witness: str | None = None
 
 
-Guard = Callable[[Cut, str], Raised | None]
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A rule that may move C up, never down: what it is called, what would go wrong without it, and where it moves C to.
+
+    Whether it is asked again when the plan is published; of those that are not, `rules` has a finer form.
+    """
+
+    title: str
+    reason: str
+    raised: Callable[[Cut, str], Raised | None]
+    is_asked_again: bool = True
+
+    @property
+    def name(self) -> str:
+        """As plans name it."""
+        return self.raised.__name__
+
+
+_GUARDS: list[Guard] = []
+
+
+def _guard(
+    title: str, reason: str, *, is_asked_again: bool = True
+) -> Callable[[Callable[[Cut, str], Raised | None]], Callable[[Cut, str], Raised | None]]:
+    """Put a function into the table of guards."""
+
+    def decorated(raised: Callable[[Cut, str], Raised | None]) -> Callable[[Cut, str], Raised | None]:
+        _GUARDS.append(Guard(title, reason, raised, is_asked_again))
+        return raised
+
+    return decorated
 
 
 def compacted(file_slice: FileSlice, instant: str) -> tuple[LogFile, ...]:
@@ -74,6 +110,11 @@ def _first_not_before(file_slice: FileSlice, instant: str) -> int:
     return bisect_left(file_slice.log_files, instant, key=_COMPLETION)
 
 
+@_guard(
+    "overlapping writers",
+    "Log files merge in the order in which their commits were requested. A commit requested before C that completes "
+    "after C would lose its place in that order, and queries of the past would change.",
+)
 def closed_in_both_orders(cut: Cut, instant: str) -> Raised | None:
     """Slices follow completion order, merging and time travel requested order; C respects both (facts: both-orders).
 
@@ -101,6 +142,11 @@ def _past_the_requests(cut: Cut, instant: str) -> Raised | None:
     return Raised(add_ms(last.requested, 1), why, witness)
 
 
+@_guard(
+    "delete rule",
+    "A log file that is merged holds deletes, or may hold some. Separated from what was written to the same slice later, "
+    "a deleted key can come back, or exist twice.",
+)
 def no_tombstone_alone(cut: Cut, instant: str) -> Raised | None:
     """A slice that compacts a delete may leave no log file behind.
 
@@ -126,6 +172,11 @@ def _past_the_last(late: list[LogFile], why: str) -> Raised:
     return Raised(add_ms(last.completed, 1), why, witness)
 
 
+@_guard(
+    "table services",
+    "A compaction, log compaction, replace or rollback has changed a chosen slice since. C must come after it.",
+    is_asked_again=False,
+)
 def after_services(cut: Cut, instant: str) -> Raised | None:
     """C is later than every completed compaction, replace and rollback that touched a chosen slice.
 
@@ -149,6 +200,11 @@ def after_services(cut: Cut, instant: str) -> Raised | None:
     return Raised(add_ms(latest, 1), why, f"the {last.action} at {last.requested}, completed at {last.completed}")
 
 
+@_guard(
+    "altered schema",
+    "A compaction reads by the schema of the last commit before C. Before an ALTER TABLE it would lose values of columns.",
+    is_asked_again=False,
+)
 def after_schema_changes(cut: Cut, instant: str) -> Raised | None:
     """No later write carries another evolved schema than the last one before C (facts: schema-of-the-cut).
 
@@ -161,6 +217,11 @@ def after_schema_changes(cut: Cut, instant: str) -> Raised | None:
     return Raised(add_ms(found.requested, 1), why, f"the write at {found.requested}")
 
 
+@_guard(
+    "archiving",
+    "Hudi has archived the commits up to there, or is about to. Over a pending compaction that is older than the first "
+    "active commit its readers lose rows.",
+)
 def after_archive(cut: Cut, instant: str) -> Raised | None:
     """C is later than the first active commit, also after the archiving that is about to happen.
 
@@ -195,6 +256,10 @@ def archive_passed(instants: tuple[Instant, ...], instant: str) -> bool:
     return instant <= next(iter(writes), "")
 
 
+@_guard(
+    "free instant",
+    "Another instant of the table or of its metadata table has exactly that time.",
+)
 def at_a_free_time(cut: Cut, instant: str) -> Raised | None:
     """C is the time of no other instant, of the table or of its metadata table (facts: free-instant)."""
     taken = cut.metadata_instants.union(
@@ -206,24 +271,17 @@ def at_a_free_time(cut: Cut, instant: str) -> Raised | None:
     return Raised(free, "another instant has that time") if free != instant else None
 
 
-#: The guards, and which of them are asked again when the plan is published; of the two others `rules` has a finer form.
-GUARDS: Mapping[Guard, bool] = {
-    closed_in_both_orders: True,
-    no_tombstone_alone: True,
-    after_services: False,
-    after_schema_changes: False,
-    after_archive: True,
-    at_a_free_time: True,
-}
+#: In the order in which they are asked.
+GUARDS: tuple[Guard, ...] = tuple(_GUARDS)
 
 
 def find_cut(cut: Cut, start: str, guards: Iterable[Guard] = GUARDS) -> tuple[str, tuple[Move, ...]]:
     """The smallest C at or above `start` that every guard accepts, and each move on the way there."""
     instant, moves, order = start, [], tuple(guards)
-    while found := next(((guard, raised) for guard in order if (raised := guard(cut, instant))), None):
+    while found := next(((guard, raised) for guard in order if (raised := guard.raised(cut, instant))), None):
         guard, raised = found
         moves.append(
-            Move(guard=guard.__name__, before=instant, after=raised.instant, why=raised.why, witness=raised.witness)
+            Move(guard=guard.name, before=instant, after=raised.instant, why=raised.why, witness=raised.witness)
         )
         instant = raised.instant
     return instant, tuple(moves)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
+from etc_policy.plan.cut import GUARDS
 from etc_policy.plan.model import (
     PUBLISHED,
     UNREAD_VERSION,
@@ -32,34 +33,6 @@ PREFACE = (
     "compacted into a new base file. A file slice is a base file with the log files that lie on it. T is the event time up "
     "to which RO is to be complete, C the compaction's instant on Hudi's timeline."
 )
-
-#: Guard -> what it is called, and what would go wrong without it.
-_GUARD_REASONS = {
-    "closed_in_both_orders": (
-        "overlapping writers",
-        "Log files merge in the order in which their commits were requested. A commit requested before C that completes "
-        "after C would lose its place in that order, and queries of the past would change.",
-    ),
-    "no_tombstone_alone": (
-        "delete rule",
-        "A log file that is merged holds deletes, or may hold some. Separated from what was written to the same slice later, "
-        "a deleted key can come back, or exist twice.",
-    ),
-    "after_services": (
-        "table services",
-        "A compaction, log compaction, replace or rollback has changed a chosen slice since. C must come after it.",
-    ),
-    "after_schema_changes": (
-        "altered schema",
-        "A compaction reads by the schema of the last commit before C. Before an ALTER TABLE it would lose values of columns.",
-    ),
-    "after_archive": (
-        "archiving",
-        "Hudi has archived the commits up to there, or is about to. Over a pending compaction that is older than the first "
-        "active commit its readers lose rows.",
-    ),
-    "at_a_free_time": ("free instant", "Another instant of the table or of its metadata table has exactly that time."),
-}
 
 
 def explain_table(table: TablePlan) -> Iterator[Row]:
@@ -134,7 +107,8 @@ def _why_c(table: TablePlan) -> Iterator[Row]:
 def _moves(moves: list[Move]) -> Iterator[Row]:
     """A guard that moved C several times in a row is named once."""
     first, last = moves[0], moves[-1]
-    name, why = _GUARD_REASONS.get(first.guard, (first.guard, f"{first.why}."))
+    guard = next((guard for guard in GUARDS if guard.name == first.guard), None)
+    name, why = (guard.title, guard.reason) if guard else (first.guard, f"{first.why}.")
     steps = f" in {len(moves)} steps" if len(moves) > 1 else ""
     yield "moved", f"from {first.before} to {last.after}{steps} by the guard `{name}`. {why}"
     if last.witness:

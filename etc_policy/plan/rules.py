@@ -23,7 +23,6 @@ from etc_policy.plan.cut import (
     SERVICE_ACTIONS,
     WITHOUT_DATA,
     Cut,
-    archive_limits,
     archive_passed,
     compacted,
     not_left_behind,
@@ -792,9 +791,9 @@ def cut_moved(facts: Facts) -> Iterator[str]:
         return
     chosen, state = {operation.group for operation in facts.operations}, facts.state
     slices = tuple(file_slice for file_slice in state.slices if file_slice.group in chosen)
-    cut = Cut(slices, state.instants, state.metadata_instants, archive_limits(facts.policy.hudi_options))
-    for guard in (guard for guard, is_asked_again in GUARDS.items() if is_asked_again):
-        raised = guard(cut, facts.instant)
+    cut = Cut.of(slices, state, facts.policy.hudi_options)
+    for guard in (guard for guard in GUARDS if guard.is_asked_again):
+        raised = guard.raised(cut, facts.instant)
         if raised is not None:
             yield f"the plan's instant {facts.instant} is no longer valid: {raised.why}"
 

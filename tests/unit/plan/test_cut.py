@@ -5,7 +5,16 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
-from etc_policy.plan.cut import Cut, Raised, after_archive, archive_limits, archive_passed, at_a_free_time, find_cut
+from etc_policy.plan.cut import (
+    Cut,
+    Guard,
+    Raised,
+    after_archive,
+    archive_limits,
+    archive_passed,
+    at_a_free_time,
+    find_cut,
+)
 from etc_policy.policy.hudi_options import ARCHIVE_LIMITS, WHOLE_NUMBER_OPTIONS
 from etc_policy.table.state import Instant
 from tests.unit.plan.plan_cases import instant
@@ -114,7 +123,9 @@ def test_guards_are_asked_again_until_none_moves():
     def not_below_ten(_, found):
         return None if int(found[12:14]) >= 10 else Raised(instant("10:00:10"), "small")
 
-    found, moves = find_cut(cut_of(), instant("10:00:01"), (no_even_second, not_below_ten))
+    found, moves = find_cut(
+        cut_of(), instant("10:00:01"), [Guard("", "", no_even_second), Guard("", "", not_below_ten)]
+    )
     assert found == instant("10:00:11")
     assert [(move.guard, move.before, move.after, move.why) for move in moves] == [
         ("not_below_ten", instant("10:00:01"), instant("10:00:10"), "small"),

@@ -47,9 +47,7 @@ def test_every_plan_can_be_explained(case):
 
 def test_every_guard_has_a_case():
     moves = {move.guard for case in NAMES for table in plan_of_case(CASES / case).tables for move in table.moves}
-    assert {guard.__name__ for guard in GUARDS} == moves, (
-        "a guard needs a case in tests/golden/plans in which it moves C"
-    )
+    assert {guard.name for guard in GUARDS} == moves, "a guard needs a case in tests/golden/plans in which it moves C"
 
 
 def test_every_blocking_service_has_a_case():
