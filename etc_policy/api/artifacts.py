@@ -12,9 +12,9 @@ from pathlib import Path
 from etc_policy import __version__
 from etc_policy.errors import EngineError, EtcError, Issue
 from etc_policy.errors.codes import Code
+from etc_policy.policy.bounded_json import MAX_JSON_BYTES, load_json
 from etc_policy.storage import files
 
-_MAX_BYTES = 256 * 1024**2
 #: As much as the record of a run over some tables takes.
 _PROBE_BYTES = 65_536
 
@@ -90,7 +90,7 @@ def read_text(folder: Path, name: str) -> str:
         UnicodeDecodeError: it is not UTF-8.
 
     """
-    return files.read_below(folder, name, _MAX_BYTES).decode("utf-8")
+    return files.read_below(folder, name, MAX_JSON_BYTES).decode("utf-8")
 
 
 def write_named(path: Path, text: str, option: str) -> None:
@@ -145,7 +145,7 @@ def write_listed(
 def _listed(folder: Path, listing: str) -> set[str]:
     """The files in a list; empty without one, or where it is not etc's own."""
     try:
-        return {name for name in json.loads(read_text(folder, listing))["files"] if isinstance(name, str)}
+        return {name for name in load_json(read_text(folder, listing))["files"] if isinstance(name, str)}
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return set()
 

@@ -31,8 +31,8 @@ from etc_policy.policy.project import ProjectFiles
 from etc_policy.policy.reading import read_project
 from etc_policy.policy.resolve import check_project, compile_project
 
-#: A plan of some 300,000 file slices.
-MAX_BYTES = 256 * 1024 * 1024
+#: A plan of some 100,000 file slices.
+MAX_BYTES = 128 << 20
 #: How long a pipe that lies in a folder may be silent: perhaps nobody is ever going to write to it.
 PIPE_WAIT_SECONDS = 10.0
 #: What the process was started with has a writer.
@@ -131,7 +131,7 @@ def read_earlier_manifest(path: Path) -> Manifest:
     try:
         if file != path and file.exists() and not file.is_file():
             raise OSError(errno.EINVAL, "this is not a regular file")
-        manifest = Manifest.model_validate_json(read_given(file))
+        manifest = Manifest.of_json(read_given(file))
         if manifest.schema_version != MANIFEST_SCHEMA_VERSION:
             raise ValueError(manifest.schema_version)
     except OSError as error:

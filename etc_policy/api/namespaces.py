@@ -39,17 +39,18 @@ class _Found(NamedTuple):
 class _Lookup:
     """What is found so far; `owners` are the policies or namespaces that have a table, by its identity.
 
-    `overlaps` are the errors of tables that two namespaces find. `last_table` gives the table that a policy's last run was about.
+    `overlaps` are the errors of tables that two namespaces find. `last_tables` gives the table of each policy's last run.
     """
 
     environment: Environment
     root: str
-    last_table: Callable[[str], str | None]
+    last_tables: Callable[[], Mapping[str, str]]
     owners: dict[str, DeclaredPolicy | DeclaredNamespace] = field(default_factory=dict)
     policies: list[DeclaredPolicy] = field(default_factory=list)
     issues: list[Issue] = field(default_factory=list)
     overlaps: dict[str, EtcError] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    _of_one_value: dict[tuple[str, ...], tuple[Mapping[str, str], str | None]] = field(default_factory=dict)
 
     def look_up(self, namespace: DeclaredNamespace) -> None:
         """Find its tables; where that fails a policy stands for those that are not known, which every verb reports."""
@@ -121,9 +122,10 @@ class _Lookup:
         errors = [self._ambiguity(one, names, ro_tables, free) for one in self.policies]
         kept = {_name(one) for one, error in zip(self.policies, errors, strict=True) if error is None}
         kept |= {_name(one) for one in declared}
+        numbers = defaultdict[str, Iterator[int]](partial(count, 2))
         for place, (one, error) in enumerate(zip(self.policies, errors, strict=True)):
             if error is not None:
-                others = (new for number in count(2) if (new := f"{_name(one)}_{number}") not in names)
+                others = (new for n in numbers[_name(one)] if (new := f"{_name(one)}_{n}") not in names)
                 name = next(new for new in chain((_name(one),), others) if new not in kept)
                 kept.add(name)
                 self._refuse(one.declaration.table, error.message, error)
@@ -151,7 +153,7 @@ class _Lookup:
         """That a table has a value of a key which is another's; None where it is the only one, or had it before the others."""
         if len(tables) == 1:
             return None
-        owner = self._worked_on(_name(policy), tables) if all(one in found for one in tables) else None
+        owner = self._worked_on(_name(policy), tuple(tables), found)
         if owner == policy.declaration.table:
             return None
         shown = " and ".join(f"`{table}`" for table in tables[:2])
@@ -159,14 +161,20 @@ class _Lookup:
         hint = f"put `{{table}}` and `{{folder}}` into `{key}`, or exclude all but one of them"
         return TableError(code, f"the tables {shown}{more} would have one `{key}`", hint=hint)
 
-    def _worked_on(self, name: str, tables: Sequence[str]) -> str | None:
-        """Of tables that would have one name the one that etc has worked on, as this project's last run or the tables say."""
-        places = {location_identity(resolve_location(table, self.root)): table for table in tables}
-        last = self.last_table(name)
-        if last is not None and location_identity(last) in places:
-            return places[location_identity(last)]
-        worked_on = [table for table in tables if self.environment.has_worked_on(resolve_location(table, self.root))]
-        return worked_on[0] if len(worked_on) == 1 else None
+    def _worked_on(self, name: str, tables: tuple[str, ...], found: Container[str]) -> str | None:
+        """Of tables that would have one name the one that etc has worked on, as this project's last run or the tables say.
+
+        None where one of them was not found, but is named.
+        """
+        if tables not in self._of_one_value:  # once for all of them: a newcomer may make thousands
+            are_found = all(one in found for one in tables)
+            places = {resolve_location(one, self.root): one for one in tables if are_found}
+            worked_on = [one for place, one in places.items() if self.environment.has_worked_on(place)]
+            by_identity = {location_identity(place): one for place, one in places.items()}
+            self._of_one_value[tables] = by_identity, worked_on[0] if len(worked_on) == 1 else None
+        known, only = self._of_one_value[tables]
+        last = self.last_tables().get(name) if known else None
+        return only if last is None else known.get(location_identity(last), only)
 
     def _stands_for(self, namespace: DeclaredNamespace, error: EtcError) -> None:
         pattern = str(namespace.tables)
@@ -196,14 +204,14 @@ def _tables_by(policies: Iterable[DeclaredPolicy], key: Callable[[DeclaredPolicy
 
 
 def with_found_tables(
-    reading: ProjectReading, environment: Environment, last_table: Callable[[str], str | None]
+    reading: ProjectReading, environment: Environment, last_tables: Callable[[], Mapping[str, str]]
 ) -> ProjectReading:
     """The reading with a policy for each merge-on-read table that its namespaces find now, and what is wrong with these."""
     files = reading.files
     environment.refused.clear()
     if not files.namespaces or reading.has_errors:
         return reading
-    lookup = _Lookup(environment, table_root(files.target, files.project_dir), last_table)
+    lookup = _Lookup(environment, table_root(files.target, files.project_dir), last_tables)
     lookup.owners = {table_identity(one.declaration.table, lookup.root): one for one in files.policies}
     for namespace in files.namespaces:
         lookup.look_up(namespace)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +16,7 @@ from etc_policy.api.each_table import errors_of
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, Where
 from etc_policy.errors.codes import Code
 from etc_policy.plan.model import Plan
+from etc_policy.policy.bounded_json import require_modest
 from etc_policy.policy.locations import is_catalog_name, location_identity
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.selection import FreshnessStatus, Result
@@ -35,10 +35,12 @@ from etc_policy.wiring import clock_ms
 RESULTS_FILE, FRESHNESS_FILE = "run_results.json", "freshness.json"
 RUNS_FOLDER = "runs"
 
-#: Run files that are read at most, the newest.
+#: Run files that are read at most for the last result of each policy, the newest.
 MAX_RUNS = 200
 #: Of the run files so many bytes are kept, in so many files: those of the newest runs.
 MAX_KEPT_BYTES, MAX_KEPT_RUNS = 256 << 20, 2_000
+#: So much of the newest ones is read, in half a minute.
+MAX_READ_BYTES = 64 << 20
 
 
 def record_apply(target_dir: Path, results: RunResults, plan: Plan | None, git_sha: str | None) -> tuple[EtcError, ...]:
@@ -62,29 +64,59 @@ def _record(target_dir: Path, run: RunFile) -> None:
 
 def _remove_oldest(target_dir: Path) -> None:
     """Keep the folder of run files to its size; other processes may do the same."""
-    left_bytes = MAX_KEPT_BYTES
-    for number, path in enumerate(sorted((target_dir / RUNS_FOLDER).glob("*-*-*.json"), reverse=True)):
-        with suppress(OSError):
-            left_bytes -= path.lstat().st_size
-            if number >= MAX_KEPT_RUNS or left_bytes < 0:
-                remove_file(target_dir, f"{RUNS_FOLDER}/{path.name}", "--target-dir")
+    found = sorted((target_dir / RUNS_FOLDER).glob("*-*-*.json"), reverse=True)
+    kept = set(_within(found, MAX_KEPT_BYTES, MAX_KEPT_RUNS))
+    for path in (path for path in found if path not in kept):
+        remove_file(target_dir, f"{RUNS_FOLDER}/{path.name}", "--target-dir")
+
+
+def _within(paths: Iterable[Path], max_bytes: int, most: int) -> Iterator[Path]:
+    """The first of the files that have so many bytes together; one that is too large is passed over, and hides no other."""
+    for path in paths:
+        size = _size_of(path)
+        if size <= max_bytes and most > 0:
+            max_bytes, most = max_bytes - size, most - 1
+            yield path
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
 
 
 def load_runs(target_dir: Path, warn: Callable[[Issue], None]) -> RunFiles:
-    """The runs that this machine keeps; a file that cannot be read is a warning, and left out."""
-    texts: list[tuple[str, str]] = []
+    """The newest runs that this machine keeps; a file that cannot be read is a warning, and left out, as are the older ones."""
     unreadable: list[Issue] = []
-    for path in sorted((target_dir / RUNS_FOLDER).glob("*.json")):
-        try:
-            texts.append((str(path), read_text(target_dir, f"{RUNS_FOLDER}/{path.name}")))
-        except (OSError, UnicodeDecodeError):
-            message = "this run file cannot be read; it is left out"
-            unreadable.append(Issue(Code.UNREADABLE_RUN, message, Where(str(path)), level="warning"))
-    found = read_run_files(texts)
+
+    def texts() -> Iterator[tuple[str, str]]:
+        for path in chosen:
+            try:
+                yield str(path), read_text(target_dir, f"{RUNS_FOLDER}/{path.name}")
+            except (OSError, UnicodeDecodeError):
+                message = "this run file cannot be read; it is left out"
+                unreadable.append(Issue(Code.UNREADABLE_RUN, message, Where(str(path)), level="warning"))
+
+    paths = _newest_first((target_dir / RUNS_FOLDER).glob("*.json"))
+    chosen = list(_within(paths, MAX_READ_BYTES, MAX_KEPT_RUNS))
+    found = read_run_files(texts())
+    if len(chosen) < len(paths):
+        left_out = f"{len(paths) - len(chosen)} of {len(paths)} run files are left out"
+        message = f"{left_out}: of the newest {MAX_READ_BYTES >> 20} MiB are read"
+        where = Where(str(target_dir / RUNS_FOLDER))
+        unreadable.append(Issue(Code.UNREADABLE_RUN, message, where, "move older ones elsewhere", "warning"))
     issues = (*unreadable, *found.issues)
     for issue in issues:
         warn(issue)
     return RunFiles(found.files, issues)
+
+
+def _newest_first(paths: Iterable[Path]) -> list[Path]:
+    """Those from a time to come, as a clock that was ahead leaves them, are the last."""
+    now = stamp(iso_time(clock_ms()))
+    newest = sorted(paths, reverse=True)
+    return sorted(newest, key=lambda path: path.name.partition("-")[0] > now)
 
 
 def last_results(target_dir: Path, policies: Iterable[Policy]) -> dict[str, TableResult]:
@@ -111,16 +143,17 @@ def _newest_applies(target_dir: Path) -> list[Path]:
     """The run files of the last applies, the newest first; none from a time to come, as a clock that was ahead leaves."""
     now = stamp(iso_time(clock_ms()))
     found = sorted((target_dir / RUNS_FOLDER).glob("*-apply-*.json"), reverse=True)
-    return [path for path in found if path.name.partition("-")[0] <= now][:MAX_RUNS]
+    return list(_within((one for one in found if one.name.partition("-")[0] <= now), MAX_READ_BYTES, MAX_RUNS))
 
 
-def last_table(target_dir: Path, name: str) -> str | None:
-    """The table that the last run of a policy compacted, or found with nothing due; None where no record says it."""
+def last_tables(target_dir: Path) -> dict[str, str]:
+    """By policy the table that its last run compacted, or found with nothing due; nothing of those of which no record says it."""
+    found: dict[str, str] = {}
     for path in _newest_applies(target_dir):
         for result in _of_run_file(target_dir, path):
-            if result.policy == name and result.status not in ("refused", "failed", "stale"):
-                return result.base_path
-    return None
+            if result.status not in ("refused", "failed", "stale"):
+                found.setdefault(result.policy, result.base_path)
+    return found
 
 
 def how_runs_ended(target_dir: Path, policies: Iterable[Policy]) -> dict[str, Result]:
@@ -198,7 +231,8 @@ def _read_report(path: Path, kind: type[_Kept], command: str) -> _Kept | None:
     """The report that the last run of the command left there; None without one."""
     where = Where(str(path))
     try:
-        content = from_json(read_text(path.parent, path.name))
+        require_modest(text := read_text(path.parent, path.name))
+        content = from_json(text)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.plan.clock import ahead_of_clock
 from etc_policy.plan.derivation import find_malformed, find_underived, is_plain_time
 from etc_policy.plan.model import PLAN_SCHEMA_VERSION, Plan, TablePlan
+from etc_policy.policy.bounded_json import load_json
 from etc_policy.policy.locations import location_identity
 from etc_policy.policy.manifest import Policy, changed_values, digest, policy_values
 from etc_policy.table.formats import iso_ms
@@ -96,7 +96,7 @@ def load_plan(path: Path) -> Plan:
 
     """
     try:
-        content = json.loads(read_given(path).decode("utf-8"))
+        content = load_json(read_given(path).decode("utf-8"))
         plan = Plan.model_validate(content)
         if plan.schema_version != PLAN_SCHEMA_VERSION or (
             plan.computed_checksum != plan.checksum and _is_whole(content)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Self
 
@@ -317,9 +317,10 @@ class Workspace:
             return reading
         if self._looked_up is None or not self._read_once:
             from etc_policy.api.namespaces import with_found_tables
-            from etc_policy.api.run_records import last_table
+            from etc_policy.api.run_records import last_tables
 
-            self._looked_up = with_found_tables(reading, self.environment, partial(last_table, self.target_dir))
+            last = cache(partial(last_tables, self.target_dir))
+            self._looked_up = with_found_tables(reading, self.environment, last)
         return self._looked_up
 
     def _declared(self) -> ProjectReading:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from etc_policy.hudi.layout import ETC_FOLDER
 from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.plan.hold import MAX_HOLD_BYTES
+from etc_policy.policy.bounded_json import load_json
 from etc_policy.policy.quantities import MAX_MS
 from etc_policy.storage.shared_file import change_shared, read_shared
 from etc_policy.table.apply_state import ApplyState, Looked, Misrecorded, Proof, Proofs, Refusals, Runs, Unproven
@@ -63,7 +64,7 @@ def _kept_or_nothing(base_path: str) -> ApplyState:
 
 def _parsed(kept: bytes | None) -> dict[str, Any]:
     with suppress(ValueError, RecursionError):
-        content = json.loads(kept or b"{}")
+        content = load_json(kept or b"{}")
         return content if isinstance(content, dict) else {}
     return {}
 

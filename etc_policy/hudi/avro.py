@@ -6,12 +6,13 @@ them by the billion. So before anything is decoded, its types are counted, and s
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Iterator
 from functools import cache, lru_cache, partial
 from io import BytesIO
 from typing import Any, NamedTuple
+
+from etc_policy.policy.bounded_json import load_json
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
@@ -107,7 +108,7 @@ def schema_of(text: bytes) -> Any:
         Exception: as `parse_schema`, and where the text is not JSON.
 
     """
-    return parse_schema(json.loads(text))
+    return parse_schema(load_json(text))
 
 
 def _inflated(block: bytes, codec: str) -> bytes:

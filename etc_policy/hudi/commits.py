@@ -7,7 +7,6 @@ back is on no listing. Python's own form is kept, in the user's own folder: noth
 
 from __future__ import annotations
 
-import json
 import marshal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -241,7 +240,7 @@ def _form(header: bytes) -> _Form | None:
 def _form_of(header: bytes) -> _Form | None:
     try:
         file = read_header(header + bytes(SYNC_BYTES))
-        schema: Any = json.loads(file.schema)
+        schema: Any = load_json(file.schema)
         parse_schema(schema)
         first, *rest = schema["fields"]
         kinds = first["type"] if isinstance(first["type"], list) else [first["type"]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from datetime import date
@@ -10,6 +9,7 @@ from typing import Any, TypeGuard
 
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
+from etc_policy.policy import bounded_json
 
 #: What reading raises over values of another form; a TypeError or an AttributeError would be a mistake in etc itself.
 UNKNOWN_FORM = (LookupError, ValueError, ArithmeticError, RecursionError, MemoryError)
@@ -27,7 +27,7 @@ _SHORTEST_MONTH = 28
 
 def load_json(content: bytes | str) -> Any:
     """JSON of a table; ValueError for numbers that JSON does not have, such as Infinity."""
-    return json.loads(content, parse_constant=_no_number)
+    return bounded_json.load_json(content, parse_constant=_no_number)
 
 
 def _no_number(name: str) -> None:

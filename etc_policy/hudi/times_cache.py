@@ -13,6 +13,7 @@ from typing import Any
 from etc_policy.hudi.block_times import LogTimes, TimesWanted
 from etc_policy.hudi.footers import can_read_parquet
 from etc_policy.hudi.layout import parse_data_file
+from etc_policy.policy.bounded_json import load_json
 from etc_policy.policy.manifest import digest
 from etc_policy.storage.object_cache import Cache
 from etc_policy.storage.port import TableReader
@@ -99,7 +100,7 @@ def _instant_in(path: str) -> str:
 
 def _unpacked(content: bytes | None) -> Mapping[str, Any]:
     with suppress(ValueError, RecursionError):
-        kept = json.loads(content or b"{}")
+        kept = load_json(content or b"{}")
         return kept if isinstance(kept, Mapping) else {}
     return {}
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from etc_policy.plan.model import CarriedFile, Operation
+from etc_policy.policy.bounded_json import load_json
 from etc_policy.policy.locations import is_local
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.state import FileSlice, Instant, LogFile, TableState
@@ -126,7 +127,7 @@ def carried_in(extra: Mapping[str, str]) -> dict[tuple[str, str], tuple[CarriedF
 
     """
     found: dict[tuple[str, str], tuple[CarriedFile, ...]] = {}
-    for pair in json.loads(extra.get(CARRIED) or "[]"):
+    for pair in load_json(extra.get(CARRIED) or "[]"):
         match pair:
             case {"partition": str(partition), "name": str(name), "target": str(target), "size": int(size)}:
                 parsed = _LOG_FILE.fullmatch(name)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from etc_policy import __version__
 from etc_policy.plan.carry import CARRIED, carried_text
 from etc_policy.plan.model import TablePlan
+from etc_policy.policy.bounded_json import load_json
 from etc_policy.policy.manifest import GitState
 from etc_policy.table.formats import FIRST_MS, LAST_MS
 from etc_policy.table.history import (
@@ -99,7 +100,7 @@ def _epoch_ms(text: str) -> int | None:
 def _values(text: str) -> dict[str, str]:
     """The policy's values as committed; empty where an older version of etc, or another hand, wrote none."""
     try:
-        found = json.loads(text or "{}")
+        found = load_json(text or "{}")
     except (ValueError, RecursionError):
         return {}
     return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}

@@ -13,6 +13,7 @@ from pydantic_core import PydanticSerializationError
 
 from etc_policy import __version__
 from etc_policy.errors import Where
+from etc_policy.policy.bounded_json import load_json, require_modest
 from etc_policy.policy.hudi_options import STOCK, stock_options
 from etc_policy.policy.quantities import duration_text, size_text
 from etc_policy.policy.schema import (
@@ -112,10 +113,11 @@ class Frozen(BaseModel):
             ValueError: it is none.
 
         """
+        require_modest(text)
         if b"\\ud" not in text:
             return cls.model_validate_json(text)
         try:
-            return cls.model_validate(json.loads(text))
+            return cls.model_validate(load_json(text))
         except RecursionError as error:
             raise ValueError("it is nested too deeply") from error
 

@@ -13,10 +13,14 @@ from etc_policy import __version__
 from etc_policy.errors import Issue, Where
 from etc_policy.errors.codes import Code
 from etc_policy.plan.model import PLAN_SCHEMA_VERSION, Plan
+from etc_policy.policy.bounded_json import require_modest
 from etc_policy.policy.manifest import Frozen
 from etc_policy.report.results import RESULTS_SCHEMA_VERSION, RunResults, VerificationReport
 
 RUN_FILE_SCHEMA_VERSION = 1
+
+#: So many faults of a file are looked at.
+_MOST_FAULTS = 10_000
 
 RunKind = Literal["apply", "verify"]
 
@@ -76,6 +80,7 @@ def read_run_files(texts: Iterable[tuple[str, str]]) -> RunFiles:
 def _read(path: str, text: str) -> RunFile | Issue:
     where = Where(path)
     try:
+        require_modest(text)
         content = from_json(text)
     except ValueError:  # a text in it that is not Unicode too
         return Issue(Code.UNREADABLE_RUN, "this run file is not JSON; it is left out", where, "delete it", "warning")
@@ -86,10 +91,17 @@ def _read(path: str, text: str) -> RunFile | Issue:
     try:
         return RunFile.model_validate(content)
     except ValidationError as error:
-        fault = error.errors()[0]
-        place = ".".join(str(key) for key in fault["loc"]) or "the file"
-        message = f"this is not a run file of this version of etc: `{place}`: {fault['msg'].lower()}; it is left out"
+        message = f"this is not a run file of this version of etc: {_first(error)}; it is left out"
         return Issue(Code.UNREADABLE_RUN, message[:500], where, level="warning")
+
+
+def _first(error: ValidationError) -> str:
+    """The first fault; where there are many, how many: the texts of all would be made for it."""
+    if error.error_count() > _MOST_FAULTS:
+        return f"{error.error_count():,} of its values are wrong"
+    fault = error.errors()[0]
+    place = ".".join(str(key) for key in fault["loc"]) or "the file"
+    return f"`{place}`: {fault['msg'].lower()}"
 
 
 def _newer_part(content: Any) -> str:

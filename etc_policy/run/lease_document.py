@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from etc_policy.hudi.layout import ETC_FOLDER
+from etc_policy.policy.bounded_json import load_json
 from etc_policy.run.lock_holder import Owner
 
 #: The leases of a table: on disks, where the kernel keeps it, and on stores. No document of one is longer.
@@ -50,7 +51,7 @@ class LeaseDocument:
 def read_document(content: bytes) -> LeaseDocument | None:
     """The document of these bytes; None where etc did not write them."""
     try:
-        fields = json.loads(content)
+        fields = load_json(content)
         document = LeaseDocument(**{**fields, "owner": Owner(**fields["owner"])})
     except (ValueError, TypeError, KeyError, RecursionError):
         return None

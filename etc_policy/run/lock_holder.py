@@ -17,6 +17,7 @@ from uuid import uuid4
 from etc_policy.errors import EngineError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import ETC_FOLDER
+from etc_policy.policy.bounded_json import load_json
 from etc_policy.policy.hudi_options import LOCK_FOLDER, expiry_minutes, is_file_lock, is_in_process
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.secrets import with_values
@@ -207,7 +208,7 @@ def held_lock(policy: Policy, base_path: str) -> HeldLock | None:
 def _owner(text: str) -> Owner | None:
     """The owner that a lock file names; None where it names none of etc, whatever is in it."""
     try:
-        owner = Owner(**json.loads(text)["etc"])
+        owner = Owner(**load_json(text)["etc"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return owner if owner.is_sound else None

@@ -27,6 +27,7 @@ from urllib.parse import quote
 
 from etc_policy.errors import EtcError, RetryableError
 from etc_policy.errors.codes import Code
+from etc_policy.policy.bounded_json import load_json
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.project_schema import Email, Notify
 from etc_policy.policy.schema import HttpEndpoint
@@ -215,7 +216,7 @@ class SuccessFile(NamedTuple):
         if info is None or info.size_bytes > _LARGEST_OF_OURS:
             return False
         try:
-            content = json.loads(self.files.read(path, _LARGEST_OF_OURS))
+            content = load_json(self.files.read(path, _LARGEST_OF_OURS))
         except (FileNotFoundError, ValueError, RecursionError):
             return False
         return isinstance(content, dict) and set(content) == {"etc"}

@@ -7,7 +7,6 @@ indexes while it has others (facts: indexed-columns-missed): rows are missed the
 from __future__ import annotations
 
 import datetime as dt
-import json
 import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from etc_policy.hudi.footers import EncryptedParquetError, can_read_parquet, ope
 from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.hudi.writer_options import index_definitions, indexed_columns
+from etc_policy.policy.bounded_json import load_json
 from etc_policy.spark.java_causes import java_causes
 from etc_policy.spark.metadata_listing import opened_metadata
 from etc_policy.spark.store_outage import raise_store_outage
@@ -201,7 +201,7 @@ def _fill(spark: Any, state: TableState, files: Sequence[_File]) -> None:
         raise_store_outage(state.base_path, error)
         message = f"cannot read the column statistics of `{state.base_path}`"
         raise EngineError(Code.CANNOT_READ_VIEW, message, cause=java_causes(error)) from error
-    for record in (record for text in texts for record in _records(json.loads(text))):
+    for record in (record for text in texts for record in _records(load_json(text))):
         one, column = by_name[record["fileName"]], record["columnName"]
         ends = [_value(record.get(end)) for end in ("minValue", "maxValue")]
         one.recorded[column] = _range(*(map(_single, ends) if column in one.singles else ends))

@@ -1,8 +1,10 @@
 """`etc metrics` over tables of files: the textfile, what stands in it when something cannot be read, and the templates."""
 
 import json
+import os
 import socket
 import threading
+import time
 import urllib.request
 from contextlib import ExitStack
 
@@ -178,10 +180,43 @@ def test_run_files_are_kept_to_a_number_and_a_size(tmp_path, monkeypatch):
     assert len(list(folder.glob("*-apply-*.json"))) == 5
     newest = max(folder.glob("*-apply-*.json"))
     monkeypatch.setattr(run_records, "MAX_KEPT_BYTES", newest.stat().st_size + 2500)
+    time.sleep(0.002)  # its name is another one
     assert run_records.record_apply(tmp_path, RunResults(tables=(RUN,)), None, None) == ()
     assert max(folder.glob("*-apply-*.json")).name > newest.name
     assert len(list(folder.glob("*-apply-*.json"))) < 4
     assert (folder / "notes.json").exists()
+
+
+def test_one_run_file_that_is_too_large_hides_and_removes_no_other(tmp_path, monkeypatch):
+    """A sparse one took the place of all records, and each of the next runs removed them."""
+    folder = tmp_path / run_records.RUNS_FOLDER
+    assert run_records.record_apply(tmp_path, RunResults(tables=(RUN,)), None, None) == ()
+    own, large = next(folder.iterdir()), folder / "20260901T000000000Z-apply-1.json"
+    own = own.rename(folder / "20260101T000000000Z-apply-1.json")
+    large.touch()
+    os.truncate(large, run_records.MAX_KEPT_BYTES + 1)
+    warned = []
+    assert [run.results.tables for run in run_records.load_runs(tmp_path, warned.append).files] == [(RUN,)]
+    assert [issue.message for issue in warned] == ["1 of 2 run files are left out: of the newest 64 MiB are read"]
+    assert run_records.last_tables(tmp_path).keys() <= {RUN.policy}
+    assert run_records.record_apply(tmp_path, RunResults(tables=(RUN,)), None, None) == ()
+    assert (own.exists(), large.exists()) == (True, False)
+
+
+def test_the_newest_run_files_are_read_and_how_many_are_not_is_said(tmp_path, monkeypatch):
+    """A folder of 256 MiB was read as a whole: 1.6 GB, and two minutes."""
+    folder = tmp_path / run_records.RUNS_FOLDER
+    assert run_records.record_apply(tmp_path, RunResults(tables=(RUN,)), None, None) == ()
+    written = next(folder.iterdir())
+    for day in (1, 2, 3):
+        text = written.read_text().replace('"recorded_at":"', f'"recorded_at":"{day}')
+        (folder / f"2026010{day}T000000000Z-apply-1.json").write_text(text)
+    written.rename(folder / "99990101T000000000Z-apply-1.json")
+    monkeypatch.setattr(run_records, "MAX_READ_BYTES", 2 * len(text))
+    warned = []
+    found = run_records.load_runs(tmp_path, warned.append).files
+    assert [run.recorded_at[0] for run in found] == ["2", "3"]
+    assert warned[0].message.startswith("2 of 4 run files are left out")
 
 
 def test_a_record_of_a_clock_that_was_ahead_is_not_the_last_run(tmp_path):
@@ -194,7 +229,7 @@ def test_a_record_of_a_clock_that_was_ahead_is_not_the_last_run(tmp_path):
             table = RUN.model_copy(update={"base_path": name, "status": "compacted"})
             assert run_records.record_apply(tmp_path, RunResults(tables=(table,)), None, None) == ()
     assert len(list(folder.iterdir())) == 2
-    assert run_records.last_table(tmp_path, RUN.policy) == "/lake/now"
+    assert run_records.last_tables(tmp_path) == {RUN.policy: "/lake/now"}
 
 
 def test_a_look_that_hangs_holds_no_other_scrape(monkeypatch):

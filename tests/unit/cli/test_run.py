@@ -280,10 +280,10 @@ def test_nothing_is_looked_up_beside_a_round(etc, project, monkeypatch):
     monkeypatch.setattr(run_command, "_BEAT_SECONDS", 0.01)
     by, plain, refused = [], namespaces.with_found_tables, []
 
-    def slow(reading, environment, last_table):
+    def slow(reading, environment, last_tables):
         by.append(threading.current_thread() is threading.main_thread())
         time.sleep(0.2)
-        found = plain(reading, environment, last_table)
+        found = plain(reading, environment, last_tables)
         time.sleep(0.2)
         refused.append(len(environment.refused))
         return found
