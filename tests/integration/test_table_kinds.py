@@ -652,6 +652,46 @@ def test_files_that_a_rollback_left(spark, tmp_path, has_metadata):
 
 @pytest.mark.extended
 @pytest.mark.parametrize("has_metadata", [True, False])
+def test_what_a_deleted_savepoint_hides(spark, tmp_path, has_metadata):
+    """Archiving went beyond a savepoint, and hides an update that came after it also once the savepoint is deleted.
+
+    A compaction then would leave the update out for good (facts: savepoint-deleted).
+    """
+    options = {
+        **QUICK,
+        **ARCHIVED,
+        "hoodie.archive.beyond.savepoint": "true",
+        "hoodie.metadata.enable": str(has_metadata).lower(),
+    }
+    base, one, two = tmp_path / "t", 1, 0  # in different file groups
+    write_history(spark, base, HISTORY[:1], options)
+    timeline = base / ".hoodie" / "timeline"
+    (saved,) = (file.name.partition("_")[0] for file in timeline.glob("[0-9]*_*.deltacommit"))
+    spark.sql(f"CALL create_savepoint(path => '{base}', commit_time => '{saved}')").collect()
+    write_history(spark, base, [Write(((one, "v1", 100),))], options, first=1)
+    hidden, second, number = max(timeline.glob("[0-9]*_*.deltacommit")), 900, 1
+    while hidden.exists():
+        number += 1
+        write_history(spark, base, [Write(((two, f"v{number}", second + number),))], options, first=number)
+    views, bench, before = Views(spark, base), Bench(spark, base), Oracle.of(HISTORY[:1]).rt()
+    assert views.rt_without_mdt()[one] == before[one]
+    spark.sql(f"CALL delete_savepoint(path => '{base}', instant_time => '{saved}')").collect()
+    assert views.rt_without_mdt()[one] == before[one]
+    (table,) = bench.plan(second=2000).tables
+    assert (table.action, table.reason_code) == ("refused", "hidden_by_savepoint")
+
+    while min(timeline.glob("[0-9]*_*.deltacommit")).name.startswith(saved):
+        number += 1
+        write_history(spark, base, [Write(((two, f"v{number}", second + number),))], options, first=number)
+    shown = {**before, one: "v1", two: f"v{number}"}
+    assert views.rt() == views.rt_without_mdt() == shown
+    time.sleep(MAX_CLOCK_SKEW_MS / 1000)
+    assert bench.apply(bench.plan(second=2000)).status == "compacted"
+    assert views.rt() == views.rt_without_mdt() == views.ro() == shown
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("has_metadata", [True, False])
 def test_a_log_file_that_its_commit_did_not_record(spark, tmp_path, has_metadata):
     """A task that was tried again may leave one: readers that list the folders see its rows, the metadata table has not got it.
 
