@@ -5,7 +5,7 @@ python -m tests.integration.payload_matrix FOLDER --keep    (writes the results 
 
 Each bundle writes each kind of table in each table version that it can, and compacts, by etc's own client, a copy of each table
 of each writer. Then it reads its own tables: as they were, and as each bundle has compacted them. Flink, which Maven fetches,
-does the same with tables in changelog mode, and compacts none. What is there in FOLDER is not done again, and what was not played
+does the same in changelog mode and not, and compacts none. What is there in FOLDER is not done again, and what was not played
 stays as it is kept. All of it takes about half an hour, of which Flink takes a third.
 """
 
@@ -57,7 +57,7 @@ def verdicts(root: Path) -> Iterator[Verdict]:
         before = _seen(cell.base(root, WRITTEN))
         if before is None:
             continue
-        merging = merging_of(before["properties"], Changelog.YES if cell.writer == FLINK else Changelog.NO)
+        merging = merging_of(before["properties"], Changelog.YES if cell.kind.changelog else Changelog.NO)
         for release in BUNDLES:
             found = _judge(cell.base(root, release), before)
             if found is not None:

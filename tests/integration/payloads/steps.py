@@ -138,7 +138,7 @@ def _compact(spark: Any, cell: Cell, base: Path) -> None:
     """As `etc apply` does it, but for its rules."""
     time_column = EventTime(column="ts", unit="ms")
     mode = FileTableReader().read(str(base), time_column).in_changelog_mode
-    assert mode == (cell.writer == FLINK), mode
+    assert mode == cell.kind.changelog, mode
     policy = Policy(name="t", table=str(base), event_time=time_column, data_latency_ms=0, hudi_options=_AT_ONCE)
     compactor = HudiCompactor(spark)
     job = Job(policy, str(base), cell.version, (), "", in_changelog_mode=mode)

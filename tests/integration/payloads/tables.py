@@ -30,7 +30,10 @@ SHOWN = ("id", "seq", "big", "small", "n", "Op")
 
 @dataclass(frozen=True)
 class Kind:
-    """Tables that merge rows in one way; `options` are those of their writers. Releases `since` one, `before` another know it."""
+    """Tables that merge rows in one way; `options` are those of their writers. Releases `since` one, `before` another know it.
+
+    Flink writes a `changelog` or not.
+    """
 
     name: str
     payload: str | None = None
@@ -38,9 +41,10 @@ class Kind:
     options: Mapping[str, str] = field(default_factory=dict)
     since: str = "0"
     before: str = "9"
+    changelog: bool = False
 
     def flink(self, *, is_first: bool) -> dict[str, str]:
-        """The options of Flink in changelog mode; the first commit makes base files."""
+        """The options of Flink; the first commit makes base files."""
         given = {
             "precombine.field": self.ordering or "no_precombine",
             "index.type": "BUCKET",
@@ -54,7 +58,7 @@ class Kind:
             "clean.async.enabled": "false",
             "compaction.schedule.enabled": "false",
             "compaction.async.enabled": "false",
-            "changelog.enabled": "true",
+            "changelog.enabled": str(self.changelog).lower(),
         }
         return {**given, "payload.class": self.payload} if self.payload else given
 
@@ -136,9 +140,10 @@ _BY_FLINK = (
     "nothing said",
     *(kind.name for kind in KINDS if kind.payload and kind.before == "9" and kind.since == "0"),
 )
-#: What Flink writes, in changelog mode.
+#: What Flink writes, in changelog mode and not.
 OF_FLINK = tuple(
-    replace(kind, name=f"{kind.name}, changelog mode")
+    replace(kind, name=f"{kind.name}, {mode}", changelog=changelog)
+    for mode, changelog in (("changelog mode", True), ("by Flink", False))
     for kind in (replace(_LATEST, name=f"{_LATEST.name}, no ordering field"), *KINDS)
     if kind.name in _BY_FLINK or (kind.ordering is None and kind.payload)
 )
