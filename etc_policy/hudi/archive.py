@@ -55,6 +55,8 @@ class Archive:
 
     def __init__(self, storage: TableReader, properties: Mapping[str, str]) -> None:
         self._storage = storage
+        #: What may be made of its rows, each of which is decoded, though equal ones are in their file once.
+        self._allowed_bytes = INFLATED_BYTES
         timeline = properties.get("hoodie.timeline.path", "timeline")
         self._folder = f".hoodie/{timeline}/{properties.get('hoodie.timeline.history.path', 'history')}"
         self._is_of_log_files = properties.get("hoodie.timeline.layout.version", "1") == "1"
@@ -277,7 +279,13 @@ class Archive:
 
         try:
             with self._storage.open(f"{self._folder}/{name}") as opened:
-                return list(archive_rows(opened, columns, wanted))
+                self._allowed_bytes += INFLATED_TIMES * opened.seek(0, os.SEEK_END)
+                rows = list(archive_rows(opened, columns, wanted))
+            values = (value for row in rows for value in row.values())
+            self._allowed_bytes -= sum(len(value) for value in values if isinstance(value, str | bytes))
+            if self._allowed_bytes < 0:
+                raise BadArchive("its rows have the same values again and again")
+            return rows
         except (FileNotFoundError, EtcError):
             raise
         except (pyarrow.ArrowException, BadArchive, KeyError, OSError, MemoryError) as error:

@@ -6,10 +6,13 @@ them by the billion. So before anything is decoded, its types are counted, and s
 
 from __future__ import annotations
 
+import sys
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cache, lru_cache, partial
 from io import BytesIO
+from math import inf
 from typing import Any, NamedTuple
 
 from etc_policy.policy.bounded_json import load_json
@@ -19,7 +22,7 @@ SYNC_BYTES = 16
 MAX_SCHEMA_BYTES = 1 << 20
 #: Hudi does not compress its timeline. What another engine compressed may become so many times as large, or this large; and
 #: never larger than the last, as decoded it may take two hundred times as much.
-INFLATED_TIMES, INFLATED_BYTES, MAX_INFLATED_BYTES = 10, 1 << 20, 4 << 20
+INFLATED_TIMES, INFLATED_BYTES, MAX_INFLATED_BYTES = 10, 1 << 16, 4 << 20
 
 #: Types in types, of which Hudi's own metadata has eight; and types in all, each as often as it is named.
 MAX_DEPTH, MAX_TYPES = 32, 100_000
@@ -27,6 +30,14 @@ MAX_DEPTH, MAX_TYPES = 32, 100_000
 VALUES_PER_BYTE = 2
 #: Values that a whole record may make besides, such as columns of type null.
 _SPARE_VALUES = 1_000
+#: What one record may take of memory, by what its schema makes of a byte at most.
+MAX_MEMORY = 7 << 28
+#: Bytes of memory for a byte of a record, one of which is enough for a schema; more are made of none.
+_RATES = range(30, 300, 5)
+#: What is made of a value of each type by CPython, and of so many bytes; texts of one byte and small numbers are there once.
+_MAKES = {"int": (32, 1), "long": (32, 1), "float": (24, 4), "double": (24, 8), "string": (80, 3), "bytes": (48, 3)}
+#: An empty list, and what an item takes in it; an empty map, and what an entry takes with its key, which no other has.
+_LIST, _ITEM, _MAP, _ENTRY, _KEY_BYTES = 72, 9, 80, 130, 3
 _BYTES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 #: What of a schema says how values are written. Logical types are left out: to make the number of a decimal takes the square
 #: of its bytes.
@@ -57,14 +68,16 @@ def read_first_record(content: bytes) -> Any:
     import fastavro
 
     header, stream = read_header(content), BytesIO(content)
-    schema = schema_of(header.schema)
+    schema, rate = _schema_of(header.schema)
     stream.seek(header.end)
     while stream.tell() < len(content):
         block: Any = fastavro.schemaless_reader(stream, _container()[1], None)
         if block["sync"] != header.sync:
             raise BadAvro("a block does not end with the file's marker")
         if block["records"] > 0:
-            return fastavro.schemaless_reader(BytesIO(_inflated(block["content"], header.codec)), schema, None)
+            record = _inflated(block["content"], header.codec)
+            require_modest(len(record), rate)
+            return fastavro.schemaless_reader(BytesIO(record), schema, None)
     raise BadAvro("the file holds no record")
 
 
@@ -101,14 +114,54 @@ def _container() -> tuple[Any, Any]:
 
 
 @lru_cache(maxsize=16)
-def schema_of(text: bytes) -> Any:
-    """A schema by its text, as fastavro decodes by it.
+def _schema_of(text: bytes) -> tuple[Any, int]:
+    """A schema by its text, as fastavro decodes by it, and what it makes of a byte.
 
     Raises:
         Exception: as `parse_schema`, and where the text is not JSON.
 
     """
-    return parse_schema(load_json(text))
+    named: dict[str, Any] = {}
+    schema = parse_schema(load_json(text), named)
+    return schema, memory_rate(schema, named)
+
+
+def require_modest(length: int, rate: int) -> None:
+    """Return if a record of so many bytes takes no more memory than there should be.
+
+    Raises:
+        BadAvro: it may take more, by its schema.
+
+    """
+    if length * rate > MAX_MEMORY:
+        raise BadAvro(f"a record of {length:,} bytes, which by its schema may take {rate} times as much memory")
+
+
+def memory_rate(schema: Any, named: dict[str, Any]) -> int:
+    """So many bytes of memory the values of a parsed schema take for each of their own, at most."""
+    place = bisect_left(_RATES, True, key=lambda rate: _memory(schema, named, rate) <= MAX_SCHEMA_BYTES)
+    return _RATES[min(place, len(_RATES) - 1)]
+
+
+def _memory(kind: Any, named: dict[str, Any], rate: int) -> float:
+    """The most memory that one encoding of a type takes beyond the rate for its bytes; infinite where there is no end to it."""
+    below = partial(_memory, named=named, rate=rate)
+    if isinstance(kind, list):
+        return max(map(below, kind)) - rate
+    name = kind["type"] if isinstance(kind, dict) else kind
+    if name in _BYTES:
+        makes, taken = _MAKES.get(name, (0, _BYTES[name]))
+        return max(makes - rate * taken, -rate if name in ("bytes", "string") else -inf)
+    if name in ("array", "map"):
+        own, each, key = (_LIST, _ITEM, 0) if name == "array" else (_MAP, _ENTRY, _KEY_BYTES)
+        item = below(kind["items" if name == "array" else "values"]) + each - rate * key
+        return inf if item > 0 else own - rate
+    if name not in ("record", "error", "fixed", "enum"):
+        return below(named[name])
+    if "fields" in kind:
+        own = sys.getsizeof(dict.fromkeys(map(str, range(len(kind["fields"]))))) + 24
+        return own + sum(below(field["type"]) for field in kind["fields"])
+    return 48 - rate * int(kind.get("size", 1))
 
 
 def _inflated(block: bytes, codec: str) -> bytes:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import fastavro
 
-from etc_policy.hudi.avro import parse_schema
+from etc_policy.hudi.avro import memory_rate, parse_schema, require_modest
 from etc_policy.hudi.blocks import BadLogFile
 
 #: From so many rows on it pays to decode them side by side, and to load numpy for it.
@@ -40,10 +40,14 @@ Path = tuple[str, ...]
 
 
 class RowSchema(NamedTuple):
-    """How rows of a block are decoded: texts stay bytes, and a map is a list of pairs; `named` has the types that have names."""
+    """How rows of a block are decoded: texts stay bytes, and a map is a list of pairs; `named` has the types that have names.
+
+    A byte of a row may take `rate` bytes of memory.
+    """
 
     record: Any
     named: dict[str, Any]
+    rate: int
 
 
 def row_schema(schema: Any) -> RowSchema:
@@ -54,7 +58,8 @@ def row_schema(schema: Any) -> RowSchema:
 
     """
     named: dict[str, Any] = {}
-    return RowSchema(parse_schema(_as_bytes(schema, numbers()), named), named)
+    record = parse_schema(_as_bytes(schema, numbers()), named)
+    return RowSchema(record, named, memory_rate(record, named))
 
 
 def _as_bytes(schema: Any, number: Iterator[int]) -> Any:
@@ -105,6 +110,7 @@ def one_by_one(content: memoryview, count: int, schema: RowSchema, path: Path) -
         start, at = at + _LENGTH.size, at + _LENGTH.size + length
         if length < 0 or at > len(content):
             raise BadLogFile("a record of a length that cannot be")
+        require_modest(length, schema.rate)
         stream = io.BytesIO(content[start:at])
         value: Any = fastavro.schemaless_reader(stream, schema.record, None)
         if stream.tell() != length:

@@ -20,7 +20,15 @@ from typing import Any, Literal, NamedTuple
 from etc_policy import __version__
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.avro import MAGIC, SYNC_BYTES, parse_schema, read_first_record, read_header
+from etc_policy.hudi.avro import (
+    MAGIC,
+    SYNC_BYTES,
+    memory_rate,
+    parse_schema,
+    read_first_record,
+    read_header,
+    require_modest,
+)
 from etc_policy.hudi.avro_pattern import IrregularError, RecordPattern, next_size, read_long, read_text
 from etc_policy.hudi.layout import is_log_name, parse_data_file
 from etc_policy.hudi.metadata_values import (
@@ -48,7 +56,9 @@ _MANY = 100
 _LARGE_BYTES = 1 << 20
 #: A commit of several hundred thousand files; larger ones are read by their pattern alone, which makes less of them.
 MAX_DECODED_BYTES = 64 << 20
-_STATS = "partitionToWriteStats"
+_STATS, _REPLACED = "partitionToWriteStats", "partitionToReplaceFileIds"
+#: The name of a file alone has more bytes: so many files a commit names beyond that at most.
+_BYTES_PER_FILE, _SPARE_FILES = 32, 1_000
 #: The fields of a HoodieWriteStat, in the order of those of `WriteStat` from the second on.
 _WANTED = {
     **dict.fromkeys(("fileId", "path", "prevCommit"), "string"),
@@ -139,10 +149,22 @@ def decode_commit(content: bytes, place: str, *, among: int = 1) -> CommitMetada
     found = _by_pattern(content) if among >= _MANY or len(content) >= _LARGE_BYTES else None
     record = decode_metadata(content, place) if found is None else found[1]
     try:
+        _require_likely(record, len(content))
         stats = _by_columns(list(_stats(record))) if found is None else found[0]
         return _commit(stats, record)
     except UNKNOWN_FORM as error:
         raise unknown_form(f"timeline file `{place}` is", error) from error
+
+
+def _require_likely(record: Mapping[str, Any], size: int) -> None:
+    """Return if a commit has bytes enough for the files that it names: it is kept for longer than its record."""
+    named = (one for name in (_STATS, _REPLACED) for one in mapping_of(record.get(name)).values())
+    if not _is_likely(sum(1 + len(list_of(one)) for one in named), size):
+        raise ValueError(f"it names more files than its {size:,} bytes can")
+
+
+def _is_likely(files: int, size: int) -> bool:
+    return files <= _SPARE_FILES + size // _BYTES_PER_FILE
 
 
 def decode_metadata(content: bytes, place: str) -> dict[str, Any]:
@@ -168,7 +190,7 @@ def decode_metadata(content: bytes, place: str) -> dict[str, Any]:
 
 
 def _commit(stats: WriteStats, record: Mapping[str, Any]) -> CommitMetadata:
-    taken = mapping_of(record.get("partitionToReplaceFileIds")).items()
+    taken = mapping_of(record.get(_REPLACED)).items()
     replaced = frozenset(
         (partition_of(partition), text_of(one)) for partition, found in taken for one in list_of(found, nullable=False)
     )
@@ -223,6 +245,7 @@ class _Form:
     pattern: RecordPattern
     is_nullable: bool
     rest: Any
+    rate: int
 
 
 #: Forms by the headers of files. Writers of a release have one or two; whoever writes a new one into each commit gets no more.
@@ -247,7 +270,9 @@ def _form_of(header: bytes) -> _Form | None:
         if first["name"] != _STATS or kinds[:-1] not in ([], ["null"]) or file.codec != "null":
             return None
         pattern = RecordPattern(kinds[-1]["values"]["items"], _WANTED)
-        return _Form(pattern, len(kinds) > 1, parse_schema({**schema, "fields": rest}))
+        named: dict[str, Any] = {}
+        others = parse_schema({**schema, "fields": rest}, named)
+        return _Form(pattern, len(kinds) > 1, others, memory_rate(others, named))
     except Exception:  # corrupt bytes make fastavro raise almost anything; reading one by one says what is wrong
         return None
 
@@ -267,6 +292,7 @@ def _by_pattern(content: bytes) -> tuple[WriteStats, Mapping[str, Any]] | None:
         stats, start = _read_stats(content, start, form)
         if start > end:
             return None
+        require_modest(end - start, form.rate)
         rest = BytesIO(content[start:end])
         record: Any = fastavro.schemaless_reader(rest, form.rest, None)
     except Exception:  # as above
@@ -285,11 +311,13 @@ def _read_stats(content: bytes, start: int, form: _Form) -> tuple[WriteStats, in
         for _ in range(partitions):
             length, start = next_size(content, start)
             partition, start = content[start : start + length].decode(), start + length
-            if partition in counts or length > MAX_PATH:
+            if partition in counts or length > MAX_PATH or not _is_likely(len(counts), len(content)):
                 raise IrregularError
             before = len(records)
             count, start = next_size(content, start)
             while count:
+                if not _is_likely(len(records) + count, len(content)):
+                    raise IrregularError
                 found, start = form.pattern.read(content, start, count)
                 records += found
                 count, start = next_size(content, start)

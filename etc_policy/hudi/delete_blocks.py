@@ -14,6 +14,8 @@ from etc_policy.hudi.blocks import BadLogFile
 
 _PAIR = struct.Struct(">ii")
 _VERSION = 3  # before that a block is a serialized Java object
+#: Keys and ordering values of a delete have less.
+_MOST_BYTES = 1 << 20
 #: The wrappers of `HoodieDeleteRecord.orderingVal` in the order of its union; 1.0 ends before the array.
 _WRAPPED = {
     "BooleanWrapper": "boolean",
@@ -50,20 +52,40 @@ def ordering_values(content: memoryview, kind: str, place: int, fields: int) -> 
     version, length = _PAIR.unpack_from(content)
     if version != _VERSION or length != len(content) - _PAIR.size:
         raise BadLogFile("another version of delete block, or another length")
-    stream = io.BytesIO(content[_PAIR.size :])
-    for _ in _items(stream):
-        delete: Any = fastavro.schemaless_reader(stream, _schema(), None, return_record_name=True)
-        yield _stored(delete["orderingVal"], kind, place, fields)
-    if stream.tell() != length:
+    deletes = _Deletes(content[_PAIR.size :])
+    for _ in deletes.items():
+        yield _stored(deletes.read(_schema(), return_record_name=True)["orderingVal"], kind, place, fields)
+    if deletes.at != length:
         raise BadLogFile("bytes after the last delete")
 
 
-def _items(stream: io.BytesIO) -> Iterator[int]:
-    """One step for each item of an Avro array; the caller reads the item, so that only one is in memory."""
-    while count := fastavro.schemaless_reader(stream, "long", None):
-        if count < 0:  # its size in bytes follows
-            fastavro.schemaless_reader(stream, "long", None)
-        yield from range(abs(count))
+class _Deletes:
+    """Reads an Avro array item by item, so that only one is in memory, of which no more is seen than it may have.
+
+    Of a byte it makes more than a hundred where it is one of many ordering values.
+    """
+
+    def __init__(self, content: memoryview) -> None:
+        self._content, self._begin, self._part = content, 0, io.BytesIO(content[: 2 * _MOST_BYTES])
+
+    @property
+    def at(self) -> int:
+        """How far it is read."""
+        return self._begin + self._part.tell()
+
+    def items(self) -> Iterator[int]:
+        """One step for each item, which the caller reads."""
+        while count := self.read("long"):
+            if count < 0:  # its size in bytes follows
+                self.read("long")
+            yield from range(abs(count))
+
+    def read(self, schema: Any, **options: Any) -> Any:
+        """The next value."""
+        if self._part.tell() > _MOST_BYTES:
+            self._begin = self.at
+            self._part = io.BytesIO(self._content[self._begin : self._begin + 2 * _MOST_BYTES])
+        return fastavro.schemaless_reader(self._part, schema, None, **options)
 
 
 def _stored(wrapped: tuple[str, dict[str, Any]] | None, kind: str, place: int, fields: int) -> Any:

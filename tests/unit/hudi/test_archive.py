@@ -251,6 +251,16 @@ def test_rows_that_take_no_bytes_are_not_read(table, rows, text):
     assert pyarrow.default_memory_pool().max_memory() - before < 64 << 20
 
 
+def test_rows_that_are_in_a_file_once_are_not_decoded_again_and_again(table, monkeypatch):
+    """5,000 rows of one megabyte are 116 KB, and each was a commit of its own."""
+    one = archived(at("09:00:00"), at("09:00:01"), log("f1"), extra={"x": "y" * 100_000})
+    table.archive(*({**one, "instantTime": at(f"09:00:{n:02}")} for n in range(50)))
+    monkeypatch.setattr("etc_policy.hudi.archive.INFLATED_BYTES", 100_000)
+    with pytest.raises(TableError) as error:
+        Archive(open_storage(str(table.base)), OF_LAYOUT_2).writes(("deltacommit",), 50)
+    assert (error.value.code, error.value.cause) == ("ETC208", "its rows have the same values again and again")
+
+
 @pytest.mark.parametrize("column", ["instantTime", "metadata"])
 def test_a_page_that_becomes_far_larger_is_not_read(table, column):
     """The footer says that it does not."""

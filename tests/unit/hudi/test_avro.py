@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tracemalloc
 import zlib
 from io import BytesIO
 from random import Random
@@ -15,7 +16,10 @@ from etc_policy.hudi.avro import (
     INFLATED_BYTES,
     INFLATED_TIMES,
     MAX_INFLATED_BYTES,
+    MAX_MEMORY,
+    MAX_SCHEMA_BYTES,
     BadAvro,
+    memory_rate,
     parse_schema,
     read_first_record,
     read_header,
@@ -113,6 +117,53 @@ def test_what_inflates_to_more_than_may_be_decoded_is_refused():
     assert len(content) < INFLATED_TIMES * len(block)
     with pytest.raises(BadAvro, match="inflated"):
         read_first_record(container(schema, block, codec="deflate"))
+
+
+_MANY = 100_000
+_OF_MAP = {"type": "map", "values": "boolean"}
+
+
+@pytest.mark.parametrize(
+    ("items", "each"),
+    [
+        (record("w", "boolean"), b"\0"),
+        (record("w", *["boolean"] * 6), bytes(6)),
+        (record("w", *[["null", "long"]] * 11), bytes(11)),
+        (record("w", array("boolean"), array("boolean")), bytes(2)),
+        (array("boolean"), b"\0"),
+        (_OF_MAP, b"\0"),
+        ({"type": "map", "values": _OF_MAP}, b"\2\2a\2\2b\0\0\0"),
+        ("boolean", b"\0"),
+        ("long", b"\x7f"),
+        ("string", b"\4ab"),
+        ("string", b"\4\xc3\xa9"),
+        ("bytes", b"\4ab"),
+        ("float", bytes(4)),
+        ({"type": "fixed", "name": "x", "size": 1}, b"\0"),
+        (["null", record("w", "boolean")], b"\2\0"),
+    ],
+)
+def test_values_take_no_more_memory_than_their_schema_says(items, each):
+    named = {}
+    rate = memory_rate(schema := parse_schema(record("r", array(items)), named), named)
+    content = zigzag(_MANY) + each * _MANY + b"\0"
+    tracemalloc.start()
+    try:
+        assert len(fastavro.schemaless_reader(BytesIO(content), schema, None)["f0"]) == _MANY
+        assert tracemalloc.get_traced_memory()[1] <= rate * len(content) + MAX_SCHEMA_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_record_that_takes_far_more_memory_than_it_has_bytes_is_not_decoded():
+    """64 MiB of zeros, which are a few KB in a repository, took 13 GB."""
+    many = MAX_MEMORY // 200
+    with pytest.raises(BadAvro, match="times as much memory"):
+        read_first_record(container(record("r", array(record("w", "boolean"))), zigzag(many) + bytes(many) + b"\0"))
+    assert (
+        len(read_first_record(container(record("r", array("boolean")), zigzag(many) + bytes(many) + b"\0"))["f0"])
+        == many
+    )
 
 
 @pytest.mark.parametrize("codec", ["snappy", "bzip2", "xz"])

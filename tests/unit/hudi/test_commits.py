@@ -1,6 +1,7 @@
 """Commits are read by a pattern where there are many, and one by one where there are few: the same comes out."""
 
 import json
+import zlib
 from io import BytesIO
 
 import fastavro
@@ -10,6 +11,8 @@ from etc_policy.errors import TableError
 from etc_policy.hudi import commits as hudi_commits
 from etc_policy.hudi.avro_pattern import MAX_STRING_BYTES
 from etc_policy.hudi.commits import WriteStat, decode_commit
+from tests.hostile import avro as hostile
+from tests.unit.hudi.log_file import zigzag
 from tests.unit.hudi.table_folder import COMMIT_SCHEMA, REPLACE_SCHEMA, at, avro, base, commit_metadata, log
 
 WRITTEN = (log("f1", 500, rows=7, size=12_345), base("f2", merged=3, partition="q"), log("f3", deletes=2, previous="1"))
@@ -157,6 +160,29 @@ def test_a_long_path_of_a_partition_is_not_that_of_many_files(key, form, among):
     with pytest.raises(TableError, match="not in a form") as error:
         decode_commit(content, "t", among=among)
     assert "400,000 characters" in (error.value.hint or "")
+
+
+_SHORT = {"type": "record", "name": "S", "fields": [{"name": "fileId", "type": ["null", "string"]}]}
+_NOTHING = {"name": "extraMetadata", "type": ["null", "string"]}
+
+
+@pytest.mark.parametrize("count", [2_000, 200_000])
+@pytest.mark.parametrize("codec", ["null", "deflate"])
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("among", [1, 1_000])
+def test_a_commit_of_few_bytes_names_few_files(among, is_first, codec, count):
+    """1,343 bytes were a million write stats, which are kept while the table is read; 250 MB of zeros were as many."""
+    stats = {"name": "partitionToWriteStats", "type": {"type": "map", "values": {"type": "array", "items": _SHORT}}}
+    fields = [stats, _NOTHING] if is_first else [_NOTHING, stats]
+    content = (b"\2\2p" + zigzag(count) + bytes(count) + b"\0\0", b"\0")
+    block = b"".join(content if is_first else reversed(content))
+    if codec == "deflate":
+        deflater = zlib.compressobj(9, zlib.DEFLATED, -15)
+        block = deflater.compress(block) + deflater.flush()
+    file = hostile.container({"type": "record", "name": "C", "fields": fields}, block, codec=codec)
+    with pytest.raises(TableError) as error:
+        decode_commit(file, "t", among=among)
+    assert error.value.code in ("ETC216", "ETC208")
 
 
 def test_whoever_writes_another_schema_into_each_commit_gets_no_more_patterns(monkeypatch):

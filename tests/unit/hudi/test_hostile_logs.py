@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 import tracemalloc
+from dataclasses import replace
 from random import Random
 
 import pyarrow  # noqa: TID253 - the cases are Arrow arrays
@@ -68,6 +69,34 @@ def test_many_rows_of_few_bytes_are_in_memory_in_parts():
     schema = {**record("r", "int"), "fields": [*record("r", "int")["fields"], {"name": "ts", "type": ["null", "long"]}]}
     content = struct.pack(">ii", 3, 200_000) + row * 200_000
     assert read(log.block(log.AVRO, content, {log.SCHEMA: json.dumps(schema)})) == LogTimes(None, null_rows=200_000)
+
+
+def test_a_row_that_takes_far_more_memory_than_it_has_bytes_is_unknown():
+    """One of 20 MB of zeros took 4 GB."""
+    many = 9_000_000
+    assert read(block(array(record("s", "boolean")), zigzag(many) + bytes(many) + b"\0\2\2")) == UNKNOWN
+
+
+@pytest.mark.parametrize("kind", [0, 1, 12])
+def test_a_delete_of_more_values_than_a_key_has_is_unknown(kind):
+    """Each of its bytes was more than a hundred."""
+    many = 2_200_000 if kind == 0 else 1_100_000
+    values = zigzag(1) + zigzag(many) + (zigzag(kind) + bytes(bool(kind))) * many + b"\0"
+    content = zigzag(1) + b"\2\2k\2\2p" + zigzag(log.ARRAY) + values + b"\0"
+    header = {log.SCHEMA: json.dumps(log.schema("long"))}
+    data = log.block(log.DELETE, struct.pack(">ii", 3, len(content)) + content, header)
+    tracemalloc.start()
+    try:
+        assert read_times(io.BytesIO(data), len(data), replace(WANTED, ordering_fields=("ts", "id"))).min_ms is None
+        assert tracemalloc.get_traced_memory()[1] < 400 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_deletes_beyond_what_is_read_at_once_are_read_to_the_last():
+    every = [(log.LONG, 1_000_000 + number) for number in range(150_000)]
+    found = read_times(io.BytesIO(content := log.deletes(*every, ts="long")), len(content), WANTED)
+    assert (found.min_ms, found.max_ms, len(content) > 3 << 19) == (1_000_000, 1_149_999, True)
 
 
 @pytest.mark.parametrize("many", [2**31 - 1, 65, -1])
