@@ -297,12 +297,19 @@ def looked_at(
         seed = coverage.seed
     return Looked(
         level=level if verification.status in ("fail", "error") else verification.level,
-        until_ms=claim.threshold_ms if claim is not None else 0,
+        until_ms=_compared_until_ms(verification, claim),
         since_ms=coverage.since_ms if coverage is not None else None,
         where=coverage.where if coverage is not None else None,
         sample=f"{(verify.sample or Sample()).share} {seed}" if level == "sample" else None,
         checks=tuple(sorted(_passed(verification) | _without_object(policy, state))),
     )
+
+
+def _compared_until_ms(verification: Verification, claim: Claim | None) -> int:
+    """How far both views were compared: a suite may go beyond the claim, and find there what RO lacks."""
+    ways = ("fail", "warn") if verification.status == "fail" else ("pass",)
+    found = [one for one in verification.expectations if one.expectation == VIEWS_AGREE and one.status in ways]
+    return max((claim.threshold_ms if claim else 0, *(one.observed.get(_UP_TO, 0) for one in found)))
 
 
 def _passed(verification: Verification) -> set[str]:

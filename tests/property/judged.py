@@ -11,6 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 from etc_policy.api import observing, verifying
 from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
-from etc_policy.policy.manifest import EventTime, Freshness, LatencyEvidence, Policy, Verify, VerifyLevel
+from etc_policy.policy.manifest import EventTime, Freshness, LatencyEvidence, Level, Policy, Sample, Verify, VerifyLevel
 from etc_policy.policy.schema import LearnedLatency
 from etc_policy.report.results import TableFreshness
 from etc_policy.table.history import TableHistory
@@ -29,6 +30,7 @@ from etc_policy.table.log_witness import of_event_time, with_true_times
 from etc_policy.table.proofs import look_back_to
 from etc_policy.table.state import TableState
 from etc_policy.verify.catalog import NO_KEY_TWICE, VIEWS_AGREE
+from etc_policy.verify.compared_rows import choose_file_groups, seed_of
 from etc_policy.verify.evidence import Claim
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of
@@ -50,18 +52,38 @@ class Compared(NamedTuple):
     whole: bool
 
 
+class Suite(NamedTuple):
+    """Whether both views are compared, and how far beyond the claim, and whether keys are counted."""
+
+    compares: bool = True
+    counts: bool = True
+    beyond_ms: int = 0
+
+
+SUITES = (Suite(), Suite(), Suite(counts=False), Suite(compares=False), Suite(beyond_ms=HOUR), Suite(beyond_ms=-HOUR))
+SAMPLES = tuple(Verify(level="sample", sample=Sample(share=share, seed=seed)) for share, seed in ((0.3, 1), (0.6, 2), (0.6, None)))
+VERIFIES = (
+    *(Verify(), Verify(window_ms=HOUR), Verify(level="logs"), *SAMPLES),
+    *(Verify(where="p = 'a'"), Verify(where="p = 'b'"), Verify(where="p = 'a'", window_ms=HOUR)),
+)
+#: `etc verify` as the policy says, and by hand: the level, and how long ago its time is (`--at`).
+BY_HAND: tuple[tuple[VerifyLevel | None, int], ...] = (
+    *((None, 0), (None, 0), (None, 0), (None, HOUR), ("data", 0), ("sample", 0), ("logs", 0), ("metadata", 0)),
+)
+#: Conditions on the partition columns by the partition that each means.
+WHERE = {None: None, "p = 'a'": "a", "p = 'b'": "b"}
+
+
 class Verifying(NamedTuple):
-    """A verification that has begun: what it is about, what it finds, and how many comparisons had ended before."""
+    """A verification that has begun: what it is about, and what it finds."""
 
     policy: Policy
     state: TableState
     claim: Claim
-    level: VerifyLevel
-    since_ms: int | None
+    verdict: Verification
     missing: frozenset[tuple[Group, Row]]
     twice: frozenset[Group]
-    compared: Compared
-    before: int
+    compared: Compared | None
 
 
 class Judged(Lifetime):
@@ -69,15 +91,14 @@ class Judged(Lifetime):
 
     def __init__(self, data: bytes, folder: Path, about: int | None = None) -> None:
         super().__init__(data, folder)
-        self.about = self.choices.below(6) if about is None else about
+        self.about = self.choices.below(7) if about is None else about
         self.has_wrong_values = self.is_punctual and self.choices.one_in(3)
         self.reads_logs = not self.is_punctual or self.has_wrong_values
         if self.has_wrong_values:
             self.tracks = None  # Hudi records nothing of a value that it takes for no time
         self.notes, self.compared = MemoryApplyStates(), list[Compared]()
         self.proof: str | None = None
-        self.level: VerifyLevel = "data"
-        self.window_ms: int | None = None
+        self.verify_as, self.suite = Verify(), Suite()
         self.latency_ms, self.is_learned = LATENCY_MS, False
         self.copies: list[tuple[Path, str, Any]] = []
         self.lost: list[tuple[Group, LogFile]] = []
@@ -100,20 +121,22 @@ class Judged(Lifetime):
                 *(self.lose, self.double, self.verify, self.begin_verify, self.end_verify, self.edit_verify),
                 *(self.compact, self.edit_column, self.write, self.ask),
             ),
+            (self.find, self.verify, self.edit_verify, self.edit_column, self.verify, self.rest, self.ask) * 9,
         )[self.about]
         others = self.ask, self.verify, self.edit_proof, self.edit_latency, self.copy_all, self.put_back, self.lose
         return (*super().kinds, *others, *about * 4)
 
     def edit_verify(self) -> str:
-        """The policy asks for rows to be compared, perhaps only the newest, or for less."""
-        self.level = ("data", "logs")[self.choices.below(2)]  # type: ignore[assignment]
-        self.window_ms = (None, HOUR)[self.choices.below(2)]
-        return f"{self.level}, window {self.window_ms}"
+        """The policy asks for rows to be compared by another suite, perhaps only some of them, or for less."""
+        self.verify_as = VERIFIES[self.choices.below(len(VERIFIES))]
+        self.suite = SUITES[self.choices.below(len(SUITES))]
+        return f"{self.verify_as}, {self.suite}"
 
     def double(self) -> str:
         """A key of a file group is written into it once more, by an error of Hudi."""
-        self.twice.add(min(self.truth.groups))
-        return f"{min(self.truth.groups)}"
+        groups = sorted(self.truth.groups)
+        self.twice.add(groups[self.choices.below(len(groups))])
+        return f"{self.twice}"
 
     def edit_proof(self) -> str:
         """The policy asks for a proof of rows, or no more."""
@@ -150,6 +173,7 @@ class Judged(Lifetime):
         shutil.rmtree(self.folder)
         shutil.copytree(place, self.folder)
         self.truth, self.table.archived, self.replaced, self.lost, self.twice = deepcopy(known)
+        self.known_twice &= self.twice
         self.tracks = self.tracks and self.column
         if self.choices.one_in(2):
             return place.name
@@ -164,10 +188,15 @@ class Judged(Lifetime):
         keys = [key for key, group in sorted(self.truth.groups.items()) if group.logs]
         if self.open or not keys:
             return ""
-        (key, group), instant = (keys[0], self.truth.groups[keys[0]]), self.tick()
-        self.lost += [(key, one) for one in group.logs if one.completed < instant]
+        key, instant = keys[self.choices.below(len(keys))], self.tick()
+        self.lost += [(key, one) for one in self.truth.groups[key].logs if one.completed < instant]
         self._merge(instant, [key], {})
         return f"{key}"
+
+    def find(self) -> str:
+        """What was just written is lost, and a verification looks."""
+        self.write()
+        return f"{self.lose()}, {self.verify()}"
 
     def verify(self) -> str:
         """Rows of both views are compared up to what the table claims, as far as its writes had been seen then, or log files
@@ -186,59 +215,79 @@ class Judged(Lifetime):
         return self._end(begun) if begun is not None else ""
 
     def _begin(self) -> Verifying:
-        """What a verification sees that begins now."""
-        (state, _), policy, number = self.read(), self.policy, self.truth.names[self.column]
-        claim = claim_of(policy, state, self.now)
-        level = policy.verify.level if self.choices.below(3) else "data"
-        window_ms = policy.verify.window_ms
+        """What a verification sees that begins now, perhaps by hand with `--at` or `--level`."""
+        (state, _), policy, (level, ago_ms) = self.read(), self.policy, BY_HAND[self.choices.below(len(BY_HAND))]
+        now_ms, level = self.now - ago_ms, level or policy.verify.level
+        claim = claim_of(policy, state, now_ms)
+        verify, window_ms = policy.verify, policy.verify.window_ms
         since_ms = look_back_to(policy, state, claim.threshold_ms - window_ms) if window_ms else None
-        missing = {
-            (key, row)
-            for key, one in [*self.truth.lacking(), *self._still_lost()]
-            for row in one.rows
-            if (since_ms or 0) < row.times[number] <= claim.threshold_ms and one.completed <= int_of(claim.seen_until)
+        chosen = choose_file_groups(state, verify, now_ms) if level == "sample" else None
+        read = {
+            (partition, file_id)
+            for partition, file_id in self.truth.groups
+            if (chosen is None or file_id in chosen) and WHERE[verify.where] in (None, partition)
         }
-        twice = frozenset(self.twice & self.truth.groups.keys())
+        up_to_ms, reads_rows = claim.threshold_ms + self.suite.beyond_ms, Level[level].reads_rows
+        missing = self._missing(read, since_ms or 0, up_to_ms, int_of(claim.seen_until))
+        missing = missing if reads_rows and self.suite.compares else frozenset()
+        twice = frozenset(self.twice & read if reads_rows and self.suite.counts else ())
+        is_part = chosen is not None or since_ms is not None or verify.where is not None
+        verdict = Verification(
+            level=level,
+            status="fail" if missing or twice else "pass",
+            threshold_ms=claim.threshold_ms,
+            expectations=self._results(missing, twice, up_to_ms) if reads_rows else (),
+            coverage=Coverage(
+                file_groups=len(self.truth.groups),
+                file_groups_read=len(read),
+                seed=seed_of(verify, now_ms) if chosen is not None else None,
+                since_ms=since_ms,
+                where=verify.where,
+            )
+            if reads_rows and is_part
+            else None,
+        )
+        whole = level == "data" and not is_part and self.suite.compares and self.suite.beyond_ms >= 0
         after = self.truth.promises[-1] if self.truth.promises else None
-        agreed, whole = not missing and not twice, since_ms is None
-        compared = Compared(claim.threshold_ms, self.column, number, after, agreed=agreed, whole=whole)
+        compared = Compared(
+            claim.threshold_ms, self.column, self.truth.names[self.column], after, not (missing or twice), whole
+        )
         verifying.begin_proof(policy, state, self.notes)
-        return Verifying(policy, state, claim, level, since_ms, frozenset(missing), twice, compared, len(self.compared))
+        return Verifying(policy, state, claim, verdict, missing, twice, compared if verdict.expectations else None)
+
+    def _results(self, missing: AbstractSet[Any], twice: AbstractSet[Any], up_to_ms: int) -> tuple[ExpectationResult, ...]:
+        """What the checks of the suite say."""
+        lacks, counts = "fail" if missing else "pass", "fail" if twice else "pass"
+        agree = ExpectationResult(expectation=VIEWS_AGREE, status=lacks, observed={"threshold_ms": up_to_ms})
+        once = ExpectationResult(expectation=NO_KEY_TWICE, status=counts)
+        return (*([agree] if self.suite.compares else []), *([once] if self.suite.counts else []))
+
+    def _missing(self, read: AbstractSet[Group], since_ms: int, up_to_ms: int, seen_ms: int) -> frozenset[tuple[Group, Row]]:
+        """The rows of these file groups that RO lacks, though their writes had completed."""
+        number = self.truth.names[self.column]
+        files = [(key, one) for key, one in [*self.truth.lacking(), *self._still_lost()] if key in read]
+        rows = ((key, row) for key, one in files if one.completed <= seen_ms for row in one.rows)
+        return frozenset((key, row) for key, row in rows if since_ms < row.times[number] <= up_to_ms)
 
     def _end(self, begun: Verifying) -> str:
         """What it has found is noted, and known from then on; what others found since it began is as known as before."""
-        policy, state, claim, level, since_ms, missing, twice, compared, before = begun
-        observed = {"threshold_ms": claim.threshold_ms}
-        found = (
-            ExpectationResult(expectation=VIEWS_AGREE, status="fail" if missing else "pass", observed=observed),
-            ExpectationResult(expectation=NO_KEY_TWICE, status="fail" if twice else "pass"),
-        )
-        found, agreed = (found, compared.agreed) if level == "data" else ((), True)
-        part = None if since_ms is None else Coverage(file_groups=1, file_groups_read=1, since_ms=since_ms)
-        verdict = Verification(
-            level=level,
-            status="pass" if agreed else "fail",
-            threshold_ms=claim.threshold_ms,
-            expectations=found,
-            coverage=part,
-        )
-        verifying.note_verdict(policy, state, self.notes, verdict, level, claim)
-        if found:
-            lacking, is_last = self._lacking_rows(), len(self.compared) == before
-            self.known_lost = (missing | self.known_lost) & lacking
-            self.known_twice = set(twice if is_last else self.known_twice | twice)
+        policy, state, claim, verdict, missing, twice, compared = begun
+        verifying.note_verdict(policy, state, self.notes, verdict, verdict.level, claim)
+        self._know(missing, twice)
+        if compared is not None:
             self.compared.append(compared)
-        of_all = "" if found and part is None else "in part "
-        return f"{'pass' if agreed else 'fail'} {of_all}up to {claim.threshold_ms}"
+        of_all = "" if compared is not None and compared.whole else "in part "
+        part = verdict.coverage and verdict.coverage.model_dump(exclude_none=True)
+        return f"{verdict.status} {of_all}up to {claim.threshold_ms}, {verdict.level}, {part}"
+
+    def _know(self, missing: AbstractSet[tuple[Group, Row]], twice: AbstractSet[Group]) -> None:
+        """What was found is known as long as it is so."""
+        self.known_lost = (self.known_lost | missing) & self._lacking_rows()
+        self.known_twice = (self.known_twice | twice) & self.twice
 
     def _still_lost(self) -> list[tuple[Group, LogFile]]:
         """What was lost of file groups that are there."""
         return [(key, one) for key, one in self.lost if key in self.truth.groups]
-
-    def _first_known_lost_ms(self) -> int | None:
-        """The smallest event time that was found missing and still is."""
-        number = self.truth.names[self.column]
-        return min((row.times[number] for _, row in self.known_lost & self._lacking_rows()), default=None)
 
     def _lacking_rows(self) -> set[tuple[Group, Row]]:
         return {(key, row) for key, one in [*self.truth.lacking(), *self._still_lost()] for row in one.rows}
@@ -255,7 +304,8 @@ class Judged(Lifetime):
             learned_latency=learned,
             latency_evidence=LatencyEvidence(writes=30, since_ms=0, observed_ms=0) if learned else None,
             freshness=Freshness(proof=self.proof),
-            verify=Verify(level=self.level, window_ms=self.window_ms),
+            verify=self.verify_as,
+            suite_digest=str(self.suite),
         )
 
     def read(self) -> tuple[TableState, TableHistory]:
@@ -284,9 +334,9 @@ class Judged(Lifetime):
         of_this = [one for one in self.compared if (one.name, one.number) == (self.column, number)]
         if of_this and not of_this[-1].agreed:
             assert until_ms is None, f"complete until {until_ms}, and rows were found missing"
-        lost_ms = self._first_known_lost_ms()
         if until_ms is not None:
-            assert lost_ms is None or until_ms < lost_ms, f"complete until {until_ms}, and one of {lost_ms} is missing"
+            lost = self.known_lost & self._lacking_rows()
+            assert not lost, f"complete until {until_ms}, and {lost} were found missing"
             assert not self.known_twice & self.twice & self.truth.groups.keys(), (
                 f"complete until {until_ms}, and a key is there twice"
             )
