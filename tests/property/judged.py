@@ -17,9 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from traceback import walk_tb
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from etc_policy.api import observing, verifying
+from etc_policy.api import observing, partitions, verifying
+from etc_policy.api.observing import proven_partitions
 from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime, Freshness, LatencyEvidence, Level, Policy, Sample, Verify, VerifyLevel
@@ -27,15 +29,15 @@ from etc_policy.policy.schema import LearnedLatency
 from etc_policy.report.results import TableFreshness
 from etc_policy.table.history import TableHistory
 from etc_policy.table.log_witness import of_event_time, with_true_times
-from etc_policy.table.proofs import look_back_to
+from etc_policy.table.proofs import look_back_to, without_doubts_about_rows
 from etc_policy.table.state import TableState
 from etc_policy.verify.catalog import NO_KEY_TWICE, VIEWS_AGREE
 from etc_policy.verify.compared_rows import choose_file_groups, seed_of
-from etc_policy.verify.evidence import Claim
+from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of
 from tests.fakes import MemoryApplyStates
-from tests.property.lifetimes import HOUR, LATENCY_MS, MINUTE, Group, Lifetime, LogFile, Promise, Row
+from tests.property.lifetimes import BEGIN_MS, HOUR, LATENCY_MS, MINUTE, Group, Lifetime, LogFile, Promise, Row
 from tests.property.model import instant_text
 from tests.unit.hudi.table_folder import ROLLBACK_SCHEMA
 
@@ -61,7 +63,9 @@ class Suite(NamedTuple):
 
 
 SUITES = (Suite(), Suite(), Suite(counts=False), Suite(compares=False), Suite(beyond_ms=HOUR), Suite(beyond_ms=-HOUR))
-SAMPLES = tuple(Verify(level="sample", sample=Sample(share=share, seed=seed)) for share, seed in ((0.3, 1), (0.6, 2), (0.6, None)))
+SAMPLES = tuple(
+    Verify(level="sample", sample=Sample(share=share, seed=seed)) for share, seed in ((0.3, 1), (0.6, 2), (0.6, None))
+)
 VERIFIES = (
     *(Verify(), Verify(window_ms=HOUR), Verify(level="logs"), *SAMPLES),
     *(Verify(where="p = 'a'"), Verify(where="p = 'b'"), Verify(where="p = 'a'", window_ms=HOUR)),
@@ -98,13 +102,14 @@ class Judged(Lifetime):
             self.tracks = None  # Hudi records nothing of a value that it takes for no time
         self.notes, self.compared = MemoryApplyStates(), list[Compared]()
         self.proof: str | None = None
-        self.verify_as, self.suite = Verify(), Suite()
+        self.verify_as, self.suite, self.grace_ms = Verify(), Suite(), 0
         self.latency_ms, self.is_learned = LATENCY_MS, False
         self.copies: list[tuple[Path, str, Any]] = []
         self.lost: list[tuple[Group, LogFile]] = []
         self.twice: set[Group] = set()
         self.known_lost: set[tuple[Group, Row]] = set()
         self.known_twice: set[Group] = set()
+        self.was_doubted = False
         self.verifying: Verifying | None = None
         self.asked = self.known = 0
 
@@ -121,7 +126,10 @@ class Judged(Lifetime):
                 *(self.lose, self.double, self.verify, self.begin_verify, self.end_verify, self.edit_verify),
                 *(self.compact, self.edit_column, self.write, self.ask),
             ),
-            (self.find, self.verify, self.edit_verify, self.edit_column, self.verify, self.rest, self.ask) * 9,
+            (
+                *(self.find, self.verify, self.edit_verify, self.verify, self.mend, self.switch_column, self.ask) * 6,
+                *(self.compare_partition, self.edit_ends) * 4,
+            ),
         )[self.about]
         others = self.ask, self.verify, self.edit_proof, self.edit_latency, self.copy_all, self.put_back, self.lose
         return (*super().kinds, *others, *about * 4)
@@ -198,6 +206,55 @@ class Judged(Lifetime):
         self.write()
         return f"{self.lose()}, {self.verify()}"
 
+    def mend(self) -> str:
+        """Somebody writes rows that were lost once more, and removes a copy of a key that was there twice."""
+        number = self.choices.below(2)
+        if self.lost:
+            mended = self.lost[-number][0]
+            self.lost = [lost for lost in self.lost if lost[0] != mended]
+        self.twice -= set(sorted(self.twice)[:number])
+        return f"{len(self.lost)} and {len(self.twice)} are left"
+
+    def switch_column(self) -> str:
+        """A compaction, and the policy names the other column."""
+        return f"{self.compact()}, {self.edit_column()}"
+
+    def edit_ends(self) -> str:
+        """The policy says that partitions end an hour later, or no more."""
+        self.grace_ms = HOUR - self.grace_ms
+        return f"{self.grace_ms}"
+
+    def compare_partition(self) -> str:
+        """A run compares the rows of a partition that has closed and has no log file, as far as the table is known."""
+        (state, history), policy, partition = self.read(), self.policy, "ab"[self.choices.below(2)]
+        read = {key for key in self.truth.groups if key[0] == partition}
+        ends = {partition: BEGIN_MS + (22 if partition == "a" else 23) * HOUR + self.grace_ms}
+        is_closed = ends[partition] + self.latency_ms <= self.now and not any(
+            self.truth.groups[key].logs for key in read
+        )
+        if (
+            not read
+            or not is_closed
+            or proven_partitions(policy, without_doubts_about_rows(state), history, self.now) is None
+        ):
+            return ""
+        claim = Claim(ends[partition] - 1, state.last_completed or "")
+        missing = self._missing(read, 0, claim.threshold_ms, self.now)
+        twice = frozenset(self.twice & read)
+        whole = policy.model_copy(update={"verify": Verify()})
+        part = replace(state, slices=tuple(one for one in state.slices if one.partition == partition))
+        judged = Evidence(whole, part, history, claim, self.now, ends=ends)
+        results = _results(Suite(), missing, twice, claim.threshold_ms)
+        status = "fail" if missing or twice else "pass"
+        verdict = Verification(level="data", status=status, threshold_ms=claim.threshold_ms, expectations=results)
+        environment: Any = SimpleNamespace(apply_states=self.notes)
+        if status == "fail":
+            partitions._note_different(environment, policy, ends, state, judged, verdict)
+        else:
+            partitions._note_equal(environment, policy, ends, state)
+        self._know(missing, twice)
+        return f"{partition} up to {claim.threshold_ms}: {status}"
+
     def verify(self) -> str:
         """Rows of both views are compared up to what the table claims, as far as its writes had been seen then, or log files
         alone are read; as the policy says, or by hand.
@@ -236,7 +293,7 @@ class Judged(Lifetime):
             level=level,
             status="fail" if missing or twice else "pass",
             threshold_ms=claim.threshold_ms,
-            expectations=self._results(missing, twice, up_to_ms) if reads_rows else (),
+            expectations=_results(self.suite, missing, twice, up_to_ms) if reads_rows else (),
             coverage=Coverage(
                 file_groups=len(self.truth.groups),
                 file_groups_read=len(read),
@@ -255,14 +312,9 @@ class Judged(Lifetime):
         verifying.begin_proof(policy, state, self.notes)
         return Verifying(policy, state, claim, verdict, missing, twice, compared if verdict.expectations else None)
 
-    def _results(self, missing: AbstractSet[Any], twice: AbstractSet[Any], up_to_ms: int) -> tuple[ExpectationResult, ...]:
-        """What the checks of the suite say."""
-        lacks, counts = "fail" if missing else "pass", "fail" if twice else "pass"
-        agree = ExpectationResult(expectation=VIEWS_AGREE, status=lacks, observed={"threshold_ms": up_to_ms})
-        once = ExpectationResult(expectation=NO_KEY_TWICE, status=counts)
-        return (*([agree] if self.suite.compares else []), *([once] if self.suite.counts else []))
-
-    def _missing(self, read: AbstractSet[Group], since_ms: int, up_to_ms: int, seen_ms: int) -> frozenset[tuple[Group, Row]]:
+    def _missing(
+        self, read: AbstractSet[Group], since_ms: int, up_to_ms: int, seen_ms: int
+    ) -> frozenset[tuple[Group, Row]]:
         """The rows of these file groups that RO lacks, though their writes had completed."""
         number = self.truth.names[self.column]
         files = [(key, one) for key, one in [*self.truth.lacking(), *self._still_lost()] if key in read]
@@ -282,6 +334,7 @@ class Judged(Lifetime):
 
     def _know(self, missing: AbstractSet[tuple[Group, Row]], twice: AbstractSet[Group]) -> None:
         """What was found is known as long as it is so."""
+        self.was_doubted |= bool(missing or twice)
         self.known_lost = (self.known_lost | missing) & self._lacking_rows()
         self.known_twice = (self.known_twice | twice) & self.twice
 
@@ -353,7 +406,7 @@ class Judged(Lifetime):
         elif now_ms >= self.now and not (
             (self.proof and not self._was_just_compared)
             or self._may_be_anything(number)
-            or any(not one.agreed for one in self.compared)
+            or self.was_doubted
         ):
             raise AssertionError(f"nothing is known, as {found.reason}")
         if until_ms is not None and not self.proof and self._is_all_known():
@@ -392,6 +445,16 @@ class Judged(Lifetime):
         altered = self.truth.altered[1] if self.truth.altered else 0
         plain = all(not one.deletes and one.requested > altered for one in files)
         return self.reads_logs and not self.has_wrong_values and plain and altered == 0
+
+
+def _results(
+    suite: Suite, missing: AbstractSet[Any], twice: AbstractSet[Any], up_to_ms: int
+) -> tuple[ExpectationResult, ...]:
+    """What the checks of a suite say."""
+    lacks, counts = "fail" if missing else "pass", "fail" if twice else "pass"
+    agree = ExpectationResult(expectation=VIEWS_AGREE, status=lacks, observed={"threshold_ms": up_to_ms})
+    once = ExpectationResult(expectation=NO_KEY_TWICE, status=counts)
+    return (*([agree] if suite.compares else []), *([once] if suite.counts else []))
 
 
 def int_of(instant: str) -> int:
