@@ -44,7 +44,7 @@ def prove_partitions(environment: Environment, policy: Policy, now_ms: int) -> V
     found = proven_partitions(policy, without_doubts_about_rows(state), history, now_ms)
     if found is None:
         return None
-    if after_comparison(state.apply_state, policy, state, {}).unproven != state.apply_state.unproven:
+    if after_comparison(state.apply_state, policy, state, {}, {}).unproven != state.apply_state.unproven:
         _note_equal(environment, policy, {}, state)  # what differed is gone
     closed = (one for one in found.partitions if one.status == "closed" and one.proof)
     due = [(one.partition, one.ends_ms) for one in closed if one.ends_ms is not None]
@@ -91,7 +91,7 @@ def _note_equal(environment: Environment, policy: Policy, ends: Mapping[str, int
     """Keep which rows were compared and found equal."""
     slices = by_partition(state.slices)
     equal = {name: rows_key(policy, state, ends_ms, slices[name]) for name, ends_ms in ends.items()}
-    environment.apply_states.update(policy.table, lambda kept: after_comparison(kept, policy, state, equal))
+    environment.apply_states.update(policy.table, lambda kept: after_comparison(kept, policy, state, equal, ends))
 
 
 def _note_different(
@@ -104,11 +104,9 @@ def _note_different(
 ) -> None:
     """Keep that rows of one of the partitions are at fault."""
     rows = looked_at(verdict, "data", judged.claim, judged.policy, state)
-    rows = rows.model_copy(update={"checks": row_faults(verdict) or ()})
+    rows = rows.model_copy(update={"checks": row_faults(verdict) or (), "ends": dict(ends)})
     failures = verdict.failures
-    environment.apply_states.update(
-        policy.table, lambda kept: after_difference(kept, policy, state, ends, failures, rows)
-    )
+    environment.apply_states.update(policy.table, lambda kept: after_difference(kept, policy, state, failures, rows))
 
 
 def send_partition_events(environment: Environment, policy: Policy, now_ms: int) -> SentEvents | None:

@@ -10,7 +10,7 @@ from etc_policy.policy.manifest import Frozen, Level, VerifyLevel
 from etc_policy.table.formats import format_time
 
 _HOUR_MS, _HOURS = 3_600_000, 24
-#: In the place of what a partition's rows were, where both views were compared and did not agree.
+#: In the place of what a partition's rows were where they did not agree, for an older etc.
 DIFFERENT = ""
 _PARTITIONS = " partitions"
 
@@ -65,7 +65,8 @@ class Looked(Frozen):
     """What of a table's rows a verification looked at: those up to `until_ms`, later than `since_ms` where that is given.
 
     `where` is the condition, and `sample` the sample, by which only some of them were read. `checks` are expectations about
-    rows: of a verification that passed those that did, of a doubt those that have to.
+    rows: of a verification that passed those that did, of a doubt those that have to. `ends` are of a doubt the partitions
+    that it is about, where each was read up to its own end (epoch ms).
     """
 
     level: VerifyLevel
@@ -74,6 +75,7 @@ class Looked(Frozen):
     where: str | None = None
     sample: str | None = None
     checks: tuple[str, ...] = ()
+    ends: Mapping[str, int] = {}
 
     def covers(self, other: Looked) -> bool:
         """Whether it would have seen what was found in the rows of the other."""
@@ -96,6 +98,7 @@ class Looked(Frozen):
             where=self.where if self.where == other.where else None,
             sample=self.sample if self.sample == other.sample else None,
             checks=tuple(sorted({*self.checks, *other.checks})),
+            ends={**self.ends, **{name: max(end, self.ends.get(name, end)) for name, end in other.ends.items()}},
         )
 
 
@@ -204,7 +207,7 @@ class ApplyState:
     earlier events than their commits recorded. `refusals` are those in a row so far, `runs` all of the last day. `busy` are the
     file groups that the last run left out, as writers had added to them while it compacted their deletes. `hold_bytes` is how
     much the next run may compact while it keeps writers out (`plan/hold.py`). `compared` has by partition what its rows were
-    when both views were compared (`rows_key`), and `DIFFERENT` where these did not agree.
+    when both views were compared and agreed (`rows_key`).
     """
 
     run_ms: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
 from typing import Literal, NamedTuple
@@ -148,32 +148,35 @@ def after_verdict(kept: ApplyState, policy: Policy, state: TableState, judgement
 
 
 def after_comparison(
-    kept: ApplyState, policy: Policy, state: TableState, equal: Mapping[str, str], different: Collection[str] = ()
+    kept: ApplyState, policy: Policy, state: TableState, equal: Mapping[str, str], ends: Mapping[str, int]
 ) -> ApplyState:
-    """What is kept once the rows of partitions were compared; `equal` has what they were, by partition (`rows_key`).
+    """What is kept once the rows of partitions agreed up to their ends; `equal` has what they were (`rows_key`).
 
-    Partitions that are gone are forgotten. Once none is left whose rows differ, no comparison leaves the table in doubt. What
-    another one found since the table was read stays.
+    Partitions that are gone are forgotten. What is in doubt stays until the rows of each partition agree by the same event time
+    and as far as they did not. What another one found since the table was read stays.
     """
-    there, known = {file_slice.partition for file_slice in state.slices}, state.apply_state.compared
-    since = {name: key for name, key in kept.compared.items() if key == DIFFERENT != known.get(name)}
-    before = {name: key for name, key in kept.compared.items() if name in there}
-    kept = replace(kept, compared={**before, **equal, **since, **dict.fromkeys(different, DIFFERENT)})
-    if DIFFERENT in kept.compared.values():
-        return kept
-    own = [doubt for doubt in _own(kept, policy, state) if doubt.is_of_partitions]
-    return replace(kept, unproven=tuple(doubt for doubt in kept.unproven if doubt not in own))
+    there = {file_slice.partition for file_slice in state.slices}
+    known = {one for doubt in _of_partitions(state.apply_state, policy, state) for one in _ends(doubt).items()}
+
+    def after(doubt: Unproven) -> Unproven | None:
+        if doubt.rows is None or not doubt.rows.ends or doubt not in _of_partitions(kept, policy, state):
+            return doubt
+        seen = {name for name, end in doubt.rows.ends.items() if name not in there or ends.get(name, end - 1) >= end}
+        left = {name: end for name, end in _ends(doubt).items() if name not in seen or (name, end) not in known}
+        return replace(doubt, rows=doubt.rows.model_copy(update={"ends": left})) if left else None
+
+    compared = {**{name: key for name, key in kept.compared.items() if name in there}, **equal}
+    return replace(kept, compared=compared, unproven=tuple(filter(None, map(after, kept.unproven))))
 
 
-def after_difference(
-    kept: ApplyState, policy: Policy, state: TableState, different: Collection[str], failures: str, rows: Looked
-) -> ApplyState:
+def after_difference(kept: ApplyState, policy: Policy, state: TableState, failures: str, rows: Looked) -> ApplyState:
     """What is kept where rows of one of these partitions are at fault: the table is in doubt until they are not.
 
     Only a comparison of these partitions, or of all rows up to their end, takes that back.
     """
     is_later = _is_of_later(kept, state)
-    kept = after_comparison(kept, policy, state, {}, different)
+    kept = after_comparison(kept, policy, state, {}, {})
+    kept = replace(kept, compared={**kept.compared, **dict.fromkeys(rows.ends, DIFFERENT)})
     subject = Unproven.of_partitions(_name_of(state.last_compaction))
     doubt = Unproven(subject, f"{_FAILED} ({failures})", "fail", rows)
     kept = _with_doubt(kept, policy, state, doubt)
@@ -282,6 +285,14 @@ def _doubts(kept: ApplyState, policy: Policy, state: TableState) -> tuple[Unprov
 def _own(kept: ApplyState, policy: Policy, state: TableState) -> tuple[Unproven, ...]:
     key = event_time_key(policy.event_time, state)
     return tuple(doubt for doubt in kept.unproven if doubt.is_of(key))
+
+
+def _of_partitions(kept: ApplyState, policy: Policy, state: TableState) -> tuple[Unproven, ...]:
+    return tuple(doubt for doubt in _own(kept, policy, state) if doubt.is_of_partitions)
+
+
+def _ends(doubt: Unproven) -> Mapping[str, int]:
+    return doubt.rows.ends if doubt.rows is not None else {}
 
 
 def _is_about(doubt: Unproven, record: CompactionRecord | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from etc_policy.policy.manifest import Level, Policy, Sample, VerifyLevel
+from etc_policy.policy.manifest import Level, Policy, Sample, Verify, VerifyLevel, digest
 from etc_policy.table.apply_state import Looked
 from etc_policy.table.formats import count_of
 from etc_policy.table.history import TableHistory, promise_of
@@ -291,25 +291,32 @@ def looked_at(
     verification: Verification, level: VerifyLevel, claim: Claim | None, policy: Policy, state: TableState
 ) -> Looked:
     """What of the rows a verification of a level looked at, and which checks of them passed, or have nothing to look at."""
-    coverage, verify = verification.coverage, policy.verify
-    seed = verify.sample.seed if verify.sample is not None else None
-    if coverage is not None and coverage.seed is not None:
-        seed = coverage.seed
+    coverage = verification.coverage
     return Looked(
         level=level if verification.status in ("fail", "error") else verification.level,
         until_ms=_compared_until_ms(verification, claim),
         since_ms=coverage.since_ms if coverage is not None else None,
         where=coverage.where if coverage is not None else None,
-        sample=f"{(verify.sample or Sample()).share} {seed}" if level == "sample" else None,
+        sample=_sampled(coverage, policy.verify, state) if level == "sample" else None,
         checks=tuple(sorted(_passed(verification) | _without_object(policy, state))),
     )
+
+
+def _sampled(coverage: Coverage | None, verify: Verify, state: TableState) -> str:
+    """What is the same where the same file groups were read: those of a seed are others once some have come or gone."""
+    sample = verify.sample or Sample()
+    seed = sample.seed if coverage is None or coverage.seed is None else coverage.seed
+    if seed is None:
+        return f"{sample.share} None"
+    chosen = choose_file_groups(state, Verify(sample=sample.model_copy(update={"seed": seed})), 0)
+    return f"{sample.share} {seed} {digest(sorted(chosen))}"
 
 
 def _compared_until_ms(verification: Verification, claim: Claim | None) -> int:
     """How far both views were compared: a suite may go beyond the claim, and find there what RO lacks."""
     ways = ("fail", "warn") if verification.status == "fail" else ("pass",)
     found = [one for one in verification.expectations if one.expectation == VIEWS_AGREE and one.status in ways]
-    return max((claim.threshold_ms if claim else 0, *(one.observed.get(_UP_TO, 0) for one in found)))
+    return max((claim.threshold_ms if claim else 0, *(int(one.observed.get(_UP_TO, 0)) for one in found)))
 
 
 def _passed(verification: Verification) -> set[str]:

@@ -67,7 +67,7 @@ SAMPLES = tuple(
     Verify(level="sample", sample=Sample(share=share, seed=seed)) for share, seed in ((0.3, 1), (0.6, 2), (0.6, None))
 )
 VERIFIES = (
-    *(Verify(), Verify(window_ms=HOUR), Verify(level="logs"), *SAMPLES),
+    *(Verify(), Verify(window_ms=10 * MINUTE), Verify(level="logs"), *SAMPLES),
     *(Verify(where="p = 'a'"), Verify(where="p = 'b'"), Verify(where="p = 'a'", window_ms=HOUR)),
 )
 #: `etc verify` as the policy says, and by hand: the level, and how long ago its time is (`--at`).
@@ -226,6 +226,7 @@ class Judged(Lifetime):
 
     def compare_partition(self) -> str:
         """A run compares the rows of a partition that has closed and has no log file, as far as the table is known."""
+        self.compact_by_stock()
         (state, history), policy, partition = self.read(), self.policy, "ab"[self.choices.below(2)]
         read = {key for key in self.truth.groups if key[0] == partition}
         ends = {partition: BEGIN_MS + (22 if partition == "a" else 23) * HOUR + self.grace_ms}
@@ -404,9 +405,7 @@ class Judged(Lifetime):
                 proven = max((self.compared[place].until_ms for place in places), default=None)
                 assert proven is not None and until_ms <= proven, f"complete until {until_ms}, proved until {proven}"
         elif now_ms >= self.now and not (
-            (self.proof and not self._was_just_compared)
-            or self._may_be_anything(number)
-            or self.was_doubted
+            (self.proof and not self._was_just_compared) or self._may_be_anything(number) or self.was_doubted
         ):
             raise AssertionError(f"nothing is known, as {found.reason}")
         if until_ms is not None and not self.proof and self._is_all_known():

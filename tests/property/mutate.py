@@ -31,6 +31,7 @@ from etc_policy.policy.manifest import Policy
 from etc_policy.report import freshness
 from etc_policy.table import done, history, instants, partitions, proofs, state, watermark
 from etc_policy.table.apply_state import Looked
+from etc_policy.verify import prover
 from tests.property.histories import broken_promise, histories
 from tests.property.judged import broken_judgement
 from tests.property.partition_world import live
@@ -346,8 +347,23 @@ def looking_past(**ignored: Any) -> Broken:
     return replaced(Looked, "covers", lambda own, other: real_covers(own, other.model_copy(update=ignored)))
 
 
+def seeing(**more: Any) -> Broken:
+    """A verification that counts as one that looked at more than it did."""
+    return replaced(Looked, "covers", lambda own, other: real_covers(own.model_copy(update=more), other))
+
+
+def by_any_column(doubt: Any, key: str, policy: Any, judgement: Any) -> bool:
+    return real_settled(replace(doubt, event_time=key), key, policy, judgement)
+
+
+def up_to_any_end(kept: Any, policy: Any, state: Any, equal: Any, ends: Any) -> Any:
+    return real_comparison(kept, policy, state, equal, dict.fromkeys(ends, 2**60))
+
+
+real_settled, real_comparison = proofs._is_settled, proofs.after_comparison
+
+
 #: Judgements of how far RO is complete, and by what that is proved; noticed by lifetimes that are mostly about one thing.
-#: What else a verification may not take back is rare in lifetimes: unit/api/test_proofs.py has it.
 JUDGED: dict[str, Broken] = {
     "times of another column are none of this one": everywhere(
         "is_of_column", lambda *_: True, history, table_commits, file_slices, verifying
@@ -361,6 +377,16 @@ JUDGED: dict[str, Broken] = {
     "rows that were found missing are missing": replaced(observing, "doubt_about", lambda *_: None),
     "what was found stays until that was looked at again": replaced(Looked, "covers", lambda *_: True),
     "what needs rows to be seen is not settled without them": looking_past(level="metadata", checks=()),
+    "what was found up to a T stays up to an earlier one": seeing(until_ms=2**60),
+    "what was found stays where a window leaves it out": seeing(since_ms=None),
+    "what was found stays where a condition leaves it out": seeing(where=None),
+    "what was found stays where a sample leaves it out": seeing(sample=None),
+    "what a check found stays where it is not asked": looking_past(checks=()),
+    "what was found stays where another column says less": replaced(proofs, "_is_settled", by_any_column),
+    "what a suite found beyond the claim stays as far": replaced(
+        prover, "_compared_until_ms", lambda _, claim: claim.threshold_ms
+    ),
+    "what a partition lacks stays up to an earlier end": replaced(sent, "after_comparison", up_to_any_end),
     "what was found since the table was read stays": replaced(proofs, "_is_since", lambda *_: False),
     "what was known when the table was read is not of later": replaced(
         proofs, "_compactions_in", no_matter_when(proofs._compactions_in)
@@ -398,6 +424,19 @@ ABOUT = {
             "what was found since the table was read stays",
         ),
         5,
+    ),
+    **dict.fromkeys(
+        (
+            "what was found up to a T stays up to an earlier one",
+            "what was found stays where a window leaves it out",
+            "what was found stays where a condition leaves it out",
+            "what was found stays where a sample leaves it out",
+            "what a check found stays where it is not asked",
+            "what was found stays where another column says less",
+            "what a suite found beyond the claim stays as far",
+            "what a partition lacks stays up to an earlier end",
+        ),
+        6,
     ),
     "what was known when the table was read is not of later": 2,
     "what a compaction of another column split off may be anything": 0,

@@ -9,10 +9,11 @@ from etc_policy.api.syncing import verdict_beside
 from etc_policy.api.verifying import begin_proof, claim_for, note_misrecorded, note_verdict
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sample, Verify
 from etc_policy.run.results import TableResult, timed
-from etc_policy.table.apply_state import DIFFERENT, ApplyState, Misrecorded
+from etc_policy.table.apply_state import ApplyState, Looked, Misrecorded
 from etc_policy.table.log_witness import of_event_time, path_of
 from etc_policy.table.proofs import (
     after_comparison,
+    after_difference,
     after_log_reading,
     doubt_about,
     is_proven,
@@ -369,6 +370,10 @@ def test_of_a_cut_another_one_speaks_or_none_where_nothing_is_cut_any_more():
         assert not by_hand(store, "data", COMPARED, agrees, state=after, claim=Claim(2_000, ""))
 
 
+def compared_until(until_ms):
+    return COMPARED.model_copy(update={"observed": {"threshold_ms": until_ms}})
+
+
 LACKED = COMPARED.model_copy(update={"status": "fail", "observed": {"threshold_ms": 1_000}})
 
 
@@ -376,8 +381,16 @@ def test_rows_after_the_threshold_were_not_compared():
     """Without a compaction by etc late data or a longer latency set the claim back."""
     store, state = MemoryApplyStates(), replace(STATE, last_compaction=None)
     assert by_hand(store, "data", LACKED, state=state)
-    assert by_hand(store, "data", COMPARED, state=state, claim=Claim(999, ""))
-    assert not by_hand(store, "data", COMPARED, state=state, claim=Claim(1_000, ""))
+    assert by_hand(store, "data", compared_until(999), state=state, claim=Claim(999, ""))
+    assert not by_hand(store, "data", compared_until(1_000), state=state, claim=Claim(1_000, ""))
+
+
+def test_a_suite_may_compare_rows_beyond_what_is_claimed():
+    """What RO lacks there is in doubt until somebody has looked there again."""
+    store, further = MemoryApplyStates(), LACKED.model_copy(update={"observed": {"threshold_ms": 1_500}})
+    assert by_hand(store, "data", further, claim=Claim(1_000, ""))
+    assert by_hand(store, "data", compared_until(1_499), claim=Claim(1_000, ""))
+    assert not by_hand(store, "data", compared_until(1_500), claim=Claim(1_000, ""))
 
 
 def test_rows_outside_of_a_window_or_a_condition_were_not_compared():
@@ -388,6 +401,20 @@ def test_rows_outside_of_a_window_or_a_condition_were_not_compared():
         assert by_hand(store, "data", LACKED, coverage=found)
         assert by_hand(store, "data", COMPARED, coverage=misses)
         assert not by_hand(store, "data", COMPARED, coverage=sees)
+
+
+def test_a_sample_of_other_file_groups_by_the_same_seed_saw_other_rows():
+    """Groups that come may push others out of a share."""
+    policy = POLICY.model_copy(update={"verify": Verify(level="sample", sample=Sample(share=0.1, seed=1))})
+    few, more = (
+        state_of("/t", {"slices": {f"p/f{number}": {"base": "08:00:00"} for number in range(count)}})
+        for count in (5, 40)
+    )
+    part = Coverage(file_groups=5, file_groups_read=1, seed=1)
+    for state, is_left in ((more, True), (few, False)):
+        store = MemoryApplyStates()
+        assert by_hand(store, "sample", LACKED, state=few, policy=policy, coverage=part)
+        assert by_hand(store, "sample", COMPARED, state=state, policy=policy, coverage=part) == is_left
 
 
 def test_what_was_found_twice_is_taken_back_by_what_sees_both():
@@ -413,8 +440,8 @@ def test_a_window_opens_for_what_is_in_doubt(since_ms, until_ms):
 def test_by_another_event_time_rows_may_be_of_any_time_until_they_were_found():
     store, state = MemoryApplyStates(), with_instant_at(replace(STATE, last_compaction=None), "19700101000003000")
     assert by_hand(store, "data", LACKED, state=state)
-    assert by_hand(store, "data", COMPARED, state=state, policy=OTHER, claim=Claim(2_999, ""))
-    assert not by_hand(store, "data", COMPARED, state=state, policy=OTHER, claim=Claim(3_999, ""))
+    assert by_hand(store, "data", compared_until(2_999), state=state, policy=OTHER, claim=Claim(2_999, ""))
+    assert not by_hand(store, "data", compared_until(3_999), state=state, policy=OTHER, claim=Claim(3_999, ""))
     assert by_hand(store, "logs", AGREES, state=state)
 
 
@@ -573,11 +600,45 @@ def test_a_log_file_that_was_found_misrecorded_since_a_table_was_read_stays_so()
     assert after_log_reading(store.read("/t"), POLICY, read).misrecorded == (one,)
 
 
+TWO_PARTITIONS = state_of("/t", {"slices": {"p/f1": {"base": "08:00:00"}, "q/f2": {"base": "08:00:00"}}})
+
+
+def differing(**ends):
+    """What is kept where rows of partitions were found to differ, each up to an end, and the table as it is read then."""
+    rows = Looked(level="data", until_ms=max(ends.values()) - 1, ends=ends)
+    kept = after_difference(ApplyState(compared={"p": "rows"}), POLICY, TWO_PARTITIONS, "rows", rows)
+    return kept, replace(TWO_PARTITIONS, apply_state=kept)
+
+
 def test_partitions_that_were_found_to_differ_since_a_table_was_read_differ():
-    kept = ApplyState(compared={"p": DIFFERENT})
-    state = state_of("/t", {"slices": {"p/f1": {"base": "08:00:00"}}})
-    assert after_comparison(kept, POLICY, state, {"p": "rows"}).compared == {"p": DIFFERENT}
-    assert after_comparison(kept, POLICY, replace(state, apply_state=kept), {"p": "rows"}).compared == {"p": "rows"}
+    kept, state = differing(p=9)
+    assert kept.compared == {"p": ""}
+    assert after_comparison(kept, POLICY, TWO_PARTITIONS, {"p": "rows"}, {"p": 9}).unproven == kept.unproven
+    after = after_comparison(kept, POLICY, state, {"p": "rows"}, {"p": 9})
+    assert (after.compared, after.unproven) == ({"p": "rows"}, ())
+
+
+@pytest.mark.parametrize(
+    ("policy", "ends", "left"),
+    [
+        (POLICY, {"p": 9, "q": 9}, []),
+        (POLICY, {"p": 9}, [{"q": 8}]),
+        (POLICY, {"p": 8, "q": 8}, [{"p": 9}]),
+        (OTHER, {"p": 9, "q": 9}, [{"p": 9, "q": 8}]),
+    ],
+)
+def test_partitions_that_differ_do_so_until_they_agree_as_far_and_by_the_same_event_time(policy, ends, left):
+    """`partition_time` may end them earlier by now, and another column says less of the same rows."""
+    kept, state = differing(p=9, q=8)
+    after = after_comparison(kept, policy, state, dict.fromkeys(ends, "rows"), ends)
+    assert [one.rows.ends for one in after.unproven] == left
+    again = after_comparison(after, POLICY, replace(state, apply_state=after), {"p": "rows"}, {"p": 9})
+    assert [one.rows.ends for one in again.unproven] == ([{"q": 8}] if any("q" in one for one in left) else [])
+
+
+def test_partitions_that_are_gone_are_in_no_doubt():
+    kept, state = differing(p=9, gone=9)
+    assert after_comparison(kept, POLICY, state, {}, {}).unproven[0].rows.ends == {"p": 9}
 
 
 def test_log_files_are_misrecorded_in_their_event_time_only():
