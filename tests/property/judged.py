@@ -400,10 +400,11 @@ class Judged(Lifetime):
                 f"complete until {until_ms}, and RO lacks a row of {first_ms}"
             )
             assert until_ms <= now_ms - self.latency_ms, f"complete until {until_ms}, and data may come until {now_ms}"
-            if self.proof:
-                places = (place for place, one in enumerate(self.compared) if one in of_this and self._proves(place))
-                proven = max((self.compared[place].until_ms for place in places), default=None)
-                assert proven is not None and until_ms <= proven, f"complete until {until_ms}, proved until {proven}"
+            said = [until_ms] if self.proof else []
+            said += [one.until_ms for one in found.proofs if one.level == "data"]
+            places = (place for place, one in enumerate(self.compared) if one in of_this and self._proves(place))
+            proven = max((self.compared[place].until_ms for place in places), default=0)
+            assert max(said, default=0) <= proven, f"complete until {until_ms}, proved until {proven}, said {said}"
         elif now_ms >= self.now and not (
             (self.proof and not self._was_just_compared) or self._may_be_anything(number) or self.was_doubted
         ):

@@ -17,6 +17,10 @@ NOTICED_LATE = (
     "what a compaction of another column split off may be anything",
     "an event time that cannot be true makes its file unknown",
     "file groups that were replaced are gone",
+    "what was found stays where a window leaves it out",
+    "what was found stays where a condition leaves it out",
+    "what a suite found beyond the claim stays as far",
+    "what a partition lacks stays up to an earlier end",
 )
 
 
