@@ -6,6 +6,7 @@ The truth is the rows of each file, and what was promised and verified, as `life
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import shutil
 import sys
@@ -112,6 +113,7 @@ class Judged(Lifetime):
         self.was_doubted = False
         self.verifying: Verifying | None = None
         self.asked = self.known = 0
+        self._read: tuple[Any, tuple[TableState, TableHistory]] | None = None
 
     @property
     def kinds(self) -> tuple[Callable[[], str], ...]:
@@ -364,11 +366,17 @@ class Judged(Lifetime):
 
     def read(self) -> tuple[TableState, TableHistory]:
         """The table as a command reads it, with what is noted beside it."""
-        state, history = FileTableReader().read_with_history(str(self.folder), self.event_time)
-        state = fill_from_logs(state, self.policy, None) if self.reads_logs else state
+        mark = self.event_time, self.latency_ms, self.is_learned, sorted(os.listdir(self.table.timeline))
+        if self._read is None or self._read[0] != mark:
+            self._read = mark, self._read_files()
+        state, history = self._read[1]
         kept = self.notes.read(str(self.folder))
         state = with_true_times(state, of_event_time(kept.misrecorded, self.event_time, state))
         return replace(state, apply_state=kept), history
+
+    def _read_files(self) -> tuple[TableState, TableHistory]:
+        state, history = FileTableReader().read_with_history(str(self.folder), self.event_time)
+        return fill_from_logs(state, self.policy, None) if self.reads_logs else state, history
 
     def ask(self) -> str:
         """`etc freshness`, also at a time that is not now."""
