@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
@@ -222,9 +223,9 @@ def _with_doubt(kept: ApplyState, policy: Policy, state: TableState, new: Unprov
     record, is_later = state.last_compaction, _is_of_later(kept, state)
     others = [one for one in kept.unproven if one not in same and (is_later or _is_about(one, record))]
     rows = [one.rows for one in (*same, new) if one.rows is not None]
-    new = replace(
-        new, rows=reduce(Looked.joined, rows) if new.rows else None, event_time=key, written_ms=_written_ms(state)
-    )
+    why = new.why.replace(sys.executable or "python", "python")  # others read it elsewhere
+    seen = reduce(Looked.joined, rows) if new.rows else None
+    new = replace(new, why=why, rows=seen, event_time=key, written_ms=_written_ms(state))
     return replace(kept, verified=None, unproven=(*others, new))
 
 

@@ -1,12 +1,14 @@
 """What a verdict means for the compaction that it is about."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from etc_policy.api.syncing import verdict_beside
-from etc_policy.api.verifying import begin_proof, claim_for, note_misrecorded, note_verdict
+from etc_policy.api.verifying import begin_proof, broken_verification, claim_for, note_misrecorded, note_verdict
+from etc_policy.errors import EngineError, install_hint
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sample, Verify
 from etc_policy.run.results import TableResult, timed
 from etc_policy.table.apply_state import ApplyState, Looked, Misrecorded
@@ -383,6 +385,15 @@ def test_rows_after_the_threshold_were_not_compared():
     assert by_hand(store, "data", LACKED, state=state)
     assert by_hand(store, "data", compared_until(999), state=state, claim=Claim(999, ""))
     assert not by_hand(store, "data", compared_until(1_000), state=state, claim=Claim(1_000, ""))
+
+
+def test_what_is_kept_of_a_hint_names_no_path_of_this_machine():
+    error = EngineError("ETC301", "PySpark is not installed", hint=install_hint("local"))
+    store = MemoryApplyStates()
+    note_verdict(POLICY, STATE, store, broken_verification("data", 1_000, error), "data", CLAIM)
+    (doubt,) = store.read("/t").unproven
+    assert sys.executable not in doubt.why
+    assert "run `python -m pip install" in doubt.why
 
 
 def test_a_suite_may_compare_rows_beyond_what_is_claimed():
