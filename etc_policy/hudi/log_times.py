@@ -6,6 +6,7 @@ See facts: log-scan.
 from __future__ import annotations
 
 import os
+import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,19 +24,17 @@ from etc_policy.hudi.times_cache import TimesCache
 from etc_policy.plan.carry import is_bounded
 from etc_policy.plan.cut import not_left_behind
 from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.storage.by_cores import SHARED_BYTES, read_by_cores
 from etc_policy.storage.object_cache import Cache
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import TableReader
 from etc_policy.table.apply_state import Misrecorded
-from etc_policy.table.formats import count_of, format_bytes, format_time
+from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.table.history import TableHistory, WriteKey
 from etc_policy.table.impossible_times import latest_in, with_impossible
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.log_witness import NOT_THERE, in_words, misrecorded_in, path_of, with_true_times
 from etc_policy.table.state import CUT_VERSIONS, FileSlice, LogFile, LogWitness, TableState, UnreadableTime
-
-#: Beyond so many bytes the reading is announced, and again after as many more.
-ANNOUNCED_BYTES = 256 * 1024 * 1024
 
 #: So many are read before what commits recorded is believed.
 _ASKED = 3
@@ -182,14 +181,11 @@ def _read_files(
         for file_slice, log_file in files:
             names[file_slice.partition].add(log_file.name)
         cache.find(storage, names)
-    unread = [(s, f) for s, f in files if anew or cache.get(path_of(s, f)) is None]
-    storage.expect({path_of(s, f): f.size_bytes for s, f in unread})
+    sizes = {path_of(s, f): f.size_bytes for s, f in files}
+    unread = {path: size for path, size in sizes.items() if anew or cache.get(path) is None}
     announce = _announcer(policy.name, unread, progress)
-    for file_slice, log_file in unread:
-        announce(log_file)
-        path = path_of(file_slice, log_file)
-        with table_errors(storage.location):
-            times = _read(storage, path, log_file.size_bytes, wanted)
+    for path, times in read_by_cores(storage, unread, partial(_read, wanted=wanted)):
+        announce(unread[path])
         if times is not None:
             cache.put(path, times)
     cache.save({path_of(s, f) for s, f in state.log_files})
@@ -297,31 +293,36 @@ def _read(storage: TableReader, path: str, size: int, wanted: TimesWanted) -> Lo
     """What the log file holds; None where the file system does not give it as it was listed.
 
     Raises:
-        PermissionError: nobody may read it as this user.
+        TableError: nobody may read it as this user.
 
     """
-    try:
-        with storage.open(path) as stream:
-            if stream.seek(0, os.SEEK_END) != size:
-                return None
-            stream.seek(0)
-            return read_times(stream, size, wanted)
-    except (EtcError, PermissionError):
-        raise
-    except OSError:
-        return None
+    with table_errors(storage.location):
+        try:
+            with storage.open(path) as stream:
+                if stream.seek(0, os.SEEK_END) != size:
+                    return None
+                stream.seek(0)
+                return read_times(stream, size, wanted)
+        except (EtcError, PermissionError):
+            raise
+        except OSError:
+            return None
 
 
-def _announcer(name: str, unread: Files, progress: Progress) -> Callable[[LogFile], None]:
-    """To be called before each file is read; says so when there is much to read."""
-    total, files = sum(f.size_bytes for _, f in unread), count_of(len(unread), "log file")
+def _announcer(name: str, sizes: Mapping[str, int], progress: Progress) -> Callable[[int], None]:
+    """To be called with the size of each file that was read; says how far that is, where there is much to read."""
+    total, files, began = sum(sizes.values()), count_of(len(sizes), "log file"), time.monotonic()
     done = due = 0
 
-    def announce(log_file: LogFile) -> None:
+    def announce(size: int) -> None:
         nonlocal done, due
-        if total > ANNOUNCED_BYTES and done >= due:
-            progress(f"{name}: reading event times of {files} ({format_bytes(done)} of {format_bytes(total)} read)")
-            due += ANNOUNCED_BYTES
-        done += log_file.size_bytes
+        done += size
+        if total > SHARED_BYTES and due <= done < total:
+            left_seconds = (total - done) * (time.monotonic() - began) / max(done, 1)
+            left = f", about {format_duration(round(left_seconds) * 1000)} left" if left_seconds >= 1 else ""
+            read = f"{format_bytes(done)} of {format_bytes(total)} read{left}"
+            progress(f"{name}: reading event times of {files} ({read})")
+            due += SHARED_BYTES
 
+    announce(0)
     return announce

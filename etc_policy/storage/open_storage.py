@@ -27,6 +27,11 @@ def use_storage_settings(settings: StorageSettings) -> None:
     _SETTINGS.set(settings)
 
 
+def storage_settings() -> StorageSettings:
+    """How object stores and HDFS clusters are reached in this context."""
+    return _SETTINGS.get() or StorageSettings()
+
+
 def open_storage(location: str) -> TableStorage:
     """The storage of the table at a location; nothing is read yet.
 
@@ -54,7 +59,7 @@ def open_remote_storage(location: str) -> RemoteStorage:
         TableError: a package for it is missing, there are no keys for it, or it is not known where it is.
 
     """
-    settings = _SETTINGS.get() or StorageSettings()
+    settings = storage_settings()
     if is_on_hdfs(location):
         _require("hdfs_native", Code.NEEDS_HDFS_NATIVE, location, "hdfs-native", "hdfs")
         from etc_policy.storage.hdfs_client import open_hdfs, parse_hdfs

@@ -335,9 +335,9 @@ class TestBeforeTheFirstCompaction:
         """The log files whose event times are read."""
         found = []
 
-        def read(storage, path, *rest, real=log_times._read):
+        def read(storage, path, *rest, real=log_times._read, **named):
             found.append(path)
-            return real(storage, path, *rest)
+            return real(storage, path, *rest, **named)
 
         monkeypatch.setattr(log_times, "_read", read)
         return found

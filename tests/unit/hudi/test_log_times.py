@@ -1,8 +1,13 @@
 """Filling event times from log files, and the cache of what was read."""
 
 import json
+import shutil
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from datetime import UTC
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +21,7 @@ from etc_policy.plan.rules import why_refused
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.policy.manifest import EventTime, Policy, Strategy
 from etc_policy.report.freshness import table_freshness
-from etc_policy.storage import local
+from etc_policy.storage import by_cores, local
 from etc_policy.storage.local import LocalStorage
 from etc_policy.storage.object_cache import MemoryCache
 from etc_policy.table.impossible_times import latest_in
@@ -469,12 +474,57 @@ def test_much_to_read_is_announced(folder, cache, monkeypatch):
     fill_from_logs(state_of(folder), POLICY, None, said.append)
     assert said == []
     sizes = sum(f.size_bytes for s, f in state_of(folder).log_files if s.file_id != "known")
-    monkeypatch.setattr(log_times, "ANNOUNCED_BYTES", sizes // 2)
+    monkeypatch.setattr(log_times, "SHARED_BYTES", sizes // 2)
     fill_from_logs(state_of(folder), POLICY, cache, said.append)
     assert said[0].startswith("t: reading event times of 4 log files (0 B of ")
     assert len(said) == 2
     fill_from_logs(state_of(folder), POLICY, cache, said.append)
     assert len(said) == 2
+
+
+class TestReadByProcesses:
+    """Beyond some bytes each core has a process that reads log files."""
+
+    @pytest.fixture(autouse=True)
+    def shared(self, monkeypatch):
+        monkeypatch.setattr(by_cores, "SHARED_BYTES", 0)
+        monkeypatch.setattr(by_cores, "_SHARE_BYTES", 1)
+        monkeypatch.setattr(by_cores.os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
+
+    def test_they_find_what_one_finds(self, folder, monkeypatch):
+        state = state_of(folder)
+        found = read_all_logs(state, POLICY, None)
+        monkeypatch.setattr(by_cores, "SHARED_BYTES", 10**9)
+        assert found == read_all_logs(state, POLICY, None)
+        assert len({one.found_ms for one in found.witnesses}) > 2
+
+    def test_what_one_cannot_read_is_read_here(self, folder, monkeypatch):
+        state = state_of(folder)
+        found = read_all_logs(state, POLICY, None)
+        monkeypatch.setattr(by_cores.sys, "executable", shutil.which("false"))
+        assert found == read_all_logs(state, POLICY, None)
+
+    def test_one_that_is_killed_is_an_error_with_its_files(self, folder, monkeypatch):
+        begin = by_cores._Process.__init__
+
+        def killed(process, begun):
+            begin(process, begun)
+            process._child.kill()
+
+        monkeypatch.setattr(by_cores._Process, "__init__", killed)
+        with pytest.raises(TableError, match=r"the process that read `p/\..*` was killed \(signal 9\)"):
+            read_all_logs(state_of(folder), POLICY, None)
+
+    def test_they_end_with_who_began_them(self, tmp_path):
+        script = (
+            "import os, signal; from etc_policy.storage import by_cores; child = by_cores._Process(b'')._child; "
+            "print(child.pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+        )
+        said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        end = time.monotonic() + 30
+        while Path(f"/proc/{int(said.stdout)}").exists():
+            assert time.monotonic() < end
+            time.sleep(0.05)
 
 
 def written_in(tmp_path, *values):
