@@ -1,9 +1,11 @@
-"""What level `logs` costs: event times read from log files once, and from the cache in every later run.
+"""What reading log files for their event times costs: row by row, by columns, by all cores, and from the cache of a later run.
 
     python -m benchmarks.log_reading
-    python -m benchmarks.log_reading --commits 100 --file-groups 10 --rows 1000
+    python -m benchmarks.log_reading --commits 100 --file-groups 10 --rows 1000 10000
+    python -m benchmarks.log_reading --commits 8 --file-groups 8 --rows 250000    (4 GiB)
 
-The table is that of `benchmarks.metadata_verification`; each log file has one Avro block of so many rows of some 200 bytes.
+The table is that of `benchmarks.metadata_verification`; each log file has one Avro block of so many rows of some 270 bytes and 21
+columns, the event time the fifteenth. Row by row only a part of the files is read. Prints each figure as it comes, and ratios.
 """
 
 from __future__ import annotations
@@ -14,18 +16,33 @@ import json
 import struct
 import tempfile
 import time
+from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
+from statistics import median
+from unittest.mock import patch
 
 import fastavro
 
 from benchmarks.metadata_verification import write_table
+from etc_policy.hudi import avro_rows
 from etc_policy.hudi.log_times import read_all_logs
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime, Policy, Strategy
+from etc_policy.storage import by_cores
 from etc_policy.storage.object_cache import ObjectCache
+from etc_policy.table.state import TableState
 
-_FIELDS = [("id", "long"), ("ts", "long"), *((f"c{n}", "string") for n in range(8)), ("amount", "double")]
+_TEXTS = [f"c{n}" for n in range(18)]
+_FIELDS = [
+    ("id", "long"),
+    *((name, "string") for name in _TEXTS[:13]),
+    ("ts", "long"),
+    *((name, "string") for name in _TEXTS[13:]),
+    ("amount", "double"),
+]
 SCHEMA = {"type": "record", "name": "r", "fields": [{"name": n, "type": ["null", t]} for n, t in _FIELDS]}
+ROW_BY_ROW, BY_COLUMNS, BY_CORES = "row by row, one core", "by columns, one core", "by columns, all cores"
 _SCHEMA_HEADER, _AVRO, _CONTENT_VERSION = 2, 3, 3
 
 
@@ -38,7 +55,7 @@ def log_block(rows: int, first_ms: int) -> bytes:
             "id": number,
             "ts": first_ms + number,
             "amount": number / 7,
-            **{f"c{n}": f"value {n:015d}" for n in range(8)},
+            **{name: f"{name} {number:09d}" for name in _TEXTS},
         }
         record = io.BytesIO()
         fastavro.schemaless_writer(record, parsed, row)
@@ -53,20 +70,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commits", type=int, default=100)
     parser.add_argument("--file-groups", type=int, default=10)
-    parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--rows", type=int, nargs="+", default=[100, 10_000], help="of a block, one table for each")
+    parser.add_argument("--row-by-row", type=int, default=64, help="so many MiB at most are read row by row")
+    parser.add_argument("--runs", type=int, default=3, help="how often each is done, in turn")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        base = Path(folder) / "t"
-        write_table(base, given.commits, given.file_groups)
-        content = log_block(given.rows, 1_767_225_600_000)
-        for path in base.glob("p*/.*.log.*"):
-            path.write_bytes(content)
-        time.sleep(2.5)  # what was written a moment ago is not kept
-        measure(base, ObjectCache(Path(folder) / "cache"), given.rows)
+    for rows in given.rows:
+        with tempfile.TemporaryDirectory() as folder:
+            base = Path(folder) / "t"
+            write_table(base, given.commits, given.file_groups)
+            content = log_block(rows, 1_767_225_600_000)
+            for path in base.glob("p*/.*.log.*"):
+                path.write_bytes(content)
+            time.sleep(2.5)  # what was written a moment ago is not kept
+            print(f"blocks of {rows:,} rows of {len(content) / rows:.0f} bytes")
+            measure(base, ObjectCache(Path(folder) / "cache"), rows, given.row_by_row * 2**20, given.runs)
 
 
-def measure(base: Path, cache: ObjectCache, rows: int) -> None:
-    """Prints what the first run costs, and a second one."""
+def measure(base: Path, cache: ObjectCache, rows: int, row_by_row_bytes: int, runs: int) -> None:
+    """Prints the medians in MiB/s, and those of the ratios within each turn."""
     policy = Policy(
         name="t",
         table=str(base),
@@ -75,18 +96,33 @@ def measure(base: Path, cache: ObjectCache, rows: int) -> None:
         strategy=Strategy(granularity="log_file"),
     )
     state = FileTableReader().read(str(base), policy.event_time)
-    files = list(state.log_files)
-    for run in ("read", "from the cache"):
-        began = time.perf_counter()
-        found = read_all_logs(state, policy, cache)
-        seconds = time.perf_counter() - began
-        assert found.witnesses is not None
-        assert all(one.found_ms is not None for one in found.witnesses)
-        mib = sum(f.size_bytes for _, f in files) / 2**20
-        print(
-            f"{run}: {len(files):,} log files, {mib:.0f} MiB, {len(files) * rows:,} rows in {seconds:.2f} s "
-            f"({mib / seconds:.0f} MiB/s)"
-        )
+    sizes = accumulate(sum(f.size_bytes for f in one.log_files) for one in state.slices)
+    part = replace(state, slices=state.slices[: max(1, sum(size <= row_by_row_bytes for size in sizes))])
+    one_core, no_numpy = patch.object(by_cores, "SHARED_BYTES", 2**62), patch.object(avro_rows, "_numpy", lambda: None)
+    speeds: dict[str, list[float]] = {name: [] for name in (ROW_BY_ROW, BY_COLUMNS, BY_CORES)}
+    for _ in range(runs):
+        with one_core, no_numpy:
+            speeds[ROW_BY_ROW].append(speed_of(part, policy, None))
+        with one_core:
+            speeds[BY_COLUMNS].append(speed_of(state, policy, None))
+        speeds[BY_CORES].append(speed_of(state, policy, None))
+    mib = sum(f.size_bytes for _, f in state.log_files) / 2**20
+    print(f"  {len(list(state.log_files)):,} log files, {mib:,.0f} MiB")
+    for name, found in speeds.items():
+        ratio = median(one / slow for one, slow in zip(found, speeds[ROW_BY_ROW], strict=True))
+        print(f"  {name:<24}  {median(found):6.0f} MiB/s  {ratio:5.1f} times row by row", flush=True)
+    speed_of(state, policy, cache)
+    print(f"  {'from the cache':<24}  {mib / speed_of(state, policy, cache):6.2f} s")
+
+
+def speed_of(state: TableState, policy: Policy, cache: ObjectCache | None) -> float:
+    """MiB/s of reading all log files of the state."""
+    began = time.perf_counter()
+    found = read_all_logs(state, policy, cache)
+    seconds = time.perf_counter() - began
+    assert found.witnesses is not None
+    assert all(one.found_ms is not None for one in found.witnesses)
+    return sum(f.size_bytes for _, f in state.log_files) / 2**20 / seconds
 
 
 if __name__ == "__main__":

@@ -85,12 +85,31 @@ def values_at(content: memoryview, count: int, schema: RowSchema, path: Path) ->
         Exception: fastavro raises almost anything over damaged bytes.
 
     """
-    at, is_many = 0, count >= (_MANY if "numpy" in sys.modules else _WORTH_LOADING) and _numpy() is not None
-    while is_many and count > 0:
+    at, pays = 0, _pays(count)
+    while pays and count > 0:
         values, at = side_by_side(content, at, min(count, _TOGETHER), schema, path)
-        is_many, count = bool(values), count - len(values)
+        pays, count = bool(values), count - len(values)
         yield from values
     yield from one_by_one(content[at:], count, schema, path)
+
+
+def values_together(blocks: Sequence[tuple[memoryview, int]], schema: RowSchema, path: Path) -> list[list[Any] | None]:
+    """The same of each of several blocks with so many rows, decoded as one; None of those that are left to `values_at`."""
+    content, bounds, at = memoryview(b"".join(content for content, _ in blocks)), list[tuple[int, int]](), 0
+    rows = list[tuple[int, int]]()
+    for one, count in blocks:
+        found, at = _rows_from(content, at, count), at + len(one)
+        if found and found[-1][1] == at:
+            bounds.append((len(rows), len(rows) + count))
+            rows += found
+        else:
+            bounds.append((0, 0))
+    values = _decoded(content, rows, schema, path) if _pays(len(rows)) else []
+    return [values[first:end] if values and end else None for first, end in bounds]
+
+
+def _pays(count: int) -> bool:
+    return count >= (_MANY if "numpy" in sys.modules else _WORTH_LOADING) and _numpy() is not None
 
 
 @cache
@@ -124,20 +143,37 @@ def one_by_one(content: memoryview, count: int, schema: RowSchema, path: Path) -
 
 def side_by_side(content: memoryview, at: int, count: int, schema: RowSchema, path: Path) -> tuple[list[Any], int]:
     """The same of so many rows from a place on, and where they end; no values where it is not known that these are such rows."""
-    starts, ends, end = list[int](), list[int](), at
+    rows = _rows_from(content, at, count)
+    values = _decoded(content, rows or [], schema, path)
+    return (values, rows[-1][1]) if values and rows else ([], at)
+
+
+def _rows_from(content: memoryview, at: int, count: int) -> list[tuple[int, int]] | None:
+    """Where so many rows from a place on begin and end, each behind its length; None where one is not within the content."""
+    rows, end = list[tuple[int, int]](), at
     try:
         for _ in range(count):
-            starts.append(end + _LENGTH.size)
-            end += _LENGTH.size + _LENGTH.unpack_from(content, end)[0]
-            if not starts[-1] <= end <= len(content):
-                return [], at
-            ends.append(end)
-        values, places = _Rows(content, schema, _FEWEST_STEPS + (end - at) // _BYTES_A_STEP).read(
-            schema.record, _numpy().array(starts), path
-        )
-    except (_UnknownRowsError, struct.error, LookupError):
-        return [], at
-    return (list(values), end) if (places == _numpy().array(ends)).all() else ([], at)
+            start = end + _LENGTH.size
+            end = start + _LENGTH.unpack_from(content, end)[0]
+            if not start <= end <= len(content):
+                return None
+            rows.append((start, end))
+    except struct.error:
+        return None
+    return rows
+
+
+def _decoded(content: memoryview, rows: Sequence[tuple[int, int]], schema: RowSchema, path: Path) -> list[Any]:
+    """The values of rows that lie so, decoded side by side; none where it is not known that these are such rows."""
+    if not rows:
+        return []
+    try:
+        places = _numpy().array(rows)
+        steps = _FEWEST_STEPS + (rows[-1][1] - rows[0][0]) // _BYTES_A_STEP
+        values, ends = _Rows(content, schema, steps).read(schema.record, places[:, 0].copy(), path)
+    except (_UnknownRowsError, LookupError):
+        return []
+    return list(values) if (ends == places[:, 1]).all() else []
 
 
 class _UnknownRowsError(Exception):

@@ -5,13 +5,15 @@ Everything unexpected makes it unknown: a smallest event time that may be too la
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, BinaryIO
 
 from etc_policy.hudi import blocks as log_blocks
-from etc_policy.hudi.avro_rows import CONTENT_VERSIONS, HEAD, Path, RowSchema, row_schema, values_at
+from etc_policy.hudi.avro_rows import CONTENT_VERSIONS, HEAD, Path, RowSchema, row_schema, values_at, values_together
 from etc_policy.hudi.blocks import Block, read_blocks
 from etc_policy.hudi.delete_blocks import ordering_values
 from etc_policy.hudi.event_time_values import TimeOf, kind_of, reads_as_spark, time_reader
@@ -101,14 +103,53 @@ def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
         OSError: the file cannot be read; its times may be known another time.
 
     """
+    return _times_in(read_blocks(stream, size), wanted)
+
+
+def read_small_files(contents: Sequence[bytes], wanted: TimesWanted) -> Iterator[LogTimes]:
+    """The same of each of several log files in memory, whose rows are decoded together where their schemas are the same."""
+    files = [_Parsed(content) for content in contents]
+    together: dict[bytes, list[tuple[_Parsed, int]]] = {}
+    for file in files:
+        for number, block in enumerate(file.blocks):
+            if block.kind == log_blocks.AVRO_DATA and log_blocks.SCHEMA in block.header:
+                together.setdefault(block.header[log_blocks.SCHEMA], []).append((file, number))
+    for schema, places in together.items():
+        with suppress(Exception):  # whatever it is, it is said of the file that has it
+            column = _column_of(schema, wanted)
+            rows = [_rows_of(file.blocks[number]) for file, number in places]
+            for (file, number), values in zip(places, values_together(rows, column.rows, column.path), strict=True):
+                file.blocks[number] = replace(file.blocks[number], values=values)
+    for file in files:
+        yield _times_in(file, wanted)
+
+
+class _Parsed:
+    """The blocks of a log file in memory, up to the first that is none."""
+
+    def __init__(self, content: bytes) -> None:
+        self.blocks: list[Block] = []
+        self._error: Exception | None = None
+        try:
+            self.blocks.extend(read_blocks(io.BytesIO(content), len(content)))
+        except Exception as error:  # it is raised where a reader comes to it
+            self._error = error
+
+    def __iter__(self) -> Iterator[Block]:
+        yield from self.blocks
+        if self._error is not None:
+            raise self._error
+
+
+def _times_in(blocks: Iterable[Block], wanted: TimesWanted) -> LogTimes:
     found = _Found()
-    times = _read_all(found, stream, size, wanted)
+    times = _read_all(found, blocks, wanted)
     return replace(times, instants=frozenset(found.instants), taken_back=frozenset(found.taken_back))
 
 
-def _read_all(found: _Found, stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
+def _read_all(found: _Found, blocks: Iterable[Block], wanted: TimesWanted) -> LogTimes:
     try:
-        for block in read_blocks(stream, size):
+        for block in blocks:
             found.add(block, wanted)
     except OSError:
         raise
@@ -235,11 +276,17 @@ def avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
 
     """
     column = _column_of(block.header[log_blocks.SCHEMA], wanted)
+    known = block.values
+    for raw in values_at(*_rows_of(block), column.rows, column.path) if known is None else known:
+        yield None if raw is None else _known(raw.decode() if column.kind == "text" else raw, column)
+
+
+def _rows_of(block: Block) -> tuple[memoryview, int]:
+    """What the rows of an Avro data block lie in, and how many they are."""
     version, count = HEAD.unpack_from(block.content)
     if version not in CONTENT_VERSIONS:
         raise UnknownTimes("another version of data block")
-    for raw in values_at(block.content[HEAD.size :], count, column.rows, column.path):
-        yield None if raw is None else _known(raw.decode() if column.kind == "text" else raw, column)
+    return block.content[HEAD.size :], count
 
 
 def _parquet_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:

@@ -7,10 +7,10 @@ map of footers, and the length once more.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import SEEK_CUR
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from etc_policy.hudi.avro import MAX_SCHEMA_BYTES
 
@@ -42,12 +42,13 @@ class OtherLogFile(Exception):  # noqa: N818 - what a file is
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block of a log file."""
+    """One block of a log file; `values` are those of the rows' column that is asked for, where they are known already."""
 
     kind: int
     header: Mapping[int, bytes]
     content: memoryview
     footer: Mapping[int, bytes] = field(default_factory=dict)
+    values: Sequence[Any] | None = None
 
 
 def read_blocks(stream: BinaryIO, size: int) -> Iterator[Block]:

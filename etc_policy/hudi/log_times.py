@@ -8,15 +8,24 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, chain, product
+from itertools import accumulate, chain, groupby, product
+from operator import methodcaller
+from typing import BinaryIO, TypeVar
 from zoneinfo import ZoneInfo
 
 from etc_policy.errors import EtcError
 from etc_policy.hudi.archive import Archive
-from etc_policy.hudi.block_times import OTHER_COLUMN, ROWS_WITHOUT_TIMES, LogTimes, TimesWanted, read_times
+from etc_policy.hudi.block_times import (
+    OTHER_COLUMN,
+    ROWS_WITHOUT_TIMES,
+    LogTimes,
+    TimesWanted,
+    read_small_files,
+    read_times,
+)
 from etc_policy.hudi.layout import parse_data_file
 from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.stable_reading import table_errors
@@ -42,6 +51,10 @@ _ASKED = 3
 _SAMPLED, _SAMPLED_BYTES = 20, 64 * 1024 * 1024
 _UNCOUNTED = "it deletes rows, and its commit counts no deletes"
 
+#: Files up to this size are held in memory, and decoded together: as many as a share of `read_by_cores` has.
+_SMALL_BYTES = 1024 * 1024
+
+T = TypeVar("T")
 Progress = Callable[[str], None]
 Files = Sequence[tuple[FileSlice, LogFile]]
 
@@ -152,7 +165,7 @@ def sampled_lags(
     lags: dict[str, list[int]] = {}
     for event_time, (file_slice, log_file) in product(event_times, files):
         wanted = TimesWanted(event_time, types[event_time.column], state.ordering_fields)
-        times = _read(storage, path_of(file_slice, log_file), log_file.size_bytes, wanted)
+        ((_, times),) = _read(storage, {path_of(file_slice, log_file): log_file.size_bytes}, wanted)
         if times is not None and times.seen_ms is not None:
             lag_ms = max(0, instant_to_ms(log_file.completed, zone) - times.seen_ms)
             lags.setdefault(event_time.column, []).append(lag_ms)
@@ -289,20 +302,33 @@ def _wanted(policy: Policy, state: TableState) -> TimesWanted:
     return TimesWanted(policy.event_time, state.event_time_type, state.ordering_fields, state.column_since)
 
 
-def _read(storage: TableReader, path: str, size: int, wanted: TimesWanted) -> LogTimes | None:
-    """What the log file holds; None where the file system does not give it as it was listed.
+def _read(storage: TableReader, sizes: Mapping[str, int], wanted: TimesWanted) -> Iterator[tuple[str, LogTimes | None]]:
+    """What each log file holds; None where the file system does not give it as it was listed. Small ones are decoded together.
 
     Raises:
-        TableError: nobody may read it as this user.
+        TableError: nobody may read one as this user.
 
     """
+    for is_small, paths in groupby(sizes, key=lambda path: sizes[path] <= _SMALL_BYTES):
+        if is_small:
+            contents = {path: _opened(storage, path, sizes[path], methodcaller("read")) for path in paths}
+            whole = [content for content in contents.values() if content is not None]
+            times = read_small_files(whole, wanted)
+            yield from ((path, None if content is None else next(times)) for path, content in contents.items())
+        else:
+            for path in paths:
+                size = sizes[path]
+                yield path, _opened(storage, path, size, partial(read_times, size=size, wanted=wanted))
+
+
+def _opened(storage: TableReader, path: str, size: int, read: Callable[[BinaryIO], T]) -> T | None:
     with table_errors(storage.location):
         try:
             with storage.open(path) as stream:
                 if stream.seek(0, os.SEEK_END) != size:
                     return None
                 stream.seek(0)
-                return read_times(stream, size, wanted)
+                return read(stream)
         except (EtcError, PermissionError):
             raise
         except OSError:

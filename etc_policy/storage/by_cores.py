@@ -29,8 +29,8 @@ SHARED_BYTES = 256 * 1024 * 1024
 _SHARE_BYTES = 16 * 1024 * 1024
 
 T = TypeVar("T")
-#: What is read of a file: by the storage, its path and size. It can be pickled, and so can what it gives.
-Read = Callable[[TableReader, str, int], T]
+#: What is read of each of some files, in their order. It can be pickled, and so can what it gives.
+Read = Callable[[TableReader, "Sizes"], Iterator[tuple[str, T]]]
 #: Paths below the table's base path, with the sizes that they are listed with.
 Sizes = Mapping[str, int]
 
@@ -59,8 +59,8 @@ def read_by_cores(storage: TableReader, sizes: Sizes, read: Read[T]) -> Iterator
 
 def _read_in_turn(storage: TableReader, sizes: Sizes, read: Read[T]) -> Iterator[tuple[str, T]]:
     storage.expect(sizes)
-    for path, size in sizes.items():
-        yield path, read(storage, path, size)
+    for share in _shares(sizes):
+        yield from read(storage, share)
 
 
 def _read_by_processes(count: int, storage: TableReader, sizes: Sizes, read: Read[T]) -> Iterator[tuple[str, T]]:

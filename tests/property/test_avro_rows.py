@@ -13,7 +13,7 @@ import pytest
 from etc_policy.hudi import avro_rows
 from etc_policy.hudi.avro import BadAvro
 from etc_policy.hudi.avro_rows import one_by_one, row_schema, side_by_side, values_at
-from etc_policy.hudi.block_times import TimesWanted, read_times
+from etc_policy.hudi.block_times import TimesWanted, read_small_files, read_times
 from etc_policy.hudi.blocks import BadLogFile
 from etc_policy.policy.manifest import EventTime
 from tests.nightly import HISTORIES
@@ -233,3 +233,19 @@ def test_no_changed_byte_of_a_log_file_gives_another_time(kind, monkeypatch):
     monkeypatch.setattr(avro_rows, "_WORTH_LOADING", 1)
     assert [read(bytes(one)) for one in damaged] == expected
     assert expected[0][0] is not None
+    for one, times in zip(damaged, expected, strict=True):  # nor one decoded together with others
+        together = map(astuple, read_small_files([content, bytes(one), content], wanted))
+        assert list(together) == [expected[0], times, expected[0]]
+
+
+def test_many_small_files_are_decoded_as_one(monkeypatch):
+    """Files of several blocks, of two schemas, one of them too short to be decoded so and one damaged behind its first block."""
+    kinds = [("long", 10**12), ("string", "2024-03-31 01:00:00Z")]
+    blocks = [log_file.avro([value] * count, kind) for kind, value in kinds for count in (1, 60, 200)]
+    files = [*blocks, blocks[1] + blocks[2], blocks[0] + b"#HUDI#" + bytes(40), b"", blocks[4] + blocks[0]]
+    wanted = TimesWanted(EventTime(column="ts", unit="ms"), "long")
+    expected = [astuple(read_times(io.BytesIO(one), len(one), wanted)) for one in files]
+    passes, read = [], avro_rows._Rows.read
+    monkeypatch.setattr(avro_rows._Rows, "read", lambda *given: passes.append(given[1]) or read(*given))
+    assert [astuple(one) for one in read_small_files(files, wanted)] == expected
+    assert sum(kind == "record" or (isinstance(kind, dict) and kind["type"] == "record") for kind in passes) == 1

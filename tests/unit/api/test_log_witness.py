@@ -335,11 +335,11 @@ class TestBeforeTheFirstCompaction:
         """The log files whose event times are read."""
         found = []
 
-        def read(storage, path, *rest, real=log_times._read, **named):
+        def read(storage, path, *rest, real=log_times._opened):
             found.append(path)
-            return real(storage, path, *rest, **named)
+            return real(storage, path, *rest)
 
-        monkeypatch.setattr(log_times, "_read", read)
+        monkeypatch.setattr(log_times, "_opened", read)
         return found
 
     def come(self, table, clock, file_id, *held, recorded=AFTER):
