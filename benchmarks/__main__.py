@@ -33,6 +33,7 @@ BENCHMARKS = (
     Benchmark("record_split", (), ("--rows", "50000", "--commits", "4", "--runs", "1")),
     Benchmark("data_verification", (), None),
     Benchmark("metadata_verification", (), ("--commits", "100", "--runs", "1")),
+    Benchmark("log_reading", (), ("--commits", "10", "--runs", "1")),
     Benchmark("start_up", ("--runs", "1"), None),
     Benchmark("parse", (), None),
     Benchmark("simulated_day", (), ("--groups", "50")),
