@@ -27,7 +27,7 @@ from etc_policy.errors import EtcError, SeveralErrors, TableError, is_panic, wor
 from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import is_catalog_name
 from etc_policy.policy.manifest import Policy
-from etc_policy.wiring import Environment
+from etc_policy.wiring import Environment, no_garbage_collection
 
 Result = TypeVar("Result")
 Reading = TypeVar("Reading")
@@ -140,7 +140,7 @@ def each_table(
 def _in_turn(
     policies: Iterable[Policy], read: Callable[[Policy], Reading]
 ) -> Iterator[tuple[Policy, Reading | EtcError]]:
-    return ((policy, _outcome(policy, partial(read, policy))) for policy in policies)
+    return ((policy, _outcome(policy, partial(_without_garbage, read, policy))) for policy in policies)
 
 
 def _read(
@@ -148,7 +148,7 @@ def _read(
 ) -> Iterator[tuple[Policy, Reading | EtcError]]:
     """Each policy with what was read, some of them at once; a long reading says how far it is."""
     calls = (
-        (partial(_outcome, policy, partial(read, policy)), not is_catalog_name(policy.table)) for policy in policies
+        (partial(_outcome, policy, partial(_without_garbage, read, policy)), not is_catalog_name(policy.table)) for policy in policies
     )
     readings = side_by_side(calls, min(environment.jobs if jobs is None else jobs, len(policies)))
     due = monotonic() + _SAID_EVERY_SECONDS
@@ -165,6 +165,11 @@ def _outcome(policy: Policy, work: Callable[[], Result]) -> Result | EtcError:
             return work()
     except EtcError as error:
         return error
+
+
+def _without_garbage(read: Callable[[Policy], Reading], policy: Policy) -> Reading:
+    with no_garbage_collection():
+        return read(policy)
 
 
 def set_place(error: EtcError, policy: Policy) -> None:
