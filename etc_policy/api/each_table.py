@@ -148,7 +148,8 @@ def _read(
 ) -> Iterator[tuple[Policy, Reading | EtcError]]:
     """Each policy with what was read, some of them at once; a long reading says how far it is."""
     calls = (
-        (partial(_outcome, policy, partial(_without_garbage, read, policy)), not is_catalog_name(policy.table)) for policy in policies
+        (partial(_outcome, policy, partial(_without_garbage, read, policy)), not is_catalog_name(policy.table))
+        for policy in policies
     )
     readings = side_by_side(calls, min(environment.jobs if jobs is None else jobs, len(policies)))
     due = monotonic() + _SAID_EVERY_SECONDS

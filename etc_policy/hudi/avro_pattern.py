@@ -171,6 +171,8 @@ def next_size(content: bytes, start: int) -> tuple[int, int]:
         IrregularError: it is missing, or negative, which Avro allows before a block whose size in bytes it gives.
 
     """
+    if start < len(content) and content[start] < 0x80 and not content[start] & 1:  # as most are
+        return content[start] >> 1, start + 1
     size, end = next_long(content, start)
     if size < 0:
         raise IrregularError

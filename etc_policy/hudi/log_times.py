@@ -114,7 +114,7 @@ def why_not_believed(
 
 def _to_ask(state: TableState, cache: TimesCache) -> Files:
     recorded = [(s, f) for s, f in state.log_files if f.min_event_time_ms is not None]
-    before = ((s, f, cache.entries.get(path_of(s, f))) for s, f in recorded)
+    before = ((s, f, cache.entries.get(path_of(s, f))) for s, f in (recorded if cache.entries else ()))
     known = [(s, f) for s, f, entry in before if entry is not None and _contradiction(s, f, entry[1])]
     newest = {s.group: (s, f) for s, f in recorded}  # they are in the order of completion
     latest = sorted(newest.values(), key=lambda one: (one[1].completed, one[1].name), reverse=True)
@@ -201,7 +201,8 @@ def _read_files(
         announce(unread[path])
         if times is not None:
             cache.put(path, times)
-    cache.save({path_of(s, f) for s, f in state.log_files})
+    if cache.entries:
+        cache.save({path_of(s, f) for s, f in state.log_files})
     return cache, files
 
 

@@ -190,6 +190,10 @@ def _with_times(write: GroupWrite, found: Mapping[GroupKey, Sequence[LogFile]]) 
     files = found.get((write.partition, write.file_id), ())
     if not files or not write.log_files:
         return write
+    recorded_ms, first = write.known_min_ms, files[0]
+    is_same = recorded_ms is not None and first.min_event_time_ms == recorded_ms and first.seen_event_time_ms is None
+    if is_same and write.certain and len(files) == 1:  # as of most
+        return write
     times = (time for one in files for time in (one.min_event_time_ms, one.seen_event_time_ms))
     known = [time for time in (*times, write.known_min_ms) if time is not None]
     is_whole = write.certain or len(files) >= write.log_files
