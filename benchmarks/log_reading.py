@@ -6,6 +6,7 @@
 
 The table is that of `benchmarks.metadata_verification`; each log file has one Avro block of so many rows of some 270 bytes and 21
 columns, the event time the fifteenth. Row by row only a part of the files is read. Prints each figure as it comes, and ratios.
+Then one such file is split at the time of half of its rows, which are in no order.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
+from random import Random
 from statistics import median
 from unittest.mock import patch
 
@@ -26,6 +28,8 @@ import fastavro
 
 from benchmarks.metadata_verification import write_table
 from etc_policy.hudi import avro_rows
+from etc_policy.hudi.block_times import TimesWanted
+from etc_policy.hudi.log_split import Part, split_log_file
 from etc_policy.hudi.log_times import read_all_logs
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime, Policy, Strategy
@@ -43,25 +47,27 @@ _FIELDS = [
 ]
 SCHEMA = {"type": "record", "name": "r", "fields": [{"name": n, "type": ["null", t]} for n, t in _FIELDS]}
 ROW_BY_ROW, BY_COLUMNS, BY_CORES = "row by row, one core", "by columns, one core", "by columns, all cores"
-_SCHEMA_HEADER, _AVRO, _CONTENT_VERSION = 2, 3, 3
+_INSTANT_HEADER, _SCHEMA_HEADER, _AVRO, _CONTENT_VERSION = 0, 2, 3, 3
+FIRST_MS = 1_767_225_600_000
 
 
-def log_block(rows: int, first_ms: int) -> bytes:
-    """An Avro data block as Hudi lays it out."""
+def log_block(rows: int, first_ms: int, random: Random | None = None) -> bytes:
+    """An Avro data block as Hudi lays it out, with its rows in the order of their times, or in any."""
     parsed, content = fastavro.parse_schema(SCHEMA), io.BytesIO()
     content.write(struct.pack(">ii", _CONTENT_VERSION, rows))
     for number in range(rows):
         row = {
             "id": number,
-            "ts": first_ms + number,
+            "ts": first_ms + (random.randrange(rows) if random else number),
             "amount": number / 7,
             **{name: f"{name} {number:09d}" for name in _TEXTS},
         }
         record = io.BytesIO()
         fastavro.schemaless_writer(record, parsed, row)
         content.write(struct.pack(">i", record.tell()) + record.getvalue())
-    header = json.dumps(SCHEMA).encode()
-    body = struct.pack(">iiiii", 1, _AVRO, 1, _SCHEMA_HEADER, len(header)) + header
+    headers = {_INSTANT_HEADER: b"20260101000000000", _SCHEMA_HEADER: json.dumps(SCHEMA).encode()}
+    pairs = (struct.pack(">ii", key, len(value)) + value for key, value in headers.items())
+    body = struct.pack(">iii", 1, _AVRO, len(headers)) + b"".join(pairs)
     body += struct.pack(">q", content.tell()) + content.getvalue() + struct.pack(">i", 0)
     return b"#HUDI#" + struct.pack(">q", len(body) + 8) + body + struct.pack(">q", len(body) + 14)
 
@@ -78,12 +84,13 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             base = Path(folder) / "t"
             write_table(base, given.commits, given.file_groups)
-            content = log_block(rows, 1_767_225_600_000)
+            content = log_block(rows, FIRST_MS)
             for path in base.glob("p*/.*.log.*"):
                 path.write_bytes(content)
             time.sleep(2.5)  # what was written a moment ago is not kept
             print(f"blocks of {rows:,} rows of {len(content) / rows:.0f} bytes")
             measure(base, ObjectCache(Path(folder) / "cache"), rows, given.row_by_row * 2**20, given.runs)
+        measure_split(rows, given.runs)
 
 
 def measure(base: Path, cache: ObjectCache, rows: int, row_by_row_bytes: int, runs: int) -> None:
@@ -113,6 +120,25 @@ def measure(base: Path, cache: ObjectCache, rows: int, row_by_row_bytes: int, ru
         print(f"  {name:<24}  {median(found):6.0f} MiB/s  {ratio:5.1f} times row by row", flush=True)
     speed_of(state, policy, cache)
     print(f"  {'from the cache':<24}  {mib / speed_of(state, policy, cache):6.2f} s")
+
+
+def measure_split(rows: int, runs: int) -> None:
+    """Prints what a row costs that is split off a log file of ten blocks or more."""
+    content = log_block(rows, FIRST_MS, Random(1)) * (10 + 100_000 // rows)
+    wanted = TimesWanted(EventTime(column="ts", unit="ms"), "long")
+
+    def seconds() -> float:
+        began, parts = time.perf_counter(), (Part(io.BytesIO()), Part(io.BytesIO()))
+        split_log_file(io.BytesIO(content), len(content), wanted, FIRST_MS + rows // 2, *parts)
+        assert all(part.rows for part in parts)
+        return time.perf_counter() - began
+
+    ratios, mib = [], len(content) / 2**20
+    for _ in range(runs):
+        fast = seconds()
+        with patch.object(avro_rows, "_numpy", lambda: None):
+            ratios.append(seconds() / fast)
+    print(f"  {'split, one core':<24}  {mib / fast:6.0f} MiB/s  {median(ratios):5.1f} times row by row", flush=True)
 
 
 def speed_of(state: TableState, policy: Policy, cache: ObjectCache | None) -> float:
