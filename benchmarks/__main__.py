@@ -34,6 +34,7 @@ BENCHMARKS = (
     Benchmark("data_verification", (), None),
     Benchmark("metadata_verification", (), ("--commits", "100", "--runs", "1")),
     Benchmark("log_reading", (), ("--commits", "10", "--runs", "1")),
+    Benchmark("many_partitions", ("--partitions", "20000", "--runs", "1"), None),
     Benchmark("start_up", ("--runs", "1"), None),
     Benchmark("parse", (), None),
     Benchmark("simulated_day", (), ("--groups", "50")),

@@ -26,6 +26,7 @@ from unittest.mock import patch
 
 import fastavro
 
+from benchmarks.figures import add_json, write_figures
 from benchmarks.metadata_verification import write_table
 from etc_policy.hudi import avro_rows
 from etc_policy.hudi.block_times import TimesWanted
@@ -79,7 +80,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[100, 10_000], help="of a block, one table for each")
     parser.add_argument("--row-by-row", type=int, default=64, help="so many MiB at most are read row by row")
     parser.add_argument("--runs", type=int, default=3, help="how often each is done, in turn")
+    add_json(parser)
     given = parser.parse_args()
+    found = {}
     for rows in given.rows:
         with tempfile.TemporaryDirectory() as folder:
             base = Path(folder) / "t"
@@ -89,12 +92,14 @@ def main() -> None:
                 path.write_bytes(content)
             time.sleep(2.5)  # what was written a moment ago is not kept
             print(f"blocks of {rows:,} rows of {len(content) / rows:.0f} bytes")
-            measure(base, ObjectCache(Path(folder) / "cache"), rows, given.row_by_row * 2**20, given.runs)
-        measure_split(rows, given.runs)
+            cache = ObjectCache(Path(folder) / "cache")
+            found[f"{rows} rows"] = measure(base, cache, given.row_by_row * 2**20, given.runs)
+        found[f"{rows} rows"]["split"] = measure_split(rows, given.runs)
+    write_figures(given.json, found)
 
 
-def measure(base: Path, cache: ObjectCache, rows: int, row_by_row_bytes: int, runs: int) -> None:
-    """Prints the medians in MiB/s, and those of the ratios within each turn."""
+def measure(base: Path, cache: ObjectCache, row_by_row_bytes: int, runs: int) -> dict[str, float]:
+    """Prints the medians in MiB/s, and those of the ratios within each turn, which it returns."""
     policy = Policy(
         name="t",
         table=str(base),
@@ -115,15 +120,19 @@ def measure(base: Path, cache: ObjectCache, rows: int, row_by_row_bytes: int, ru
         speeds[BY_CORES].append(speed_of(state, policy, None))
     mib = sum(f.size_bytes for _, f in state.log_files) / 2**20
     print(f"  {len(list(state.log_files)):,} log files, {mib:,.0f} MiB")
+    ratios = {
+        name: median(one / slow for one, slow in zip(found, speeds[ROW_BY_ROW], strict=True))
+        for name, found in speeds.items()
+    }
     for name, found in speeds.items():
-        ratio = median(one / slow for one, slow in zip(found, speeds[ROW_BY_ROW], strict=True))
-        print(f"  {name:<24}  {median(found):6.0f} MiB/s  {ratio:5.1f} times row by row", flush=True)
+        print(f"  {name:<24}  {median(found):6.0f} MiB/s  {ratios[name]:5.1f} times row by row", flush=True)
     speed_of(state, policy, cache)
     print(f"  {'from the cache':<24}  {mib / speed_of(state, policy, cache):6.2f} s")
+    return ratios
 
 
-def measure_split(rows: int, runs: int) -> None:
-    """Prints what a row costs that is split off a log file of ten blocks or more."""
+def measure_split(rows: int, runs: int) -> float:
+    """Prints how fast a log file of ten blocks or more is split, and how many times that is row by row, which it returns."""
     content = log_block(rows, FIRST_MS, Random(1)) * (10 + 100_000 // rows)
     wanted = TimesWanted(EventTime(column="ts", unit="ms"), "long")
 
@@ -139,6 +148,7 @@ def measure_split(rows: int, runs: int) -> None:
         with patch.object(avro_rows, "_numpy", lambda: None):
             ratios.append(seconds() / fast)
     print(f"  {'split, one core':<24}  {mib / fast:6.0f} MiB/s  {median(ratios):5.1f} times row by row", flush=True)
+    return median(ratios)
 
 
 def speed_of(state: TableState, policy: Policy, cache: ObjectCache | None) -> float:
