@@ -75,11 +75,10 @@ def observe_freshness(
     chosen = tuple(policies)
 
     def read(policy: Policy) -> tuple[TableFreshness, tuple[Problem, ...]]:
-        state, history = environment.read_table(policy, archived=archived)
+        state, history, further = environment.read_further(policy, archived=archived)
         found = freshness_of(policy, state, now_ms, history)
         if not archived and _needs_archive(found, state):
-            state, history, _ = environment.read_whole(policy)
-            found = freshness_of(policy, state, now_ms, history)
+            found = freshness_of(policy, state, now_ms, further())
         problems = () if findings is None else _problems(policy, found, state, now_ms)
         return found if partitions is None else partitions_of(found, policy, state, now_ms, partitions), problems
 

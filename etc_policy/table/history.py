@@ -4,7 +4,7 @@ under which names they say something about themselves in their plan and their co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
@@ -199,6 +199,10 @@ def _with_times(write: GroupWrite, found: Mapping[GroupKey, Sequence[LogFile]]) 
     is_whole = write.certain or len(files) >= write.log_files
     is_certain = is_whole and all(one.min_event_time_ms is not None for one in files)
     return write._replace(known_min_ms=min(known, default=None), certain=is_certain)
+
+
+#: Reads a past on to what is archived.
+Further = Callable[[], TableHistory]
 
 
 class WholeTable(NamedTuple):

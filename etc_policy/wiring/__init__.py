@@ -15,7 +15,7 @@ from etc_policy.plan.bundles import OF_HUDI_1_0, fitting_release
 from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
 from etc_policy.policy.locations import S3_SCHEMES, is_catalog_name
 from etc_policy.policy.manifest import EventTime, GitState, Policy
-from etc_policy.table.history import TableHistory, promise_of
+from etc_policy.table.history import Further, TableHistory, promise_of
 from etc_policy.table.log_witness import of_event_time, with_true_times
 from etc_policy.table.state import RowGroup, TableState, WriterOption, newest_base_file
 from etc_policy.wiring.sessions import SparkSessions as SparkSessions
@@ -130,6 +130,24 @@ class Readings(SparkSessions):
         state, history = self._as_believed(policy, read, lambda found: found[0], asks=not all_logs)
         state = self._with_times_and_notes(policy, state, all_logs=all_logs, noted=noted)
         return state, self._with_read_times(policy, state, history)
+
+    def read_further(self, policy: Policy, *, archived: bool = False) -> tuple[TableState, TableHistory, Further]:
+        """What `read_table` gives, and what reads this past on to the newest archived commits."""
+        from etc_policy.hudi.table import FileTableReader
+
+        reader, location = FileTableReader(None, self.note_state), self.locate(policy)
+
+        def read(event_time: EventTime) -> tuple[TableState, tuple[TableHistory, Further]]:
+            expiry_ms, most = policy.writer.heartbeat_expiry_ms, None if archived else 0
+            return reader.read_further(location, event_time, expiry_ms, archived=most)
+
+        state, (history, further) = self._as_believed(policy, read, lambda found: found[0], asks=True)
+        state = self._with_times_and_notes(policy, state)
+
+        def with_times(found: TableHistory) -> TableHistory:
+            return self._with_read_times(policy, state, found)
+
+        return state, with_times(history), lambda: with_times(further())
 
     def read_whole(self, policy: Policy, *, read_logs: bool = True) -> WholeTable:
         """The state of a policy's table as `read_state` gives it without statistics, and all of its past, from one reading."""

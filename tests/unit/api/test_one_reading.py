@@ -11,6 +11,7 @@ from etc_policy.policy.manifest import EventTime
 from etc_policy.storage.local import LocalStorage
 from tests.unit.hudi.reading import OURS
 from tests.unit.hudi.table_folder import TableFolder, archived, at, base, log
+from tests.unit.plan.plan_cases import epoch_ms
 
 POLICY = """version: 1
 policies:
@@ -98,6 +99,18 @@ def test_site_and_debug(folder, listings, verb):
     commits = {path: times for path, times in listings.items() if path.endswith(".deltacommit")}
     assert commits
     assert set(commits.values()) == {1}
+
+
+def test_what_is_archived_is_read_on(folder, orders, listings):
+    """Where `data_latency` cannot be judged by what is active alone."""
+    for second in range(10, 50):
+        orders.commit(at(f"00:03:{second}"), at(f"00:03:{second}.500"), log("f", epoch_ms(f"00:03:{second}")))
+    orders.archive_first(30)
+    listings.clear()
+    with Project(folder) as project:
+        (table,) = project.freshness("orders_ro", at=epoch_ms("01:00:00")).tables
+    assert table.data_latency.observed.writes > 30
+    assert {listings[path] for path in (".hoodie/timeline", ".hoodie/hoodie.properties", "p")} == {1}
 
 
 def test_it_is_what_separate_readings_give(folder):
