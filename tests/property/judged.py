@@ -23,11 +23,13 @@ from typing import Any, NamedTuple
 
 from etc_policy.api import observing, partitions, verifying
 from etc_policy.api.observing import proven_partitions
+from etc_policy.api.syncing import verdict_beside
 from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime, Freshness, LatencyEvidence, Level, Policy, Sample, Verify, VerifyLevel
 from etc_policy.policy.schema import LearnedLatency
 from etc_policy.report.results import TableFreshness
+from etc_policy.report.sync import COMPLETE_UNTIL, STATUS, ro_properties
 from etc_policy.table.history import TableHistory
 from etc_policy.table.log_witness import of_event_time, with_true_times
 from etc_policy.table.proofs import look_back_to, without_doubts_about_rows
@@ -113,6 +115,7 @@ class Judged(Lifetime):
         self.was_doubted = False
         self.verifying: Verifying | None = None
         self.asked = self.known = 0
+        self.properties = dict[str, str]()
         self._read: tuple[Any, tuple[TableState, TableHistory]] | None = None
 
     @property
@@ -222,16 +225,18 @@ class Judged(Lifetime):
         return f"{self.compact()}, {self.edit_column()}"
 
     def edit_ends(self) -> str:
-        """The policy says that partitions end an hour later, or no more."""
-        self.grace_ms = HOUR - self.grace_ms
+        """The policy says that partitions end ten minutes later, or no more."""
+        self.grace_ms = 10 * MINUTE - self.grace_ms
         return f"{self.grace_ms}"
 
     def compare_partition(self) -> str:
         """A run compares the rows of a partition that has closed and has no log file, as far as the table is known."""
         self.compact_by_stock()
-        (state, history), policy, partition = self.read(), self.policy, "ab"[self.choices.below(2)]
+        self.rest()
+        lost = [key[0] for key, _ in self._still_lost()]
+        (state, history), policy, partition = self.read(), self.policy, (lost or ["a", "b"])[-self.choices.below(2)]
         read = {key for key in self.truth.groups if key[0] == partition}
-        ends = {partition: BEGIN_MS + (22 if partition == "a" else 23) * HOUR + self.grace_ms}
+        ends = {partition: BEGIN_MS + 22 * HOUR + (10 if partition == "a" else 20) * MINUTE + self.grace_ms}
         is_closed = ends[partition] + self.latency_ms <= self.now and not any(
             self.truth.groups[key].logs for key in read
         )
@@ -386,6 +391,7 @@ class Judged(Lifetime):
         self.asked += 1
         self.known += found.complete_until_ms is not None
         self.judge(found, now_ms)
+        self._judge_properties(state, found)
         assert set(state.exposed) == self.truth.exposed(), f"exposed: {state.exposed}, not {self.truth.exposed()}"
         return f"complete until {found.complete_until_ms}, {found.reason}"
 
@@ -420,6 +426,15 @@ class Judged(Lifetime):
         if until_ms is not None and not self.proof and self._is_all_known():
             known_ms = now_ms - self.latency_ms if first_ms is None else min(first_ms - 1, now_ms - self.latency_ms)
             assert until_ms == known_ms, f"complete until {until_ms}, and {known_ms} is known"
+
+    def _judge_properties(self, state: TableState, found: TableFreshness) -> None:
+        """What a sync says in the catalog: nothing is verified of which it is known that it is not so."""
+        policy, before = self.policy, self.properties
+        self.properties = ro_properties(policy, state, found, None, before, verdict_beside(policy, state))
+        status, lost = self.properties[STATUS], self.known_lost & self._lacking_rows()
+        is_wrong = lost or self.known_twice & self.twice & self.truth.groups.keys()
+        assert "verified" not in status.split("_") or not is_wrong, f"{status}, and {lost} were found missing"
+        assert COMPLETE_UNTIL not in self.properties or found.complete_until_ms is not None
 
     @property
     def _was_just_compared(self) -> bool:
