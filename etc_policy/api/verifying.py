@@ -49,6 +49,7 @@ from etc_policy.verify.prover import (
     claim_in,
     claim_of,
     compare_partitions,
+    has_not_run,
     has_read_logs,
     looked_at,
     on_promise,
@@ -306,9 +307,11 @@ def note_verdict(
 ) -> ApplyState:
     """Keep what a verification of the table, as it was read, means for its last compaction, and for its completeness.
 
-    Returns all that is kept then.
+    One that could not run means nothing. Returns all that is kept then.
     """
     promise, faults = on_promise(verification), row_faults(verification)
+    if has_not_run(promise):
+        return store.read(policy.table)
     is_whole = not (Level[level].reads_rows and promise.not_checked)
     judgement = Judgement(
         level=level,

@@ -281,6 +281,11 @@ def _texts() -> dict[str, dict[str, str]]:
 
 #: What only a policy's author can mend: no retry helps.
 WRONG_POLICY = frozenset(code for code in Code if code.ends.mended_by == _AUTHOR)
+#: What is met in a table, or in its rows; all others keep anybody from looking there.
+OF_DATA = frozenset(code for code in Code if code.startswith("ETC2")) - {Code.NEEDS_PYARROW} | {
+    Code.CANNOT_READ_VIEW,
+    Code.NOTHING_CHECKED,
+}
 
 
 def explain(code: str) -> str | None:

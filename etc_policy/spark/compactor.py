@@ -9,6 +9,7 @@ from typing import Any
 
 from etc_policy.errors import EngineError, EtcError, OvertakenError
 from etc_policy.errors.codes import Code
+from etc_policy.errors.lacking import lacks_something
 from etc_policy.run.carrying import carry_files, require_carried
 from etc_policy.run.ports import CommitGate, Job
 from etc_policy.run.table_files import (
@@ -30,7 +31,7 @@ from etc_policy.spark.hudi_client import (
     streams_metadata,
     takes_write_metadata,
 )
-from etc_policy.spark.java_causes import java_causes, lacks_something
+from etc_policy.spark.java_causes import java_causes
 from etc_policy.spark.plan_files import (
     create_plan,
     is_inflight,

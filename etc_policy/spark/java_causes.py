@@ -23,12 +23,6 @@ _BARE = re.compile(r"[\w.$]*")
 _LED_TO = "\nwhich led to: "
 #: How an error of py4j begins; what Java says is in the line after it.
 _PY4J = "An error occurred while calling"
-#: Words of failures that are none of the data: room, memory, executors, locks, the network, rights, the end of a session.
-_LACKS = re.compile(
-    r"OutOfMemory|No space left|QuotaExceeded|Too many open files|ExecutorLost|FetchFailed|[Cc]ancell?ed|Interrupted|Heartbeat"
-    r"|SparkContext (was|has been|is) (shut|stopped|being)|HoodieLock|Timeout|timed out|ConnectException|SocketException"
-    r"|UnknownHost|NoRouteToHost|AccessControl|AccessDenied|Permission denied"
-)
 #: Variables of the process by which Spark finds another file system or other classes than those that etc was run with.
 _BY_VARIABLES = (
     (
@@ -42,11 +36,6 @@ _BY_VARIABLES = (
         ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS"),
     ),
 )
-
-
-def lacks_something(text: str | None) -> bool:
-    """Whether a failure is one of the machine, of the network or of rights, as far as Java's words say, and may pass."""
-    return _LACKS.search(text or "") is not None
 
 
 def java_causes(error: Exception) -> str:

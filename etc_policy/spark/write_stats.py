@@ -12,10 +12,11 @@ from typing import Any
 
 from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
+from etc_policy.errors.lacking import lacks_something
 from etc_policy.plan.model import Operation
 from etc_policy.run.ports import Job
 from etc_policy.spark.bundles import release_of, require_fitting, require_streaming
-from etc_policy.spark.java_causes import lacks_something, throwable_causes
+from etc_policy.spark.java_causes import throwable_causes
 from etc_policy.spark.store_outage import raise_store_outage
 from etc_policy.table.formats import count_of
 from etc_policy.table.state import path_below

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from etc_policy.errors.lacking import is_about_data
 from etc_policy.policy.manifest import Level, Policy, Sample, Verify, VerifyLevel, digest
 from etc_policy.table.apply_state import Looked
 from etc_policy.table.formats import count_of
@@ -38,6 +39,8 @@ from etc_policy.verify.metadata_checks import (
     is_wanted,
 )
 from etc_policy.verify.ports import (
+    MOVED_ON,
+    UNANSWERED,
     CheckStatus,
     Coverage,
     DataCheck,
@@ -369,6 +372,18 @@ def on_promise(verification: Verification) -> Verification:
     is_unknown = KNOWN in failed and verdict_over(others) in ("pass", "warn")
     is_of_now = is_old or is_unknown
     return verification.model_copy(update={"status": "warn"}) if is_of_now else verification
+
+
+def has_not_run(verification: Verification) -> bool:
+    """Whether it ended without a verdict by what is none of the table: Java, keys, memory or an answer was missing."""
+    failed = (one for one in verification.expectations if one.status in ("fail", "error"))
+    found = [one for one in failed if one.expectation not in (FRESHNESS, KNOWN)]
+    return bool(found) and not any(one.status == "fail" or _is_about_data(one) for one in found)
+
+
+def _is_about_data(result: ExpectationResult) -> bool:
+    is_asked = result.expectation not in (UNANSWERED, MOVED_ON)
+    return is_asked and is_about_data(result.error_code, result.message)
 
 
 def verdict_over(expectations: Sequence[ExpectationResult]) -> CheckStatus:

@@ -8,7 +8,8 @@ import pytest
 
 from etc_policy.api.syncing import verdict_beside
 from etc_policy.api.verifying import begin_proof, broken_verification, claim_for, note_misrecorded, note_verdict
-from etc_policy.errors import EngineError, install_hint
+from etc_policy.errors import EngineError, RetryableError, TableError, install_hint
+from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sample, Verify
 from etc_policy.run.results import TableResult, timed
 from etc_policy.table.apply_state import ApplyState, Looked, Misrecorded
@@ -142,6 +143,63 @@ def test_whatever_else_did_not_pass_leaves_it_unproven(found, status):
     assert not is_proven(POLICY, STATE, kept)
     assert kept.unproven[0].why.startswith(("its verification failed", "its verification could"))
     assert kept.proofs is None or kept.proofs.of == ()
+
+
+CANNOT = "cannot read the real-time view of `/t`"
+NOT_LOOKED = [
+    EngineError(Code.NO_JAVA, "no Java runtime found"),
+    EngineError(Code.NO_PYSPARK, "PySpark is not installed"),
+    EngineError(Code.SPARK_DID_NOT_START, "Spark did not start"),
+    EngineError(Code.NO_GREAT_EXPECTATIONS, "Great Expectations is not installed"),
+    EngineError(Code.MISSING_SECRET, "variable `KEY` is not set"),
+    TableError(Code.STORE_REFUSES, "the store refuses"),
+    TableError(Code.NO_STORE_KEYS, "no keys"),
+    TableError(Code.NEEDS_PYARROW, "pyarrow is not installed"),
+    TableError(Code.CANNOT_READ_TABLE, "cannot read `/t`", cause="[Errno 13] Permission denied: '/t/f1'"),
+    RetryableError(Code.STORE_UNREACHABLE, "the store does not answer"),
+    RetryableError(Code.NO_EXECUTOR, "no executor"),
+    EngineError(Code.CANNOT_READ_VIEW, CANNOT, cause="java.lang.OutOfMemoryError: Java heap space"),
+    EngineError(Code.CANNOT_READ_VIEW, CANNOT, cause="java.io.IOException: No space left on device"),
+    EngineError(Code.NOTHING_CHECKED, "the rows of `/t` could not be compared", cause="Answer from Java side is empty"),
+]
+LOOKED = [
+    EngineError(Code.CANNOT_READ_VIEW, CANNOT, cause="java.io.FileNotFoundException: /t/f1.parquet"),
+    EngineError(Code.CANNOT_READ_VIEW, CANNOT, cause="`f1.parquet` is not a Parquet file"),
+    EngineError(Code.NOTHING_CHECKED, "no expectation could be checked", cause="Exception when reading log file"),
+    TableError(Code.UNREADABLE_TIMES, "7 values cannot be read as times"),
+    TableError(Code.DAMAGED_TIMELINE, "timeline file is empty"),
+]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_doubted"), [*((error, False) for error in NOT_LOOKED), *((error, True) for error in LOOKED)]
+)
+def test_what_kept_a_verification_from_looking_takes_no_proof_away(error, is_doubted):
+    """A laptop without Java would turn the gate of production red."""
+    store = MemoryApplyStates()
+    store.update("/t", lambda _: noted(AGREES, status="pass"))
+    before, state = store.read("/t"), replace(STATE, apply_state=store.read("/t"))
+    broken = broken_verification("data", 1_000, error)
+    found = broken.model_copy(update={"expectations": (AGREES, *broken.expectations)})
+    kept = note_verdict(POLICY, state, store, found, "data", CLAIM)
+    assert (doubt_about(POLICY, replace(STATE, apply_state=kept)) is not None) == is_doubted
+    assert (kept == before) != is_doubted
+    assert is_proven(POLICY, STATE, kept) != is_doubted
+
+
+def test_of_what_was_only_begun_it_is_known_that_it_has_not_ended():
+    kept = noted(*broken_verification("data", 1_000, NOT_LOOKED[0]).expectations, status="error")
+    assert [one.verification for one in kept.unproven] == ["running"]
+    assert not is_proven(POLICY, STATE, kept)
+
+
+def test_a_check_that_found_damage_beside_one_that_could_not_run_leaves_a_doubt():
+    memory = ExpectationResult(expectation="expect_no_rows_held_back", status="error", message="OutOfMemoryError")
+    assert noted(AGREES, memory, status="error").unproven[0].verification == "running"
+    damaged = memory.model_copy(update={"message": "is not a Parquet file"})
+    assert noted(AGREES, memory, damaged, status="error").unproven[0].verification == "error"
+    twice = ExpectationResult(expectation=NO_KEY_TWICE, status="fail")
+    assert noted(twice, memory, status="error").unproven[0].rows is not None
 
 
 def beside(*found: ExpectationResult, status: str, state: TableState = STATE):
@@ -388,7 +446,7 @@ def test_rows_after_the_threshold_were_not_compared():
 
 
 def test_what_is_kept_of_a_hint_names_no_path_of_this_machine():
-    error = EngineError("ETC301", "PySpark is not installed", hint=install_hint("local"))
+    error = EngineError("ETC332", "no expectation could be checked", hint=install_hint("local"))
     store = MemoryApplyStates()
     note_verdict(POLICY, STATE, store, broken_verification("data", 1_000, error), "data", CLAIM)
     (doubt,) = store.read("/t").unproven

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from etc_policy.spark.java_causes import causes_in, is_caused_by, java_causes, lacks_something
+from etc_policy.errors.lacking import lacks_something
+from etc_policy.spark.java_causes import causes_in, is_caused_by, java_causes
 
 ABORTED = """org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 1.0 (driver): java.lang.X: no f2
 \tat org.apache.parquet.hadoop.ParquetFileReader.readFooter(ParquetFileReader.java:565)
@@ -104,6 +105,8 @@ def test_variables_that_can_be_the_reason_are_named_where_they_are_set(monkeypat
         ("org.apache.spark.SparkException: Job 4 cancelled because SparkContext was shut down", True),
         ("java.net.ConnectException: Connection refused", True),
         ("org.apache.hadoop.security.AccessControlException: Permission denied: user=etc", True),
+        ("Answer from Java side is empty", True),
+        ("[Errno 111] Connection refused", True),
         ("java.lang.UnsupportedOperationException: HFile log blocks", False),
         ("java.lang.IllegalArgumentException: Unsupported type VARIANT", False),
         ("is not a Parquet file. Expected magic number at tail", False),
