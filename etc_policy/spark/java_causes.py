@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import Any
 
-from etc_policy.spark.java_runtime import spark_variables
+from etc_policy.spark.java_runtime import STARTED_BY_SUBMIT, has_utf8_locale, spark_variables
 
 #: The root and what is next to it; the outermost is always shown.
 _NEAR_THE_ROOT = 3
@@ -23,6 +23,8 @@ _BARE = re.compile(r"[\w.$]*")
 _LED_TO = "\nwhich led to: "
 #: How an error of py4j begins; what Java says is in the line after it.
 _PY4J = "An error occurred while calling"
+#: What Java says of a file that it does not find.
+_NOT_FOUND = re.compile(r"(?i)not ?found|NoSuchFile|does not exist")
 #: Variables of the process by which Spark finds another file system or other classes than those that etc was run with.
 _BY_VARIABLES = (
     (
@@ -72,6 +74,8 @@ def _variables_behind(causes: str) -> Iterator[str]:
     for said, names in _BY_VARIABLES:
         if said.search(causes) and (found := [name for name in spark_variables(os.environ) if name in names]):
             yield f"set for this process, and maybe the reason: {', '.join(found)}"
+    if not (causes.isascii() or has_utf8_locale()) and STARTED_BY_SUBMIT in os.environ and _NOT_FOUND.search(causes):
+        yield "spark-submit ran in a locale without UTF-8, in which Java finds no such name: set LC_ALL=C.UTF-8 for it"
 
 
 def _as_shown(inward: Iterable[str]) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import locale
 import os
 import re
 import shutil
 import ssl
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,6 +94,26 @@ def use_java() -> str | None:
         return None
     os.environ["JAVA_HOME"] = str(java.home)
     return _trust_store()
+
+
+def has_utf8_locale() -> bool:
+    """Whether a Java that starts here has bytes for every name of a file."""
+    return locale.getencoding().lower() in ("utf-8", "utf8")
+
+
+@contextmanager
+def naming_all_files() -> Iterator[None]:
+    """While open, a Java that starts names files in UTF-8, whatever the locale (facts: java-names-by-locale)."""
+    before = os.environ.get("LC_ALL")
+    if not has_utf8_locale():
+        os.environ["LC_ALL"] = "C.UTF-8"
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ["LC_ALL"] = before
+        else:
+            os.environ.pop("LC_ALL", None)
 
 
 def spark_variables(environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -31,7 +31,13 @@ from etc_policy.spark.cluster import (
 )
 from etc_policy.spark.fetching import SETTINGS, jars_lacking, not_fetched, repositories_alone, require_jars
 from etc_policy.spark.ivy_jars import fetching_alone, on_class_path
-from etc_policy.spark.java_runtime import STARTED_BY_SUBMIT, pyspark_folder, spark_variables, use_java
+from etc_policy.spark.java_runtime import (
+    STARTED_BY_SUBMIT,
+    naming_all_files,
+    pyspark_folder,
+    spark_variables,
+    use_java,
+)
 from etc_policy.spark.pinned_settings import pin_settings
 from etc_policy.storage.safe_files import folder_of, open_regular
 
@@ -239,7 +245,8 @@ def _launch(confs: Mapping[str, str]) -> None:
     if SparkContext._gateway is None:
         plain = SparkConf(loadDefaults=False)
         plain.setAll(list(_without_secrets(confs).items()))
-        SparkContext._ensure_initialized(conf=plain)
+        with naming_all_files():
+            SparkContext._ensure_initialized(conf=plain)
 
 
 def _without_secrets(confs: Mapping[str, str]) -> dict[str, str]:

@@ -1,11 +1,13 @@
 """What of Java's exceptions is shown below an error of etc."""
 
+import locale
 from types import SimpleNamespace
 
 import pytest
 
 from etc_policy.errors.lacking import lacks_something
 from etc_policy.spark.java_causes import causes_in, is_caused_by, java_causes
+from etc_policy.spark.java_runtime import STARTED_BY_SUBMIT
 
 ABORTED = """org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 1.0 (driver): java.lang.X: no f2
 \tat org.apache.parquet.hadoop.ParquetFileReader.readFooter(ParquetFileReader.java:565)
@@ -115,3 +117,14 @@ def test_variables_that_can_be_the_reason_are_named_where_they_are_set(monkeypat
 )
 def test_what_may_pass_is_told_from_what_is_in_the_data(said, lacks):
     assert lacks_something(said) is lacks
+
+
+@pytest.mark.parametrize(("name", "is_said"), [("größe", True), ("sizes", False)])
+def test_a_name_that_spark_submits_java_has_no_bytes_for_is_explained(monkeypatch, name, is_said):
+    monkeypatch.setattr(locale, "getencoding", lambda: "ANSI_X3.4-1968")
+    missing = failed(f"o.a.h.TableNotFoundException: Hoodie table not found in path /lake/{name}/.hoodie")
+    assert "LC_ALL" not in java_causes(missing)
+    monkeypatch.setenv(STARTED_BY_SUBMIT, "1")
+    assert ("set LC_ALL=C.UTF-8" in java_causes(missing)) is is_said
+    monkeypatch.setattr(locale, "getencoding", lambda: "UTF-8")
+    assert "LC_ALL" not in java_causes(missing)

@@ -1,4 +1,4 @@
-"""Which Java is used, and what it trusts; no Java is started here."""
+"""Which Java is used, and what it trusts."""
 
 import os
 import ssl
@@ -13,6 +13,15 @@ from etc_policy.errors import EngineError
 from etc_policy.spark.java_runtime import STARTED_BY_SUBMIT, use_java
 
 _FIT = "Spark 3.5 with Hudi 1.2 runs on Java"
+_NAMES = """
+import os, subprocess
+from etc_policy.spark.java_runtime import find_java, naming_all_files
+before = dict(os.environ)
+with naming_all_files():
+    java = find_java(os.environ).home / "bin" / "java"
+    subprocess.run([java, "-XshowSettings:properties", "-version"], check=True)
+assert dict(os.environ) == before
+"""
 _ASK = "from etc_policy.spark.java_runtime import use_java; print(use_java())"
 
 
@@ -116,3 +125,11 @@ def test_the_java_of_debian_s_8_lies_below_its_release(bare_machine, monkeypatch
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jvm" / "jre"))
     with pytest.raises(EngineError, match=r"Java 1\.8\.0_292"):
         use_java()
+
+
+@pytest.mark.parametrize("names", [{"LC_ALL": "C"}, {"LANG": "C"}, {"LC_ALL": "C.UTF-8"}])
+def test_java_names_every_file_whatever_the_locale(names):
+    bare = {name: value for name, value in os.environ.items() if name != "LANG" and not name.startswith("LC_")}
+    environ = {**bare, "PYTHONCOERCECLOCALE": "0", **names}
+    said = subprocess.run([sys.executable, "-c", _NAMES], env=environ, capture_output=True, text=True, check=True)
+    assert "sun.jnu.encoding = UTF-8" in said.stderr
