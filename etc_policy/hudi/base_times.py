@@ -1,4 +1,4 @@
-"""The latest event time of each row group of base files, from their footers: no row is read. Needs pyarrow."""
+"""Event times in base files: the latest of row groups, by footers alone, and what is left of each commit. Needs pyarrow."""
 
 from __future__ import annotations
 
@@ -6,19 +6,26 @@ import datetime as dt
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
+from zoneinfo import ZoneInfo
 
+from etc_policy.hudi.blocks import BadLogFile
 from etc_policy.hudi.discovery import column_ranges
 from etc_policy.hudi.event_time_values import DAY_MS, kind_of, number_ms, time_reader
 from etc_policy.hudi.footers import can_read_parquet, read_footer
+from etc_policy.hudi.parquet import values_by
 from etc_policy.policy.manifest import EventTime
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import TableReader
+from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import BaseTimes, RowGroup, TableState, UnreadableTime, path_below
 
 #: So many base files are looked at, the newest; nothing is known of the others.
 MOST_FILES = 1_000
+#: Of what commits wrote so many of the newest base files are read, and of each so many bytes and rows.
+_READ_FILES, _READ_BYTES, _READ_ROWS = 3, 16 << 20, 1 << 18
+_COMMIT = "_hoodie_commit_time"
 #: So much of a text is shown.
 _SHOWN = 60
 #: Those of stores far away are read side by side.
@@ -43,6 +50,55 @@ def with_newest_times(state: TableState, event_time: EventTime) -> TableState:
     return (
         state if first_ms is None or last_ms is None else replace(state, base_times=BaseTimes(path, first_ms, last_ms))
     )
+
+
+def with_left_times(state: TableState, event_time: EventTime) -> TableState:
+    """The state with the earliest event time that is left of each commit, where its event-time column is known."""
+    found = {} if state.event_time_type is None else left_times(state, event_time, state.event_time_type)
+    return replace(state, left_times=tuple(sorted(found.items())))
+
+
+def left_times(state: TableState, event_time: EventTime, type_name: str) -> dict[int, int]:
+    """By when commits began the earliest event time of what they wrote and the newest base files still hold.
+
+    A compaction leaves each row the instant of its write (facts: rows-keep-their-commit). The first commit in a file loaded it,
+    and its own instant is that of all rows where a compaction does not.
+    """
+    zone, found = ZoneInfo(state.timezone), dict[int, int]()
+    newest = sorted((one for one in state.slices if one.base_file), key=lambda one: one.base_instant)[-_READ_FILES:]
+    for one in newest if can_read_parquet() else ():
+        path = path_below(one.partition, one.base_file or "")
+        earliest = dict(_earliest(state.base_path, path, one.base_file_bytes, event_time, type_name))
+        for instant in sorted(earliest)[1:]:
+            if instant != one.base_instant and (began_ms := _began_ms(instant, zone)) is not None:
+                found[began_ms] = min(earliest[instant], found.get(began_ms, earliest[instant]))
+    return found
+
+
+def _began_ms(instant: str, zone: ZoneInfo) -> int | None:
+    try:
+        return instant_to_ms(instant, zone)
+    except ValueError:  # rows may hold anything
+        return None
+
+
+@lru_cache(maxsize=1_024)
+def _earliest(
+    base_path: str, path: str, size: int, event_time: EventTime, type_name: str
+) -> tuple[tuple[str, int], ...]:
+    """Each commit with the earliest event time of its rows in a base file of this size; none where these cannot be read."""
+    kind, found = kind_of(type_name) or "", dict[str, int]()
+    time_of, stored = time_reader(kind, event_time), kind if kind in ("number", "text") else type_name
+    try:
+        with open_reader(base_path).open(path) as stream:
+            names = tuple(event_time.column.split("."))
+            for instant, value in values_by(stream, _COMMIT, names, stored, _READ_BYTES, _READ_ROWS):
+                time_ms = time_of(value)
+                if time_ms is not None:
+                    found[instant] = min(time_ms, found.get(instant, time_ms))
+    except (BadLogFile, OSError):
+        return ()
+    return tuple(found.items())
 
 
 def read_row_groups(state: TableState, event_time: EventTime) -> dict[str, tuple[RowGroup, ...]]:

@@ -11,13 +11,14 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, chain, groupby, product
+from itertools import accumulate, chain, groupby
 from operator import methodcaller
 from typing import BinaryIO, TypeVar
 from zoneinfo import ZoneInfo
 
 from etc_policy.errors import EtcError
 from etc_policy.hudi.archive import Archive
+from etc_policy.hudi.base_times import left_times
 from etc_policy.hudi.block_times import (
     OTHER_COLUMN,
     ROWS_WITHOUT_TIMES,
@@ -154,22 +155,29 @@ def with_read_times(history: TableHistory, state: TableState, policy: Policy, ke
 def sampled_lags(
     state: TableState, event_times: Iterable[EventTime], types: Mapping[str, str]
 ) -> dict[str, tuple[int, ...]]:
-    """How long before its commit the earliest event of each of the newest log files came, the shortest first, by column.
+    """How long before its commit the earliest event of each of the newest came, the shortest first, by column.
 
-    `types` are the columns' Avro types. A file whose rows cannot be read by a column is left out there.
+    They are those of the newest log files, and others of which the newest base files still hold rows. `types` are the columns'
+    Avro types. A file whose rows cannot be read by a column is left out there.
     """
     storage, zone = open_reader(state.base_path), ZoneInfo(state.timezone)
     newest = sorted(state.log_files, key=lambda one: one[1].completed, reverse=True)[:_SAMPLED]
     sizes = accumulate(log_file.size_bytes for _, log_file in newest)
     files = [one for one, size in zip(newest, sizes, strict=True) if size <= _SAMPLED_BYTES]
-    lags: dict[str, list[int]] = {}
-    for event_time, (file_slice, log_file) in product(event_times, files):
-        wanted = TimesWanted(event_time, types[event_time.column], state.ordering_fields)
-        ((_, times),) = _read(storage, {path_of(file_slice, log_file): log_file.size_bytes}, wanted)
-        if times is not None and times.seen_ms is not None:
-            lag_ms = max(0, instant_to_ms(log_file.completed, zone) - times.seen_ms)
-            lags.setdefault(event_time.column, []).append(lag_ms)
-    return {column: tuple(sorted(found)) for column, found in lags.items()}
+    found: dict[str, tuple[int, ...]] = {}
+    for event_time in event_times:
+        type_name, lags = types[event_time.column], dict[int, int]()
+        for began_ms, time_ms in left_times(state, event_time, type_name).items():
+            lags[began_ms] = max(0, began_ms - time_ms)
+        for file_slice, log_file in files:
+            wanted = TimesWanted(event_time, type_name, state.ordering_fields)
+            ((_, times),) = _read(storage, {path_of(file_slice, log_file): log_file.size_bytes}, wanted)
+            if times is not None and times.seen_ms is not None:
+                began_ms = instant_to_ms(log_file.requested, zone)
+                lag_ms = instant_to_ms(log_file.completed, zone) - times.seen_ms
+                lags[began_ms] = max(lag_ms, lags.get(began_ms, 0))
+        found |= {event_time.column: tuple(sorted(lags.values()))} if lags else {}
+    return found
 
 
 def _unknown(state: TableState) -> Files:

@@ -1,15 +1,18 @@
-"""Parquet data blocks of a Hudi log file: the event-time column as it is stored, and rows on two sides; needs pyarrow."""
+"""Parquet files and blocks: the event-time column as it is stored, and rows on two sides; needs pyarrow."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from itertools import accumulate, islice
+from typing import Any, BinaryIO
 
 from etc_policy.hudi.blocks import BadLogFile
 from etc_policy.hudi.footers import open_parquet, require_modest
 
 #: Each row has a key of its own, so that honest rows take more.
 MAX_ROWS_PER_BYTE = 64
+#: So many rows pyarrow gives at once.
+_BATCH_ROWS = 65_536
 
 
 class NullRows(int):
@@ -37,6 +40,40 @@ def stored_values(content: memoryview, path: tuple[str, ...], kind: str) -> Iter
             yield from _values_of(batch.column(path[0]), path, kind)
     except (OSError, KeyError) as error:  # pyarrow's own errors; nothing is read from disk here
         raise BadLogFile("no Parquet file, or one without the column") from error
+
+
+def values_by(
+    stream: BinaryIO, by: str, path: tuple[str, ...], kind: str, most_bytes: int, most_rows: int
+) -> Iterator[tuple[str, Any]]:
+    """The values of the column at a path with those of the column `by` in the same row, some of them once.
+
+    Row groups are read as far as both columns take no more than so many bytes, and so many rows of them.
+
+    Raises:
+        BadLogFile: no Parquet file, or one without these columns.
+
+    """
+    import pyarrow
+
+    name = ".".join(path)
+    try:
+        opened = open_parquet(stream)
+        sizes = accumulate(_bytes_of(opened.metadata.row_group(n), (by, name)) for n in range(opened.num_row_groups))
+        groups = [number for number, size in enumerate(sizes) if size <= most_bytes]
+        require_modest(stream, opened.metadata, groups, (by, name))
+        batches = opened.iter_batches(row_groups=groups, columns=[by, name])
+        for batch in islice(batches, most_rows // _BATCH_ROWS):
+            values = _stored(batch.column(path[0]), path, kind)
+            pairs = pyarrow.table({"by": batch.column(by), "value": values}).drop_null()
+            for row in pairs.group_by(["by", "value"]).aggregate([]).to_pylist():
+                yield row["by"], row["value"]
+    except (pyarrow.ArrowException, OSError, KeyError) as error:
+        raise BadLogFile("no Parquet file, or one without the columns") from error
+
+
+def _bytes_of(group: Any, names: Collection[str]) -> int:
+    columns = map(group.column, range(group.num_columns))
+    return sum(one.total_compressed_size for one in columns if one.path_in_schema in names)
 
 
 def _opened(content: memoryview, names: Collection[str] | None = None, **options: Any) -> Any:

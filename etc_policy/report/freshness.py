@@ -23,7 +23,7 @@ from etc_policy.table.unknown_times import why_unknown_times
 from etc_policy.table.watermark import completeness_of, event_time_bound
 from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
 from etc_policy.verify.late_data import late_data
-from etc_policy.verify.latency import judge_latency
+from etc_policy.verify.latency import judge_latency, late_commits
 
 
 def table_freshness(
@@ -163,7 +163,7 @@ def _of_history(policy: Policy, state: TableState, history: TableHistory | None,
     late = late_data(with_times_of(promises_in(policy, history), state))
     latency_ms, column = policy.data_latency_ms, policy.event_time.column
     verdict = judge_latency(history, latency_ms, now_ms, state.shape.untracked(policy.event_time))
-    found = verdict.mostly_late
+    found = late_commits(verdict, state)
     warning = "" if found is None else "; ".join(late_text(found, column, latency_ms, state.ordering_fields))
     return {
         "late_data": late[-1] if late else None,

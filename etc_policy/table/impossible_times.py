@@ -116,11 +116,15 @@ def _of_base_file(event_time: EventTime, state: TableState, *, is_early: bool) -
 
 
 class LateCommits(NamedTuple):
-    """So many of so many commits brought events later than `data_latency` allows; half of all brought some so late, or later."""
+    """So many of so many commits brought events later than `data_latency` allows; half of all brought some so late, or later.
+
+    `which` says what commits these are.
+    """
 
     late: int
     commits: int
     half_ms: int
+    which: str = "after the table's first"
 
 
 def old_data_ms(declared_ms: int) -> int:
@@ -145,7 +149,10 @@ def mostly_late(arrivals: Iterable[tuple[int, int]], declared_ms: int) -> LateCo
 
 
 def late_in(state: TableState, declared_ms: int) -> LateCommits | None:
-    """The same of the log files that are not compacted."""
+    """The same of the log files that are not compacted, or where none is left of what base files still hold."""
+    if state.left_times:
+        found = mostly_late(state.left_times, declared_ms)
+        return found and found._replace(which="of which the newest base files hold rows")
     zone, first = ZoneInfo(state.timezone), state.first_instant if state.table_version in CUT_VERSIONS else ""
     known = ((f.completed, f.min_event_time_ms) for _, f in state.log_files if f.requested > first)
     return mostly_late(((instant_to_ms(at, zone), time) for at, time in known if time is not None), declared_ms)
@@ -154,7 +161,7 @@ def late_in(state: TableState, declared_ms: int) -> LateCommits | None:
 def late_text(found: LateCommits, column: str, declared_ms: int, ordering: Sequence[str]) -> tuple[str, str]:
     """That most commits bring late events, and what to do."""
     other = "" if column in ordering or not ordering else f", such as the ordering field `{ordering[0]}`"
-    commits = f"{found.late:,} of {found.commits:,} commits after the table's first"
+    commits = f"{found.late:,} of {found.commits:,} commits {found.which}"
     late = f"`data_latency` ({format_duration(declared_ms)}), half of all came {format_duration(found.half_ms)} late or later"
     return (
         f"{commits} brought events later than {late}: if updates leave `{column}` as it was, each update of an old row takes "

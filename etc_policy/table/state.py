@@ -249,7 +249,8 @@ class TableState:
     `exposed` are file groups with a log file that was written beside a compaction of deletes: some indexes do not find its
     keys (facts: exposed-keys). `wrong_times` are completion times, of the table and of its metadata table, that cannot be
     true. `unreadable_time` is known only where log files were read; where none is left, and etc has not compacted by this
-    column, the newest base file is looked at in their place, and `base_times` are its numbers. `witnesses` are known only
+    column, the newest base file is looked at in their place, and `base_times` are its numbers. Where none is left `left_times`
+    are when commits began, each with the earliest event time of its rows in the newest base files. `witnesses` are known only
     where all that are not compacted were read. `foreign_compaction` is the latest one on the active timeline that etc did not
     plan, `uncarried` one of etc's, or the last one where it is archived, whose commit lacks log files that its plan carries
     (table version 6) or has split off.
@@ -296,6 +297,7 @@ class TableState:
     zone: ZoneReading | None = None
     unreadable_time: UnreadableTime | None = None
     base_times: BaseTimes | None = None
+    left_times: tuple[tuple[int, int], ...] = ()
     witnesses: tuple[LogWitness, ...] | None = None
     foreign_compaction: str | None = None
     uncarried: str | None = None

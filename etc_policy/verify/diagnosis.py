@@ -35,7 +35,7 @@ from etc_policy.table.unknown_times import null_rows_in
 from etc_policy.table.watermark import completeness_of
 from etc_policy.table.writing import Writing, writing_of
 from etc_policy.verify.freshness import completeness_lag_ms, error_limit_ms, judge_lag
-from etc_policy.verify.latency import judge_latency
+from etc_policy.verify.latency import judge_latency, late_commits
 
 FindingStatus = Literal["ok", "warn", "error", "skipped"]
 
@@ -220,9 +220,9 @@ def data_latency(facts: TableFacts) -> Found:
     """Whether events come as late as the policy says, and whether the column moves with updates."""
     policy, state = facts.policy, facts.state
     verdict = judge_latency(facts.history, policy.data_latency_ms, facts.clock_ms, facts.untracked)
-    if verdict.mostly_late is not None:
-        ordering = state.ordering_fields
-        return "warn", *late_text(verdict.mostly_late, policy.event_time.column, policy.data_latency_ms, ordering)
+    late = late_commits(verdict, state)
+    if late is not None:
+        return "warn", *late_text(late, policy.event_time.column, policy.data_latency_ms, state.ordering_fields)
     seen, declared = verdict.observed, format_duration(policy.data_latency_ms)
     if verdict.judged is None or seen is None:
         return "skipped", f"too little is known: {verdict.reason}{f'; {seen}' if seen else ''}", None

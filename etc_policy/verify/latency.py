@@ -14,8 +14,9 @@ from etc_policy.policy.manifest import Frozen, LatencyEvidence
 from etc_policy.policy.schema import LearnedLatency
 from etc_policy.table.formats import count_of, format_duration
 from etc_policy.table.history import GroupWrite, TableHistory
-from etc_policy.table.impossible_times import LateCommits, mostly_late, old_data_ms
+from etc_policy.table.impossible_times import LateCommits, late_in, mostly_late, old_data_ms
 from etc_policy.table.instants import instant_to_ms
+from etc_policy.table.state import TableState
 
 LatencyStatus = Literal["fits", "too_short", "generous", "unknown"]
 
@@ -115,6 +116,13 @@ def judge_latency(history: TableHistory, declared_ms: int, now_ms: int, untracke
     found = [_judge(written, declared_ms, now_ms, untracked, first_ms) for written in _sources(history)]
     judged = [one for one in found if one.judged is not None]
     return next((one for one in judged if one.suggested_ms is not None), None) or next(iter(judged), found[-1])
+
+
+def late_commits(verdict: LatencyVerdict, state: TableState) -> LateCommits | None:
+    """Where most commits brought rows later than declared, by their history, or where that does not say by base files."""
+    if verdict.mostly_late is not None or verdict.judged is not None:
+        return verdict.mostly_late
+    return late_in(state, verdict.declared_ms) if state.left_times else None
 
 
 def learn_latency(history: TableHistory, learned: LearnedLatency, now_ms: int) -> tuple[int, LatencyEvidence]:

@@ -9,7 +9,7 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from etc_policy.hudi.properties import ordering_fields
 from etc_policy.policy.files import MARK
 from etc_policy.policy.manifest import EventTime, Frozen, Policy
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
+from etc_policy.table.impossible_times import late_text
 from etc_policy.verify.diagnosis import (
     TableFacts,
     declared_index,
@@ -29,7 +30,7 @@ from etc_policy.verify.diagnosis import (
     diagnose_table,
     foreign_compactions,
 )
-from etc_policy.verify.latency import judge_latency
+from etc_policy.verify.latency import judge_latency, late_commits
 
 _WIDTH = 118
 #: What a policy cannot do without.
@@ -42,17 +43,24 @@ _EARLIEST_MS = 315_532_800_000
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _TIME_WORDS = frozenset(_WORD.findall("at date datetime day dt epoch micros millis ms time timestamp ts tstamp when"))
 _EVENT_WORDS = frozenset(_WORD.findall("event happened measured observed occurred placed"))
-_OTHER_WORDS = frozenset(
-    _WORD.findall(
-        "birth born changed deadline deleted due expiration expires expiry ingest ingested ingestion "
-        "inserted kafka load loaded modified processed processing received until update updated"
-    )
+_MOVING_WORDS = frozenset(_WORD.findall("changed modified update updated"))
+#: When a row came in, which moves with updates and is no time of an event.
+_CAME_WORDS = frozenset(
+    _WORD.findall("ingest ingested ingestion inserted kafka load loaded processed processing received")
+)
+_OTHER_WORDS = (
+    _MOVING_WORDS
+    | _CAME_WORDS
+    | frozenset(_WORD.findall("birth born deadline deleted due expiration expires expiry until"))
 )
 #: A column is taken without a question when it has this rank, and leads by so much where there are others.
 _RANK, _LEAD = 2, 3
 _NAMED = 8
-#: A column whose events come so many times sooner than those of another moves with updates, and the other does not.
-_MOVES_TIMES = 10
+#: A column whose events come so many times sooner than those of another, and that late, moves with updates; the other does not.
+_MOVES_TIMES, _STILL_MS = 10, 60_000
+#: An ordering field whose events come so soon is the column, whatever its name.
+_SOON_MS = 3_600_000
+_TAKES_BACK = "by a column that does not each update of an old row takes RO back"
 #: Patterns of texts that are not ISO 8601, by their parts; where several fit, the first is offered.
 _PATTERNS = tuple(
     f"{day}{clock}"
@@ -68,7 +76,7 @@ class Survey:
     """What is known of a table; `facts` are those of a provisional policy, `table` is how the policy is to name it.
 
     `columns` are the Avro types by name, `ranges` what the newest base file holds of some, `written_ms` when that was written.
-    `lags` are how late the events of the newest log files came by some columns, the shortest first.
+    `lags` are how late the events of the newest commits came by some columns, the shortest first.
     `given` are values as YAML that the user has said for its policy, `answered` keys of which etc_project.yml has what the user
     said for all, and `defaults` those that it has else: these are not asked.
     """
@@ -121,12 +129,26 @@ class _Candidate(NamedTuple):
     @property
     def late(self) -> str:
         """How late its events came; empty where that is not known."""
-        files = count_of(len(self.lags), "log file")
-        return (
-            ""
-            if self.half_ms is None
-            else f"of {files} half came {format_duration(self.half_ms)} or more after their earliest event"
-        )
+        if self.half_ms is None:
+            return ""
+        half = format_duration(self.half_ms)
+        if len(self.lags) == 1:
+            return f"1 commit came {half} after its earliest event"
+        return f"of {len(self.lags)} commits half came {half} or more after their earliest event"
+
+    @property
+    def is_named(self) -> bool:
+        """Whether its name or type says that it is a time."""
+        return kind_of(self.type_name) not in ("number", "text") or bool(_words(self.name) & _TIME_WORDS)
+
+    @property
+    def says_when_it_came(self) -> bool:
+        """Whether it is by its name the time when a row came in, which is no event."""
+        return bool(_words(self.name) & _CAME_WORDS)
+
+    def may_move(self, ordering: Sequence[str]) -> bool:
+        """Whether updates move it, by what is known without a look at them."""
+        return self.name in ordering or bool(_words(self.name) & _MOVING_WORDS)
 
     @property
     def text(self) -> str:
@@ -188,18 +210,49 @@ def _candidates_of(survey: Survey) -> list[_Candidate]:
     return [one._replace(lags=survey.lags.get(one.name, ())) for one in found]
 
 
-def _best(survey: Survey) -> _Candidate:
-    """The column that is proposed."""
-    candidates = _candidates_of(survey)
+class _Choice(NamedTuple):
+    """The column that is proposed, whether that is a question, and those that are no times or do not move with updates."""
+
+    best: _Candidate
+    asks: bool
+    still: tuple[_Candidate, ...] = ()
+
+
+def _choose(survey: Survey) -> _Choice:
+    """The column that moves with updates, as far as lags show it; else the likeliest by name, type and values."""
+    candidates, ordering = _candidates_of(survey), ordering_fields(survey.facts.properties)
     usable = [one for one in candidates if one.fault is None]
-    return _moving(usable, ordering_fields(survey.facts.properties)) or next(iter(usable or candidates))
+    still = tuple(_still(usable))
+    left = sorted((one for one in usable if one not in still), key=lambda one: not one.is_named)
+    if not left:
+        return _Choice(candidates[0], asks=True)
+    best, rest = left[0], left[1:]
+    if _is_certain(best, rest, ordering, is_last=bool(still)):
+        return _Choice(best, asks=False, still=still)
+    if best.half_ms is None and not best.may_move(ordering):
+        best = min(
+            (one for one in rest if one.may_move(ordering)), key=lambda one: one.name not in ordering, default=best
+        )
+    return _Choice(best, asks=True, still=still)
 
 
-def _moving(usable: list[_Candidate], ordering: tuple[str, ...]) -> _Candidate | None:
-    """The column that moves with updates where the likeliest by name does not: the ordering field before others."""
-    best_ms = usable[0].half_ms if usable and usable[0].name not in ordering else None
-    moving = [one for one in usable if best_ms and one.half_ms is not None and one.half_ms * _MOVES_TIMES <= best_ms]
-    return min(moving, key=lambda one: one.name not in ordering, default=None)
+def _still(usable: list[_Candidate]) -> Iterator[_Candidate]:
+    """The columns that do not move with updates: events by another come far sooner."""
+    known = [(one.half_ms, one) for one in usable if one.half_ms is not None and not one.says_when_it_came]
+    limit_ms = max(_MOVES_TIMES * min((half_ms for half_ms, _ in known), default=0), _STILL_MS)
+    return (one for half_ms, one in known if half_ms > limit_ms)
+
+
+def _is_certain(best: _Candidate, rest: list[_Candidate], ordering: tuple[str, ...], *, is_last: bool) -> bool:
+    """Whether nobody has to be asked; `is_last` says that others do not move with updates."""
+    if kind_of(best.type_name) == "text" and (not best.seen or best.pattern is not None):
+        return False
+    is_soon, orders = best.half_ms is not None and best.half_ms <= _SOON_MS, best.name in ordering
+    if is_soon and not best.says_when_it_came and (orders or any(not one.is_named for one in rest)):
+        return True
+    leads = best.rank >= _RANK and all(best.rank >= one.rank + _LEAD for one in rest)
+    may_others = any(one.may_move(ordering) for one in rest)
+    return leads and (orders or not (is_last or (best.half_ms is None and may_others)))
 
 
 def _words(name: str) -> set[str]:
@@ -254,26 +307,26 @@ def _unit(found: Range) -> str | None:
 
 def _event_time(survey: Survey) -> Iterator[Line]:
     candidates, ordering = _candidates_of(survey), ordering_fields(survey.facts.properties)
-    usable = [one for one in candidates if one.fault is None]
-    best, moving = _best(survey), _moving(usable, ordering)
-    if moving is not None:
-        rest = _listed([one for one in candidates if one != best])
-        why = "the ordering field, which moves with updates" if best.name in ordering else "it moves with updates"
-        text = f"{best.text}; {why}: by a column that does not each update of an old row takes RO back. Others: {rest}"
-        yield Line("event_time_column", best.value, text, asks=best.name not in ordering)
-        return
-    is_text = kind_of(best.type_name) == "text" and (not best.seen or best.pattern is not None)
-    is_alone = len(usable) == 1 or (len(usable) > 1 and best.rank >= usable[1].rank + _LEAD)
-    if usable and is_alone and best.rank >= _RANK and not is_text:
-        why = ", the ordering field" if best.name in ordering else ""
-        others = [one for one in candidates if one != best]
+    best, asks, still = _choose(survey)
+    others = [one for one in candidates if one != best]
+    orders = "the ordering field" if best.name in ordering else ""
+    if still:
+        why = f"{orders}, which moves with updates" if orders else "it moves with updates"
+        text = f"{best.text}; {why}: {_TAKES_BACK}. Others: {_listed(others)}"
+    elif asks:
+        text = f"which column says when an event happened? By name and type these may: {_listed(candidates)}"
+        if others and best.half_ms is None and best.may_move(ordering):
+            text += f". Take one that moves with updates, such as `{one_line(best.name)}`{_in_brackets(orders)}: {_TAKES_BACK}"
+        if kind_of(best.type_name) == "text":
+            text += ". `format` is the pattern of texts that are not ISO 8601, such as `dd.MM.yyyy HH:mm:ss`"
+    else:
         less = f"less likely by name, type and values: {_listed(others)}" if others else "the only column of times"
-        yield Line("event_time_column", best.value, f"{best.text}{why}; {less}")
-        return
-    text = f"which column says when an event happened? By name and type these may: {_listed(candidates)}"
-    if kind_of(best.type_name) == "text":
-        text += ". `format` is the pattern of texts that are not ISO 8601, such as `dd.MM.yyyy HH:mm:ss`"
-    yield Line("event_time_column", best.value, text, asks=True)
+        text = f"{best.text}{f', {orders}' if orders else ''}; {less}"
+    yield Line("event_time_column", best.value, text, asks=asks)
+
+
+def _in_brackets(text: str) -> str:
+    return f" ({text})" if text else ""
 
 
 def _listed(candidates: list[_Candidate]) -> str:
@@ -284,7 +337,7 @@ def _listed(candidates: list[_Candidate]) -> str:
 def _latency(survey: Survey) -> Iterator[Line]:
     facts = survey.facts
     verdict = judge_latency(facts.history, facts.policy.data_latency_ms, facts.clock_ms, facts.untracked)
-    best, by_column = _best(survey), facts.policy.event_time.column
+    best, by_column = _choose(survey).best, facts.policy.event_time.column
     if verdict.suggested_ms is not None and verdict.observed is not None and best.name == by_column:
         yield Line(
             "data_latency",
@@ -295,9 +348,7 @@ def _latency(survey: Survey) -> Iterator[Line]:
     seen = f" So far, {verdict.observed}." if verdict.observed and best.name == by_column else ""
     reason = f"{verdict.reason}.{seen}"
     if best.late:
-        reason = (
-            f"too few writes. By `{one_line(best.name)}` {best.late}, all {format_duration(best.lags[-1])} or less."
-        )
+        reason = f"too few writes. By `{one_line(best.name)}` {best.late}, the latest {format_duration(best.lags[-1])}."
     text = f"how late may an event arrive? The table does not show it: {reason}"
     yield Line("data_latency", "1h", text, asks=True)
 
@@ -440,7 +491,11 @@ def find_drift(facts: TableFacts) -> Iterator[DriftedKey]:
     """Where the table is not, or no longer, what its policy says of it and its writers; not what only the policy decides."""
     policy = facts.policy
     verdict = judge_latency(facts.history, policy.data_latency_ms, facts.clock_ms)
-    if verdict.status == "too_short":
+    late, ordering, column = late_commits(verdict, facts.state), facts.state.ordering_fields, policy.event_time.column
+    if late is not None and (verdict.suggested_ms is None or (ordering and column not in ordering)):
+        reason = "; ".join(late_text(late, column, policy.data_latency_ms, ordering))
+        yield DriftedKey(key="event_time_column", declared=column, reason=reason)
+    elif verdict.status == "too_short":
         enough = f"; {format_duration(verdict.suggested_ms)} would do" if verdict.suggested_ms else ""
         declared, reason = format_duration(policy.data_latency_ms), f"{verdict.observed}{enough}"
         yield DriftedKey(key="data_latency", declared=declared, reason=reason)

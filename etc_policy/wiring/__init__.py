@@ -233,7 +233,7 @@ class Readings(SparkSessions):
     def sampled_lags(
         self, state: TableState, event_times: Iterable[EventTime], types: Mapping[str, str]
     ) -> dict[str, tuple[int, ...]]:
-        """How late the events of a table's newest log files came by some columns, the shortest first; without Spark."""
+        """How late the events of a table's newest commits came by some columns, the shortest first; without Spark."""
         from etc_policy.hudi.log_times import sampled_lags
 
         return {} if self.metadata_only else sampled_lags(state, event_times, types)
@@ -281,10 +281,12 @@ class Readings(SparkSessions):
 
             read = read_all_logs if all_logs else fill_from_logs
             state = read(state, policy, _tables_cache(), self.progress)
-        if read_logs and not self.metadata_only and promise_of(policy, state) is None and not any(state.log_files):
-            from etc_policy.hudi.base_times import with_newest_times
+        if not self.metadata_only and not any(state.log_files):
+            from etc_policy.hudi.base_times import with_left_times, with_newest_times
 
-            state = with_newest_times(state, policy.event_time)
+            is_new = read_logs and promise_of(policy, state) is None
+            state = with_newest_times(state, policy.event_time) if is_new else state
+            state = with_left_times(state, policy.event_time)
         kept = self.apply_states.read(state.base_path) if noted is None else noted
         # of both times of a log file the earlier one counts
         state = with_true_times(state, of_event_time(kept.misrecorded, policy.event_time, state))

@@ -294,13 +294,15 @@ def test_events_after_the_end_of_their_partition_are_said(lake, etc):
 TIMES = ("placed_at", "updated_at")
 
 
+SCHEMA = {"type": "record", "name": "r", "fields": [{"name": name, "type": ["null", MILLIS]} for name in TIMES]}
+
+
 def write_update(table, minute, placed):
     """A write of a row that was placed at a time of the day, or on the day before."""
-    schema = {"type": "record", "name": "r", "fields": [{"name": name, "type": ["null", MILLIS]} for name in TIMES]}
     now = epoch_ms(f"10:{minute:02}:00")
     placed_ms = now - 86_400_000 if placed is None else epoch_ms(placed)
     written = log("f1", columns=TIMES, values=((placed_ms, now - 1_000),), rows=1)
-    extra = {"schema": json.dumps(schema)}
+    extra = {"schema": json.dumps(SCHEMA)}
     table.commit(at(f"10:{minute:02}:00"), at(f"10:{minute:02}:02"), written, extra=extra)
 
 
@@ -319,11 +321,11 @@ def test_the_column_that_moves_with_updates_is_proposed_with_the_lags_of_all(lak
     text = " ".join((lake.parent / "policies" / "updates.yml").read_text().replace("#", "").split())
     assert "event_time_column: updated_at" in text
     assert "? event_time_column" not in text
-    assert "of 4 log files half came 3s or more after their earliest event; the ordering field" in text
+    assert "of 4 commits half came 3s or more after their earliest event; the ordering field" in text
     assert (
-        "Others: placed_at (timestamp-millis): of 4 log files half came 1d2s or more after their earliest event" in text
+        "Others: placed_at (timestamp-millis): of 4 commits half came 1d2s or more after their earliest event" in text
     )
-    assert "By `updated_at` of 4 log files half came 3s or more after their earliest event, all 3s or less." in text
+    assert "By `updated_at` of 4 commits half came 3s or more after their earliest event, the latest 3s." in text
 
 
 def test_without_an_ordering_field_to_go_by_it_is_asked(lake, etc):
@@ -353,6 +355,59 @@ def test_a_column_that_updates_leave_as_it_was_is_warned_of_by_every_command_tha
     (lake.parent / "policies" / "a.yml").write_text(BY_PLACED.replace("placed_at", "updated_at"))
     for command in ("plan", "freshness", "debug"):
         assert "brought events later" not in etc(command)[1], command
+
+
+def make_compacted(folder, ordering="updated_at", **rest):
+    """Updates of old rows, all of them compacted by others: no log file is left."""
+    table = make_updates(folder, ordering, **rest)
+    now = epoch_ms("10:00:00")
+    left = [(at("10:00:00"), {"placed_at": now - 90_000_000, "updated_at": now - 90_000_000})]
+    for minute in range(1, 5):
+        now = epoch_ms(f"10:0{minute}:00")
+        left.append((at(f"10:0{minute}:00"), {"placed_at": now - 86_400_000, "updated_at": now - 1_000}))
+    merged = base("f1", previous=at("10:00:00"), left=tuple(left), merged=4)
+    table.compaction(at("10:05:00"), at("10:05:30"), merged, extra={"schema": json.dumps(SCHEMA)})
+    for path in (folder / "p").glob(".f1_*.log.*"):
+        path.unlink()
+    return table
+
+
+@pytest.mark.parametrize("archived", [0, 5])
+def test_a_table_that_is_compacted_is_judged_by_what_its_base_files_still_hold(lake, etc, archived):
+    table = make_compacted(lake / "updates")
+    table.archive_first(archived)
+    assert etc("import", "lake/updates")[0] == 0
+    text = " ".join((lake.parent / "policies" / "updates.yml").read_text().replace("#", "").split())
+    assert "event_time_column: updated_at" in text
+    assert "? event_time_column" not in text
+    assert "of 4 commits half came 1s or more after their earliest event; the ordering field" in text
+
+
+def test_without_what_reads_parquet_it_is_asked(lake, etc, monkeypatch):
+    monkeypatch.setattr("etc_policy.hudi.footers.can_read_parquet", lambda: False)
+    monkeypatch.setattr("etc_policy.hudi.base_times.can_read_parquet", lambda: False)
+    make_compacted(lake / "updates")
+    assert "open: event_time_column, data_latency" in etc("import", "lake/updates")[1]
+    text = " ".join((lake.parent / "policies" / "updates.yml").read_text().replace("#", "").split())
+    assert "Take one that moves with updates, such as `updated_at` (the ordering field)" in text
+    assert "event_time_column: updated_at" in text
+
+
+def test_a_wrong_column_is_warned_of_where_all_is_compacted(lake, etc):
+    make_compacted(lake / "updates")
+    (lake.parent / "policies").mkdir()
+    (lake.parent / "policies" / "a.yml").write_text(BY_PLACED)
+    said = (
+        "4 of 4 commits of which the newest base files hold rows brought events later than `data_latency` (10m), half of "
+        "all came 1d"
+    )
+    for command in ("plan", "freshness", "debug", "import --diff"):
+        out = " ".join(etc(*command.split())[1].split())
+        assert said in out, command
+        assert "such as the ordering field `updated_at`" in out, command
+    (lake.parent / "policies" / "a.yml").write_text(BY_PLACED.replace("placed_at", "updated_at"))
+    for command in ("plan", "freshness", "debug", "import --diff"):
+        assert "brought events later" not in etc(*command.split())[1], command
 
 
 def test_what_was_read_before_a_compaction_is_judged_once_it_is_archived(lake, etc):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -111,7 +111,7 @@ class Written:
 
     `merged` counts the log files that a compaction read, of ten bytes each without `merged_bytes`.
     `previous` is the instant of the slice before. A log file with `columns` is a block of such rows, of `values` in
-    milliseconds, others are no blocks.
+    milliseconds, others are no blocks. A base file with `left` is Parquet of the rows of commits, by their instants.
     """
 
     file_id: str
@@ -131,9 +131,12 @@ class Written:
     max_event: int | None = None
     columns: tuple[str, ...] | None = None
     values: tuple[tuple[int, ...], ...] = ()
+    left: tuple[tuple[str, Mapping[str, Any]], ...] = ()
 
     @property
     def content(self) -> bytes:
+        if self.left:
+            return base_rows(self.left)
         if self.columns is None:
             return b"x" * self.size
         kind = MILLIS if self.values else "long"
@@ -160,6 +163,19 @@ class Written:
             "minEventTime": self.min_event,
             "maxEventTime": self.max_event,
         }
+
+
+def base_rows(left: Sequence[tuple[str, Mapping[str, Any]]], **options: Any) -> bytes:
+    """A base file with a row of each instant, whose integers of milliseconds are timestamps."""
+    import pyarrow
+    from pyarrow import parquet
+
+    columns: dict[str, Any] = {"_hoodie_commit_time": [instant for instant, _ in left]}
+    for name in left[0][1]:
+        columns[name] = pyarrow.array([row[name] for _, row in left], pyarrow.timestamp("ms", "UTC"))
+    written = BytesIO()
+    parquet.write_table(pyarrow.table(columns), written, **options)
+    return written.getvalue()
 
 
 def log(file_id: str, min_event: int | None = None, **rest: Any) -> Written:

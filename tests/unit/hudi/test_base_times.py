@@ -7,11 +7,13 @@ import pytest
 
 from etc_policy.errors.codes import Code
 from etc_policy.hudi import base_times
-from etc_policy.hudi.base_times import read_row_groups, with_newest_times
+from etc_policy.hudi.base_times import read_row_groups, with_left_times, with_newest_times
 from etc_policy.plan.plan_warnings import impossible_warning
 from etc_policy.plan.rules import why_refused
 from etc_policy.policy.manifest import EventTime
 from etc_policy.table.state import FileSlice
+from tests.unit.hudi.table_folder import at, base_rows
+from tests.unit.plan.plan_cases import epoch_ms
 from tests.unit.plan.states import POLICY, STATE
 
 T = 1_700_000_000_000
@@ -136,3 +138,40 @@ def test_what_may_be_right_is_not_refused(tmp_path, values, kind, event_time):
     state = quiet(tmp_path, values, event_time, kind)
     assert why_refused(POLICY.model_copy(update={"event_time": event_time}), state, NOW_MS) is None
     assert list(impossible_warning(event_time, state)) == []
+
+
+PLACED = EventTime(column="ts")
+
+
+def left_in(folder, content, event_time=PLACED, kind="timestamp-millis"):
+    """What is left in a base file of these bytes, which a compaction at noon wrote."""
+    (folder / "p").mkdir(exist_ok=True)
+    (folder / "p" / "f.parquet").write_bytes(content)
+    state = replace(state_in(folder, "f"), event_time_type=kind)
+    noon = replace(state.slices[0], base_instant=at("12:00:00"), base_file_bytes=len(content))
+    return dict(with_left_times(replace(state, slices=(noon,)), event_time).left_times)
+
+
+def test_the_earliest_event_that_is_left_of_each_commit_but_the_first(tmp_path):
+    rows = [(at("08:00:00"), {"ts": T}), (at("09:00:00"), {"ts": T + 7}), (at("09:00:00"), {"ts": T + 5})]
+    rows += [(at("12:00:00"), {"ts": T}), ("soon", {"ts": T}), (at("09:00:00"), {"ts": None})]
+    assert left_in(tmp_path, base_rows(rows)) == {epoch_ms("09:00:00"): T + 5}
+
+
+@pytest.mark.parametrize(
+    ("content", "event_time", "kind"),
+    [
+        (b"PAR1", PLACED, "timestamp-millis"),
+        (base_rows([(at("08:00:00"), {"ts": T}), (at("09:00:00"), {"ts": T})]), EventTime(column="at"), "date"),
+        (base_rows([(at("08:00:00"), {"ts": T}), (at("09:00:00"), {"ts": T})]), PLACED, "date"),
+        (base_rows([(at("12:00:00"), {"ts": T}), (at("12:00:00"), {"ts": T})]), PLACED, "timestamp-millis"),
+    ],
+)
+def test_nothing_is_left_where_a_base_file_does_not_say_it(tmp_path, content, event_time, kind):
+    assert left_in(tmp_path, content, event_time, kind) == {}
+
+
+def test_no_more_is_read_of_a_base_file_than_a_few_megabytes(tmp_path, monkeypatch):
+    rows = [(at("08:00:00"), {"ts": T}), (at("09:00:00"), {"ts": T + 5})]
+    monkeypatch.setattr(base_times, "_READ_BYTES", 1)
+    assert left_in(tmp_path, base_rows(rows, row_group_size=1)) == {}

@@ -52,6 +52,7 @@ def test_every_fact_of_a_state_is_read_or_comes_from_log_files():
     named = {keyword.arg for keyword in made.keywords}
     assert {field.name for field in fields(TableState)} - named == {
         "base_times",
+        "left_times",
         "unreadable_time",
         "witnesses",
         "apply_state",

@@ -81,7 +81,8 @@ def test_the_file_of_a_table(case):
         ({"ts": "long"}, {}, "ts", False),
         ({"ts": "long"}, {"ts": Range(MS // 1000, MS // 1000 + 9)}, "{column: ts, unit: s}", False),
         ({"ts": "long"}, {"ts": Range(1, 9)}, "ts", True),
-        ({"event_time": "timestamp-micros", "updated_at": "timestamp-micros"}, {}, "event_time", False),
+        ({"event_time": "timestamp-micros", "received_at": "timestamp-micros"}, {}, "event_time", False),
+        ({"event_time": "timestamp-micros", "updated_at": "timestamp-micros"}, {}, "updated_at", True),
         ({"ts": "long", "created_at": "timestamp-millis"}, {}, "ts", True),
         ({"updated_at": "timestamp-millis"}, {}, "updated_at", True),
         ({"birth_date": "date"}, {}, "birth_date", True),
@@ -103,6 +104,38 @@ def test_the_file_of_a_table(case):
 )
 def test_the_column_is_taken_where_the_table_shows_it_and_asked_for_elsewhere(columns, ranges, value, asks):
     line = lines(survey(columns, ranges))["event_time_column"]
+    assert (line.value, line.asks) == (value, asks)
+
+
+SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("columns", "ordering", "lags", "value", "asks"),
+    [
+        (("placed_at", "updated_at"), "updated_at", {}, "updated_at", True),
+        (("placed_at", "updated_at"), "updated_at", {"placed_at": DAY, "updated_at": SECOND}, "updated_at", False),
+        (("placed_at", "updated_at"), "id", {"placed_at": DAY, "updated_at": SECOND}, "updated_at", True),
+        (("placed_at", "updated_at"), "updated_at", {"placed_at": 20 * SECOND, "updated_at": 1}, "placed_at", False),
+        (("updated_at",), "updated_at", {"updated_at": 20 * SECOND}, "updated_at", False),
+        (("updated_at",), "updated_at", {"updated_at": DAY}, "updated_at", True),
+        (("started_at", "ended_at"), "ended_at", {"started_at": DAY, "ended_at": SECOND}, "ended_at", False),
+        (("started_at", "ended_at"), "ended_at", {}, "ended_at", True),
+        (("birth_date", "updated_at"), "updated_at", {"birth_date": 999 * DAY, "updated_at": 1}, "updated_at", False),
+        (("version", "updated_at"), "version", {"version": SECOND, "updated_at": SECOND}, "updated_at", False),
+        (("version",), "version", {"version": SECOND}, "version", False),
+        (("event_time", "ingested_at"), "ingested_at", {"event_time": 2 * HOUR, "ingested_at": 1}, "event_time", False),
+        (("ingested_at",), "ingested_at", {"ingested_at": 1}, "ingested_at", True),
+    ],
+)
+def test_a_column_that_updates_leave_as_it_was_is_never_taken(columns, ordering, lags, value, asks):
+    types = {name: "long" if name == "version" else "timestamp-micros" for name in columns}
+    found = survey(
+        types,
+        properties={"hoodie.table.ordering.fields": ordering},
+        lags={name: (half_ms,) * 3 for name, half_ms in lags.items()},
+    )
+    line = lines(found)["event_time_column"]
     assert (line.value, line.asks) == (value, asks)
 
 
