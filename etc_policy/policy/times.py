@@ -103,6 +103,10 @@ _WORDS = {"M": "a minute", "H": "an hour", "j": "a day", "d": "a day", "m": "a m
 _USUAL = ("year=%Y/month=%m/day=%d", "%Y/%m/%d/%H", "%Y/%m/%d", "%Y-%m-%d-%H", "%Y-%m-%d", "%Y%m%d%H", "%Y%m%d")
 
 
+#: A folder that names an hour, in one of a day.
+_HOUR = re.compile(r"(hour|hr|hh|h)=\d{2}", re.IGNORECASE)
+
+
 class Span(NamedTuple):
     """The time that a partition is about, in epoch milliseconds: from `begins_ms` up to, and without, `ends_ms`.
 
@@ -229,7 +233,8 @@ def usual_pattern(partitions: Sequence[str]) -> str | None:
             continue
         *folders, before = first.string[: first.start()].replace("%", "%%").split("/")
         after, *others = first.string[first.end() :].replace("%", "%%").split("/")
-        pattern = "/".join((*map(_any_value, folders), before + layout + after, *map(_any_value, others)))
+        below = map(_any_value if "%H" in layout else _hour_or_any, others)
+        pattern = "/".join((*map(_any_value, folders), before + layout + after, *below))
         clock = PartitionClock(pattern, None, ZoneInfo("UTC"))
         if 2 * sum(clock.span(one) is not None for one in partitions) > len(partitions):
             return pattern
@@ -239,6 +244,11 @@ def usual_pattern(partitions: Sequence[str]) -> str | None:
 def _any_value(folder: str) -> str:
     name, equals, _ = folder.partition("=")
     return f"{name}=*" if equals else "*"
+
+
+def _hour_or_any(folder: str) -> str:
+    named = _HOUR.fullmatch(folder)
+    return f"{named[1]}=%H" if named else _any_value(folder)
 
 
 def _directives(pattern: str) -> list[str]:

@@ -14,6 +14,8 @@ IMPORT_SCHEMA_VERSION = 1
 
 ImportStatus = Literal["written", "new", "known", "drifted", "left_out", "failed"]
 _STATUSES: tuple[ImportStatus, ...] = get_args(ImportStatus)
+#: What is seldom the same for all tables of a lake.
+_OF_A_TABLE = "event_time_column"
 _WORDS: dict[ImportStatus, str] = {"known": "in project", "left_out": "left out"}
 
 
@@ -56,7 +58,12 @@ def render_import(report: ImportReport, width: int) -> str:
     asks = f" {count_of(asked, 'file')} with open questions: `etc parse` lists them." if asked else ""
     if asked > 1:
         key = max(keys := [key for table in shown for key in table.questions], key=keys.count)
-        asks += f" Without these files `etc import` with `--set {key}=VALUE` answers one for all tables."
+        answer, tables = (
+            (f"--set 'GLOB:{key}=VALUE'", "the tables that fit")
+            if key == _OF_A_TABLE
+            else (f"--set {key}=VALUE", "all tables")
+        )
+        asks += f" Without these files `etc import` with `{answer}` answers one for {tables}."
     summary = f"{': '.join(filter(None, (count_of(len(report.tables), 'table'), ', '.join(said))))}.{asks}"
     return "\n".join(filter(None, (rows_of(rows, width), summary)))
 

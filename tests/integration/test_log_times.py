@@ -2,17 +2,20 @@
 
 import datetime as dt
 import time
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from etc_policy.gx.event_time_sql import event_time_ms
 from etc_policy.hudi import event_time_values
+from etc_policy.hudi.base_times import with_left_times
 from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.run.table_files import timeline_of
 from etc_policy.storage.object_cache import MemoryCache
+from etc_policy.table.instants import instant_to_ms
 from tests.integration.bench import Bench
 from tests.integration.history import EPOCH_MS, QUICK, WRITER, Write, partition_of, write_history
 from tests.integration.hudi_tables import StockTable
@@ -86,6 +89,18 @@ def test_the_smallest_event_time_of_each_log_file(spark, tmp_path, block_format)
     assert read_by_spark(spark, table, 1) == {"a": filled[upserts, "a"][0], "b": filled[upserts, "b"][0]}
     assert read_by_spark(spark, table, 2) == {"a": filled[mixed, "a"][0], "b": milliseconds(130)}
     assert by_commit(states(table, cache)[1]) == filled
+
+
+@pytest.mark.extended
+def test_rows_keep_their_commit_when_they_are_compacted(spark, tmp_path):
+    table = StockTable(spark, str(tmp_path / "t"), SCHEMA)
+    table.write([row(0, 1), row(2, 2), row(4, 3)])
+    writes = [table.write([row(0, 100), row(2, 50)]), table.write([row(2, 70)])]
+    table.compact()
+    state = FileTableReader().read(table.base, TIMES)
+    assert not any(state.log_files)
+    began = [instant_to_ms(one, ZoneInfo(state.timezone)) for one in writes]
+    assert dict(with_left_times(state, TIMES).left_times) == {began[0]: milliseconds(100), began[1]: milliseconds(70)}
 
 
 @pytest.mark.extended

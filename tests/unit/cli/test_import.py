@@ -383,6 +383,14 @@ def test_a_table_that_is_compacted_is_judged_by_what_its_base_files_still_hold(l
     assert "of 4 commits half came 1s or more after their earliest event; the ordering field" in text
 
 
+def test_one_column_is_not_said_for_all_tables_where_that_alone_is_asked(lake, etc):
+    for name in ("a", "b"):
+        make_updates(lake / name, "id")
+    out = etc("import", "lake/a", "lake/b", "--set", "data_latency=1h")[1]
+    said = "Without these files `etc import` with `--set 'GLOB:event_time_column=VALUE'` answers one for the tables that fit."
+    assert said in " ".join(out.split())
+
+
 def test_without_what_reads_parquet_it_is_asked(lake, etc, monkeypatch):
     monkeypatch.setattr("etc_policy.hudi.footers.can_read_parquet", lambda: False)
     monkeypatch.setattr("etc_policy.hudi.base_times.can_read_parquet", lambda: False)
