@@ -15,7 +15,7 @@ from etc_policy.api.partitions import prove_partitions, send_partition_events
 from etc_policy.api.saved_plans import require_derived, require_same_table
 from etc_policy.api.starvation import count_refusal, count_run, count_stale, end_refusals, is_blocked_by_pending_work
 from etc_policy.api.syncing import failed_sync, sync_table
-from etc_policy.api.verifying import broken_verification, verify_run, wrong_times_errors
+from etc_policy.api.verifying import broken_verification, joined_verdict, verify_run, wrong_times_errors
 from etc_policy.errors import EtcError, ExitCode, OvertakenError, StalePlanError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
@@ -257,12 +257,15 @@ class TableApply:
             self.errors += writes_beside_errors(self.environment, self.policy, self.overlapped)
 
     def _prove_partitions(self) -> None:
-        """Compare the rows of partitions that are to be done; a verdict that is not good is that of the run."""
+        """Compare the rows of partitions that are to be done; a verdict that is not good is that of the run, with what it had
+        found before.
+        """
         if self.result is None:
             return
         verdict = prove_partitions(self.environment, self.policy, self.now_ms)
         if verdict is not None:
-            self.result = self.result.model_copy(update={"verification": verdict})
+            both = joined_verdict(self.result.verification, verdict)
+            self.result = self.result.model_copy(update={"verification": both})
 
     def _send_events(self) -> None:
         """Send which partitions are done now; an error leaves that to the next run."""

@@ -272,6 +272,15 @@ def verify_and_note(
     return _with_doubt(verification, policy, replace(judged.state, apply_state=kept)), judged
 
 
+def joined_verdict(found: Verification | None, of_partitions: Verification) -> Verification:
+    """The verdict of a run whose comparison of partitions was not good: what was found before stays."""
+    if found is None or found.status == "pass":
+        return of_partitions
+    status = max(found.status, of_partitions.status, key=("pass", "warn", "error", "fail").index)
+    expectations = (*found.expectations, *of_partitions.expectations)
+    return found.model_copy(update={"status": status, "expectations": expectations})
+
+
 def compares_partitions(policy: Policy) -> bool:
     """Whether a run compares the rows of partitions before they are done."""
     return policy.done is not None and policy.done.proof == "data"

@@ -95,3 +95,27 @@ def test_a_run_that_fails_after_it_finished_an_earlier_one_claims_no_more_than_t
     run.fail(EngineError(Code.TABLE_MOVED_ON, "Spark has ended"), T, plan)
     assert run.result.status == "failed"
     assert complete_until(run.result) == complete_until(finished)
+
+
+@pytest.mark.parametrize("of_partitions", ["warn", "error", "fail"])
+@pytest.mark.parametrize("found", ["pass", "warn", "error", "fail"])
+def test_a_comparison_of_partitions_hides_nothing_that_the_run_has_found(monkeypatch, found, of_partitions):
+    """A doubt about partitions of an earlier run is a warning alone, and the exit code is that of the verdict."""
+    ranks = ("pass", "warn", "error", "fail")
+    first, second = (
+        Verification(
+            level="data",
+            status=status,
+            threshold_ms=T,
+            expectations=(ExpectationResult(expectation=name, status=status, message=name),),
+        )
+        for name, status in (("first", found), ("second", of_partitions))
+    )
+    monkeypatch.setattr(table_apply, "prove_partitions", lambda *_: second)
+    values = {"policy": "t", "base_path": "/t", "status": "nothing_due", "threshold_ms": T}
+    result = TableResult(**values, verification=first, **timed(T, T + 6_000))
+    run = TableApply(SimpleNamespace(), POLICY, 0, result=result)
+    run._prove_partitions()
+    assert run.result.verification.status == max(found, of_partitions, key=ranks.index)
+    assert ("first" in run.result.verification.failures) == (found != "pass")
+    assert "second" in run.result.verification.failures
