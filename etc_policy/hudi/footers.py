@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from etc_policy.storage.port import TableReader
+from etc_policy.storage.port import MAX_READ_BYTES, TableReader
 
 #: How a file ends: the length of its footer, and these bytes where that is encrypted.
 _TAIL, _ENCRYPTED = struct.Struct("<i4s"), b"PARE"
@@ -175,8 +175,8 @@ def _inflated(stream: Any, column: Any) -> int:
     begin, first = column.data_page_offset, column.dictionary_page_offset
     if column.has_dictionary_page and first is not None and 0 < first < begin:
         begin = first
-    if min(begin, column.total_compressed_size) < 0:
-        raise OSError("a column before the file's begin")
+    if begin < 0 or not 0 <= column.total_compressed_size <= MAX_READ_BYTES:
+        raise OSError("a column before the file's begin, or one that is larger than what is read")
     stream.seek(begin)
     pages, at, inflated = stream.read(column.total_compressed_size), 0, 0
     while at < len(pages):

@@ -21,7 +21,15 @@ from hdfs_native import FileStatus, WriteOptions
 
 from etc_policy.storage.hdfs_client import HdfsClient, open_hdfs_file
 from etc_policy.storage.object_tree import ObjectTreeLister
-from etc_policy.storage.port import MAX_READ_BYTES, FileInfo, StoreUnreachableError, TableStorage, Version, read_at_most
+from etc_policy.storage.port import (
+    MAX_READ_BYTES,
+    MAX_VERSION_BYTES,
+    FileInfo,
+    StoreUnreachableError,
+    TableStorage,
+    Version,
+    read_at_most,
+)
 from etc_policy.storage.remote_files import MAX_RANGE_BYTES, ReadAhead
 from etc_policy.storage.safe_files import copy_draft, parts_of
 
@@ -42,7 +50,7 @@ def version(storage: TableStorage, path: str) -> Version | None:
             return None
         last = max(found)
         try:
-            return Version(storage.read(f"{folder}/{last}"), str(last), found[last].modified_ns)
+            return Version(storage.read(f"{folder}/{last}", MAX_VERSION_BYTES), str(last), found[last].modified_ns)
         except FileNotFoundError:
             if not left:
                 raise

@@ -23,6 +23,8 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _AT_REST_NS = 2_000_000_000
 #: Checksums that Hadoop keeps beside each file on local disk.
 _CHECKSUM = ".crc"
+#: So much is listed of what links in a table lead to: one may lead to a whole disk.
+_MOST_BEHIND_LINKS = 500_000
 
 
 class LocalStorage:
@@ -179,16 +181,20 @@ def list_tree(base: str) -> Iterator[tuple[str, dict[str, int]]]:
 
     What is removed meanwhile, as a cleaner does, is left out.
     """
-    folders, followed = [""], set[str]()
+    folders, followed, left = [("", False)], set[str](), _MOST_BEHIND_LINKS
     while folders:
-        path = folders.pop()
+        path, is_linked = folders.pop()
         try:
             below, files = _list_folder(base, path, followed)
         except FileNotFoundError:
             if not path:
                 raise
             continue
-        folders += below
+        is_linked = is_linked or os.path.islink(f"{base}/{path}")  # noqa: PTH114 - quicker than a Path
+        left -= is_linked * (len(below) + len(files))
+        if left < 0:
+            raise OSError(errno.EFBIG, f"more than {_MOST_BEHIND_LINKS:,} files and folders lie behind links", base)
+        folders += ((one, is_linked) for one in below)
         yield path, files
 
 

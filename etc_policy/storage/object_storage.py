@@ -16,7 +16,7 @@ from obstore.store import GCSStore
 
 from etc_policy.storage.object_cache import MAX_FILE_BYTES, ObjectCache
 from etc_policy.storage.object_tree import ObjectTreeLister
-from etc_policy.storage.port import MAX_READ_BYTES, FileInfo, Version, read_at_most
+from etc_policy.storage.port import MAX_READ_BYTES, MAX_VERSION_BYTES, FileInfo, Version, read_at_most, too_large
 from etc_policy.storage.remote_files import ReadAhead, open_ranges
 from etc_policy.storage.safe_files import parts_of
 from etc_policy.storage.store_errors import as_store_error, is_cut_short, is_empty_range, is_unanswered, store_errors
@@ -74,7 +74,7 @@ class ObjectContents:
         content = self._ahead.take(key)
         return open_object(self._store, key, self._place_of(key)) if content is None else io.BytesIO(content)
 
-    def _fetch(self, key: str) -> bytes:
+    def _fetch(self, key: str) -> bytes | None:
         size, tag = self._versions.get(key, (0, None))
         if key not in self._kept or tag is None or self._cache is None:
             return self._whole(key)
@@ -82,13 +82,15 @@ class ObjectContents:
         content = self._cache.get(version)
         if content is None:
             content = self._whole(key)
-            if len(content) == size:
+            if content is not None and len(content) == size:
                 self._cache.put(version, content)
         return content
 
-    def _whole(self, key: str) -> bytes:
+    def _whole(self, key: str) -> bytes | None:
+        """An object's content; None for a large one, whose size was another one when it was listed."""
         with open_object(self._store, key, self._place_of(key)) as opened:
-            return opened.read()
+            content = opened.read(MAX_FILE_BYTES + 1)
+        return content if len(content) <= MAX_FILE_BYTES else None
 
 
 def open_object(store: ObjectStore, key: str, place: str) -> BinaryIO:
@@ -272,6 +274,8 @@ class ObjectStorage:
         try:
             with store_errors(self._location, path):
                 found = obstore.get(self._store, self._key(path))
+                if found.meta["size"] > MAX_VERSION_BYTES:
+                    raise too_large(MAX_VERSION_BYTES, self._place(path))
                 tag = tag_of(self._store, found.meta)
                 return Version(bytes(found.bytes()), tag, _info(found.meta).modified_ns)
         except FileNotFoundError:

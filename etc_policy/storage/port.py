@@ -28,6 +28,8 @@ MOST_REQUESTS = 32
 
 #: No file that is read whole is larger: a commit of a million files.
 MAX_READ_BYTES = 256 << 20
+#: Nor is a record of etc beside a table: as JSON it may take thirty times as much memory.
+MAX_VERSION_BYTES = 32 << 20
 
 
 class Requests:
@@ -191,7 +193,7 @@ class RemoteStorage(TableStorage, Protocol):
         """Whether the storage is known to let one writer win, so that nobody has to try it out."""
 
     def version(self, path: str) -> Version | None:
-        """A document as it is now; None where it is missing."""
+        """A document as it is now; None where it is missing, OSError where it is larger than any of etc's."""
 
     def replace_version(self, path: str, content: bytes, tag: str | None) -> str | None:
         """Replace a document if it still is the version of that tag, or write the first one where the tag is None.

@@ -9,14 +9,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from etc_policy.storage.open_storage import is_remote, local_path, open_reader, open_remote_storage
-from etc_policy.storage.port import RemoteStorage, StoreRefusedError, too_large
+from etc_policy.storage.port import MAX_VERSION_BYTES, RemoteStorage, StoreRefusedError
 from etc_policy.storage.safe_files import folder_of, replace_in
 
 #: The new content of a file, by what it is now (None where it is missing); None leaves it as it is.
 Change = Callable[[bytes | None], bytes | None]
 
-#: No record of etc is larger: as JSON it may take thirty times as much memory.
-_MAX_BYTES = 32 << 20
 #: So often another process may be faster, and so long it may take, before its change is no longer waited for.
 _TRIES, _WAIT_SECONDS, _POLL_SECONDS = 20, 5.0, 0.01
 
@@ -31,7 +29,7 @@ def read_shared(location: str, path: str) -> bytes | None:
     if is_remote(location):
         return _latest(open_remote_storage(location), path)[0]
     with suppress(FileNotFoundError, NotADirectoryError):
-        return open_reader(location).read(path, _MAX_BYTES)
+        return open_reader(location).read(path, MAX_VERSION_BYTES)
     return None
 
 
@@ -96,6 +94,4 @@ def _is_replaced(storage: RemoteStorage, path: str, content: bytes, tag: str | N
 
 def _latest(storage: RemoteStorage, path: str) -> tuple[bytes | None, str | None]:
     found = storage.version(path)
-    if found is not None and len(found.content) > _MAX_BYTES:
-        raise too_large(_MAX_BYTES, f"{storage.location}/{path}")
     return (found.content, found.tag) if found is not None else (None, None)

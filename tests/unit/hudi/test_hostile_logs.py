@@ -8,6 +8,7 @@ import sys
 import tracemalloc
 from dataclasses import replace
 from random import Random
+from types import SimpleNamespace
 
 import pyarrow  # noqa: TID253 - the cases are Arrow arrays
 import pytest
@@ -256,6 +257,18 @@ def test_of_a_header_no_more_is_read_than_what_says_how_rows_are_written():
     with pytest.raises(BadLogFile, match="larger than Hudi"):
         list(read_headers(Asked(long), len(long)))
     assert read_times(io.BytesIO(long), len(long), WANTED).why == "a schema larger than Hudi writes"
+
+
+def test_a_column_that_claims_more_than_is_read_is_not_read():
+    """A file with a hole has as many bytes as somebody likes, and takes none."""
+    column = SimpleNamespace(
+        data_page_offset=4,
+        dictionary_page_offset=None,
+        has_dictionary_page=False,
+        total_compressed_size=(256 << 20) + 1,
+    )
+    with pytest.raises(OSError, match="larger than what is read"):
+        _inflated(io.BytesIO(), column)
 
 
 def test_a_footer_that_claims_to_be_long_is_not_read():

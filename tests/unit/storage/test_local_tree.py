@@ -3,6 +3,7 @@ from contextlib import nullcontext
 
 import pytest
 
+from etc_policy.storage import local
 from etc_policy.storage.local import LocalTreeLister, list_tree
 
 
@@ -94,6 +95,20 @@ def test_links_that_lead_in_circles_are_followed_once(base, tmp_path_factory):
     listed = dict(list_tree(base))
     assert listed.keys() - LISTED.keys() == {"d", "d/y"}
     assert listed["d"] == {"f2.parquet": 0}
+
+
+def test_what_links_lead_to_is_not_listed_without_end(base, tmp_path_factory, monkeypatch):
+    """A link in a partition to a disk of ten million files was listed for minutes; the table's own files have no bound."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    for number in range(4):
+        (elsewhere / f"d{number}").mkdir()
+        (elsewhere / f"d{number}" / "f").touch()
+    os.symlink(elsewhere, f"{base}/a/d")
+    monkeypatch.setattr(local, "_MOST_BEHIND_LINKS", 8)
+    assert dict(list_tree(base))["a/d/d3"] == {"f": 0}
+    monkeypatch.setattr(local, "_MOST_BEHIND_LINKS", 7)
+    with pytest.raises(OSError, match="more than 7 files and folders lie behind links"):
+        dict(list_tree(base))
 
 
 class TestLister:

@@ -10,6 +10,7 @@ from obstore.exceptions import BaseError
 
 from etc_policy.errors import EtcError, ExitCode, TableError
 from etc_policy.policy.project_schema import StorageSettings
+from etc_policy.storage import object_storage
 from etc_policy.storage.object_storage import CHUNK_BYTES
 from etc_policy.storage.open_storage import open_storage, use_storage_settings
 from etc_policy.storage.port import StoreRefusedError
@@ -41,6 +42,22 @@ def storage(s3_server, bucket):
 def spoiled(proxy, bucket):
     """A storage behind the proxy, which gives up soon."""
     return reach(proxy.endpoint, bucket, timeout="6s")
+
+
+def test_a_document_larger_than_any_of_etc_s_is_not_fetched(storage, monkeypatch):
+    """Whoever may write to the table could put an object of terabytes in its place."""
+    storage.create("d", b"12345")
+    monkeypatch.setattr(object_storage, "MAX_VERSION_BYTES", 4)
+    with pytest.raises(OSError, match="larger than the 4 bytes"):
+        storage.version("d")
+
+
+def test_an_object_that_has_grown_since_it_was_listed_is_not_fetched_ahead(storage, monkeypatch):
+    storage.create("f", b"12345")
+    monkeypatch.setattr(object_storage, "MAX_FILE_BYTES", 4)
+    storage.expect({"f": 1})
+    assert storage._contents._ahead.take(storage._key("f")) is None
+    assert storage.read("f") == b"12345"
 
 
 def test_marks_of_folders_are_no_files(s3_server, bucket, storage):
