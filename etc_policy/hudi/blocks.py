@@ -25,6 +25,8 @@ COMPACTED_BLOCK_TIMES, RECORD_POSITIONS, IS_PARTIAL, POSITIONS_BASE_INSTANT = 4,
 
 #: Hudi ends a block at 256 MiB unless told otherwise; larger ones are not held in memory.
 MAX_BLOCK_BYTES = 300 << 20
+#: Instants have 17.
+_MAX_INSTANT_BYTES = 100
 #: Hudi writes eight.
 _MAX_HEADERS = 64
 
@@ -162,6 +164,8 @@ def _parse_map(body: memoryview, at: int) -> tuple[dict[int, bytes], int]:
         at += _PAIR.size
         if length < 0 or at + length > len(body):
             raise BadLogFile("a header beyond the end of its block")
+        if key in (INSTANT, TARGET) and length > _MAX_INSTANT_BYTES:  # they are kept when the block is not
+            raise BadLogFile("an instant longer than Hudi writes")
         if key == SCHEMA and length > MAX_SCHEMA_BYTES:
             raise OtherLogFile("a schema larger than Hudi writes")
         pairs[key] = bytes(body[at : at + length])

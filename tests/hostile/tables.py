@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from io import BytesIO
@@ -335,6 +336,60 @@ def _log_deletes(random: Random) -> bytes:
     return log_file.block(log_file.DELETE, body, header)
 
 
+def _bytes(case: Case) -> None:
+    """A file of a real form in which bytes are others: of data, timeline, archive, properties or etc's own records."""
+    random = case.random
+    _fill(case)
+    files = sorted(path for path in case.table.base.rglob("*") if path.is_file() and path.stat().st_size)
+    kinds = defaultdict[str, list[Path]](list)
+    for path in files:
+        kinds[path.suffix if path.name.startswith((".f", "2", "f")) else path.name].append(path)
+    for path in {random.choice(kinds[random.choice(sorted(kinds))]) for _ in range(random.choice([1, 1, 2]))}:
+        case.say(f"bytes of {path.relative_to(case.table.base)}")
+        whole = path.read_bytes()
+        end = random.choice([0, max(0, len(whole) - 400)])  # what a Parquet file says of itself is at its end
+        path.write_bytes(whole[:end] + damaged(random, whole[end:]))
+
+
+def _fill(case: Case) -> None:
+    """More of what a table has: Parquet, deletes, a compaction by etc, a rollback, an archive, and etc's own records."""
+    import pyarrow
+    from pyarrow import parquet
+
+    table, done = case.table, at("11:30:01")
+    threshold = {"etc.event_time.threshold": "5", "etc.policy": "bad", "etc.policy_values": '{"data_latency_ms": "5"}'}
+    table.compaction(at("11:30:00"), done, base("f3", merged=1), extra=threshold, plan_extra=threshold)
+    table.rollback(at("11:40:00"), at("11:40:01"), log("f3").name(at("11:39:00")))
+    table.replace(at("11:45:00"), at("11:45:01"), base("f5"), replaced={"p": ["f4"]})
+    for name in ("f1", "f3"):
+        path = next((table.base / "p").glob(f"{name}_*.parquet"))
+        parquet.write_table(pyarrow.table({"id": [1, 2], "p": ["p", "p"], "ts": [5, 6]}), path)
+    case.write_log(
+        log_file.avro([1_767_000_000_000_000, None])
+        + log_file.deletes((log_file.LONG, 5), (log_file.NULL, None))
+        + log_file.parquet(pyarrow.array([1, 2], pyarrow.timestamp("us")))
+    )
+    if table.layout == 2:
+        table.archive(*(archived(at(f"09:0{n}:00"), at(f"09:0{n}:01"), log("f3")) for n in range(3)))
+    else:
+        table.archive_to_log(1, at("09:00:00"), at("09:01:00"))
+    table.metadata_table((at("10:00:00"), at("10:00:01")))
+    (table.meta / ".etc").mkdir(exist_ok=True)
+    (table.meta / ".etc" / "memory.json").write_text(json.dumps(_MEMORY))
+    (table.meta / ".etc" / "done.json").write_text(json.dumps({"instant": done, "partitions": {}, "read_at_ms": 5}))
+    versions = {"schemas": [{"version_id": 1, "fields": [{"id": 0, "name": "ts", "type": "long"}]}]}
+    (table.meta / ".schema").mkdir(exist_ok=True)
+    (table.meta / ".schema" / f"{case.second}.schemacommit").write_text(json.dumps(versions))
+
+
+_MEMORY = {
+    "run_ms": 5, "verified": "x", "unproven": [{"compaction": "1", "why": "x", "event_time": "ts", "passed": ["p"]}],
+    "misrecorded": [{"path": "p/f", "size_bytes": 5, "recorded_ms": 5, "found_ms": 4}], "busy": [["p", "f1"]],
+    "proofs": {"subject": "x", "of": [{"level": "metadata", "until_ms": 5, "proved_at_ms": 5}]}, "hold_bytes": 5,
+    "refusals": {"count": 1, "since": "x", "pending": "y"}, "compared": {"p": "x"}, "runs": {},
+}  # fmt: skip
+
+
 def _quietly(step: Callable[[], object]) -> None:
     """Names that the file system refuses are made by nobody else either."""
     with suppress(OSError, ValueError):
@@ -349,4 +404,5 @@ KINDS: dict[str, Callable[[Case], None]] = {
     "names": _names,
     "not_files": _not_files,
     "logs": _logs,
+    "bytes": _bytes,
 }

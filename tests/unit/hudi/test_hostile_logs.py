@@ -100,6 +100,14 @@ def test_deletes_beyond_what_is_read_at_once_are_read_to_the_last():
     assert (found.min_ms, found.max_ms, len(content) > 3 << 19) == (1_000_000, 1_149_999, True)
 
 
+@pytest.mark.parametrize("kind", [log.DELETE, log.COMMAND])
+def test_an_instant_longer_than_hudi_writes_is_not_kept(kind):
+    """One of 250 MB for each block was kept as long as the table was read."""
+    key = log.TARGET if kind == log.COMMAND else log.INSTANT
+    found = read(log.avro([70], ts="long") + log.block(kind, b"", {key: "1" * 101}))
+    assert (found.damaged, found.seen_ms, found.instants) == (True, 70, frozenset({"20260101000000000"}))
+
+
 @pytest.mark.parametrize("many", [2**31 - 1, 65, -1])
 def test_more_headers_than_hudi_writes_is_unknown(many):
     pairs = b"".join(struct.pack(">ii", number, 0) for number in range(min(many, 100_000)))
