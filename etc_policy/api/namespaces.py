@@ -59,6 +59,7 @@ class _Lookup:
             for one in _tables(self.environment, namespace, self.root):
                 if isinstance(one, EtcError):
                     self._stands_for(namespace, one)
+                    tables += self._known(namespace)
                 else:
                     tables.append(one)
         except EtcError as error:
@@ -78,6 +79,17 @@ class _Lookup:
             message = f"`{namespace.policy.shown('table')}` matches no table"
             where = namespace.policy.where("table")
             self.issues.append(Issue(Code.EMPTY_NAMESPACE, message, where, hint, level="warning"))
+
+    def _known(self, namespace: DeclaredNamespace) -> Iterator[_Found]:
+        """The tables of last runs that it means: what somebody else made in its folder hides none of them."""
+        if namespace.tables.path is None:
+            return
+        folder, globs = _split_glob(namespace.tables.path, self.root)
+        for table in self.last_tables().values():
+            parts = table.removeprefix(f"{folder}/").split("/")
+            is_meant = len(parts) == len(globs) and all(map(glob_matches, parts, globs))
+            if is_meant and next(self.environment.find_tables(table), None) == table:
+                yield _of_folder(table)
 
     def _is_free(self, namespace: DeclaredNamespace, found: _Found) -> bool:
         """Whether the namespace may have the table; an explicit policy goes first, and what is twice in a catalog is one."""
@@ -228,12 +240,16 @@ def _split_glob(path: str, root: str) -> tuple[str, Sequence[str]]:
     return "/".join(fixed) or "/", parts[len(fixed) :]
 
 
+def _of_folder(location: str) -> _Found:
+    above, _, name = location.rpartition("/")
+    return _Found(name, above.rpartition("/")[2], location)
+
+
 def _tables(environment: Environment, namespace: DeclaredNamespace, root: str) -> Iterator[_Found | EtcError]:
     tables = namespace.tables
     if tables.path is not None:
         for one in environment.find_tables(*_split_glob(tables.path, root)):
-            above, _, name = str(one).rpartition("/")
-            yield one if isinstance(one, EtcError) else _Found(name, above.rpartition("/")[2], one)
+            yield one if isinstance(one, EtcError) else _of_folder(one)
         return
     for name, location in environment.catalog_tables(str(tables.catalog), tables.match):
         database, table = name.split(".", 1)

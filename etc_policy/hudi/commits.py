@@ -38,10 +38,10 @@ from etc_policy.hudi.metadata_values import (
     list_of,
     load_json,
     mapping_of,
+    name_of,
     number_of,
     pairs_of,
     partition_of,
-    text_of,
     unknown_form,
 )
 from etc_policy.policy.manifest import digest
@@ -192,9 +192,9 @@ def decode_metadata(content: bytes, place: str) -> dict[str, Any]:
 def _commit(stats: WriteStats, record: Mapping[str, Any]) -> CommitMetadata:
     taken = mapping_of(record.get(_REPLACED)).items()
     replaced = frozenset(
-        (partition_of(partition), text_of(one)) for partition, found in taken for one in list_of(found, nullable=False)
+        (partition_of(partition), name_of(one)) for partition, found in taken for one in list_of(found, nullable=False)
     )
-    operation = text_of(record.get("operationType")) or None
+    operation = name_of(record.get("operationType")) or None
     times = chain(stats.min_event_times_ms, stats.max_event_times_ms)
     latest_ms = max(filter(None, times), default=0)
     return CommitMetadata(stats, pairs_of(record), operation, replaced, _plain_instant(stats), latest_ms)
@@ -218,9 +218,9 @@ def _stats(record: Mapping[str, Any]) -> Iterator[WriteStat]:
             )
             yield WriteStat(
                 partition_of(partition),
-                text_of(file_id),
-                text_of(path).rpartition("/")[2],
-                text_of(previous),
+                name_of(file_id),
+                name_of(path).rpartition("/")[2],
+                name_of(previous),
                 number_of(rows),
                 number_of(deletes),
                 number_of(size),
@@ -406,7 +406,6 @@ class KeptFacts(CommitFacts):
         self._kept: dict[str, _Packed] = {}
         self._seen: dict[str, tuple[str, bool]] = {}
         self._changed = False
-        self._texts: dict[str, str] = {}
 
     def find(self, folder: str) -> None:
         """Read what was kept, and forget files that are gone or that have changed."""
@@ -431,9 +430,8 @@ class KeptFacts(CommitFacts):
         version = self._versions.get(name)
         if version is not None:
             columns = tuple(getattr(commit.stats, column.name) for column in fields(WriteStats))
-            extra = {self._once(key): self._once(value) for key, value in commit.extra.items()}
             others = (getattr(commit, one.name) for one in fields(CommitMetadata)[2:])
-            self._kept[name] = (version, columns, extra, *others)
+            self._kept[name] = (version, columns, dict(commit.extra), *others)
             self._changed = True
 
     def of_files(self, folder: str, names: Sequence[str], look: Callable[[str], bool | None]) -> list[bool | None]:
@@ -451,10 +449,6 @@ class KeptFacts(CommitFacts):
         if self._changed:
             self._cache.put(self._key, marshal.dumps((self._kept, self._seen)))
             self._changed = False
-
-    def _once(self, text: str) -> str:
-        """A text that all commits carry, such as the table's schema, is kept once."""
-        return self._texts.setdefault(text, text)
 
 
 def _unpacked(content: bytes | None) -> tuple[dict[str, _Packed], dict[str, tuple[str, bool]]]:

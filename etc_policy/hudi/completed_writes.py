@@ -73,7 +73,9 @@ def completed_write(timeline: Timeline, requested: str) -> CompletedWrite:
     if plan is None:
         return write
     require_full(plan, f"`{requested}` in `{timeline.storage.location}`")
-    write = replace(write, plan_extra=pairs_of(plan), expected_bytes=expected_bytes(plan))
+    write = replace(
+        write, plan_extra=timeline.kept_pairs(requested, pairs_of(plan)), expected_bytes=expected_bytes(plan)
+    )
     return replace(write, reads=tuple(planned_reads(plan))) if write.record is not None else write
 
 

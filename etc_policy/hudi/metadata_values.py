@@ -21,6 +21,8 @@ _TIME = re.compile(
 _SHOWN = 60
 #: As long as HDFS takes paths, and longer than the others do.
 MAX_PATH = 8_000
+#: What the commits and plans of a timeline carry besides what they did: a schema of a megabyte in a hundred forms.
+MAX_TEXTS = 128 << 20
 #: Every month has so many days.
 _SHORTEST_MONTH = 28
 
@@ -51,6 +53,34 @@ def partition_of(value: object) -> str:
     if len(path) > MAX_PATH:
         raise ValueError(f"the path of a partition has {len(path):,} characters")
     return path
+
+
+def name_of(value: object) -> str:
+    """A name of a file or a file group, or an instant, empty for null; ValueError for one that no storage has."""
+    name = text_of(value)
+    if len(name) > MAX_PATH:
+        raise ValueError(f"a name has {len(name):,} characters")
+    return name
+
+
+class Texts:
+    """The texts that metadata carries, each once, as most commits carry the same; so many characters that are kept."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._left = MAX_TEXTS
+
+    def of_pairs(self, pairs: Mapping[str, str]) -> dict[str, str]:
+        """The pairs of these texts; ValueError where they are too many."""
+        return {self._once(key): self._once(value) for key, value in pairs.items()}
+
+    def _once(self, text: str) -> str:
+        found = self._texts.setdefault(text, text)
+        if found is text:
+            self._left -= len(text)
+            if self._left < 0:
+                raise ValueError(f"what commits and plans carry has more than {MAX_TEXTS:,} characters")
+        return found
 
 
 def number_of(value: object) -> int:

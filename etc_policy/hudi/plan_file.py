@@ -11,7 +11,16 @@ from math import isfinite
 from typing import Any
 
 from etc_policy.hudi.layout import is_change_log
-from etc_policy.hudi.metadata_values import list_of, mapping_of, pairs_of, partition_of, size_of, text_of, unknown_form
+from etc_policy.hudi.metadata_values import (
+    list_of,
+    mapping_of,
+    name_of,
+    pairs_of,
+    partition_of,
+    size_of,
+    text_of,
+    unknown_form,
+)
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.model import CarriedFile, Operation
 from etc_policy.plan.split import merged_paths, with_split
@@ -95,7 +104,7 @@ def planned_reads(plan: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], in
     for entry in _operations(plan):
         metrics = mapping_of(entry["metrics"])
         reads, logs = _mebibytes(metrics, "TOTAL_IO_READ_MB"), _whole(size_of(metrics.get("TOTAL_LOG_FILES_SIZE")))
-        yield (text_of(entry["partitionPath"]), text_of(entry["fileId"])), reads, logs
+        yield (partition_of(entry["partitionPath"]), name_of(entry["fileId"])), reads, logs
 
 
 def _operations(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -14,7 +14,7 @@ from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.commits import CommitFacts, CommitMetadata, decode_commit, decode_metadata
 from etc_policy.hudi.layout import InstantFile, parse_data_file, parse_instant_file, timeline_folder
-from etc_policy.hudi.metadata_values import time_of
+from etc_policy.hudi.metadata_values import Texts, time_of, unknown_form
 from etc_policy.storage.port import TableReader
 from etc_policy.table.history import WRITES
 from etc_policy.table.state import WRITE_ACTIONS, GroupKey, Instant, InstantState
@@ -76,6 +76,7 @@ class Timeline:
     savepointed: frozenset[str] = frozenset()
     facts: CommitFacts = field(default_factory=CommitFacts, repr=False, compare=False)
     _commits: dict[str, CommitMetadata] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _texts: Texts = field(default_factory=Texts, init=False, repr=False, compare=False)
 
     @cached_property
     def first_active(self) -> str | None:
@@ -154,9 +155,17 @@ class Timeline:
         known = self.facts.get(file.name)
         if known is None:
             known = decode_commit(*self._content(file), among=len(self.files))
+            known = replace(known, extra=self.kept_pairs(file.requested, known.extra))
             if file.state == "completed":
                 self.facts.put(file.name, known)
         return known
+
+    def kept_pairs(self, requested: str, pairs: Mapping[str, str]) -> dict[str, str]:
+        """The pairs that a commit or a plan carries, with their texts once for all of them."""
+        try:
+            return self._texts.of_pairs(pairs)
+        except ValueError as error:
+            raise unknown_form(f"the instant {requested} of `{self.storage.location}` is", error) from error
 
     def expect(self, files: Iterable[InstantFile]) -> None:
         """These completed files and requested plans are read next, in this order."""

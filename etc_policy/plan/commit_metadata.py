@@ -72,6 +72,10 @@ def git_state_of(sha: str | None) -> GitState | None:
     return GitState(sha=sha.removesuffix(DIRTY_SUFFIX), dirty=sha.endswith(DIRTY_SUFFIX)) if sha else None
 
 
+#: The values of a policy have some thousand characters; a few of others become much more in memory.
+_MAX_VALUES = 1 << 16
+
+
 def compaction_record(instant: str, completed: str, extra: Mapping[str, str]) -> CompactionRecord | None:
     """The record in a commit's or plan's extra metadata; None for a compaction that is not by etc."""
     threshold_ms = _epoch_ms(extra.get(THRESHOLD, ""))
@@ -100,7 +104,7 @@ def _epoch_ms(text: str) -> int | None:
 def _values(text: str) -> dict[str, str]:
     """The policy's values as committed; empty where an older version of etc, or another hand, wrote none."""
     try:
-        found = load_json(text or "{}")
+        found = load_json(text or "{}") if len(text) <= _MAX_VALUES else {}
     except (ValueError, RecursionError):
         return {}
     return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}

@@ -153,6 +153,19 @@ def test_a_newcomer_of_the_same_name_stops_nobody(folder, known_by):
     assert planned(Project(folder))[0]["sales_orders"] == "nothing_due"
 
 
+def test_folders_that_somebody_makes_hide_no_table_of_the_last_runs(folder, monkeypatch):
+    """So many folders are looked at, in the order of their names: 20,000 of them hid all tables behind."""
+    (folder / "policies" / "sales.yml").write_text(SALES + "    verify: {level: metadata}\n")
+    Project(folder).apply(select="sales_orders", at=NOON)
+    for number in range(5):
+        (folder / "lake" / "sales" / f"a{number}").mkdir()
+    monkeypatch.setattr("etc_policy.hudi.discovery.MAX_FOLDERS", 3)
+    actions, (error,) = planned(Project(folder))
+    assert (actions["sales_orders"], error.code) == ("nothing_due", "ETC235")
+    shutil.rmtree(folder / "lake" / "sales" / "orders" / ".hoodie")
+    assert "sales_orders" not in planned(Project(folder))[0]
+
+
 def test_a_link_out_of_the_folder_is_left_out(folder):
     """Whoever may make links there would have etc compact any table that its user may write."""
     make_table(folder / "secret" / "foreign")

@@ -9,8 +9,12 @@ import pytest
 
 from etc_policy.errors import TableError
 from etc_policy.hudi import commits as hudi_commits
+from etc_policy.hudi import metadata_values
 from etc_policy.hudi.avro_pattern import MAX_STRING_BYTES
 from etc_policy.hudi.commits import WriteStat, decode_commit
+from etc_policy.hudi.completed_writes import completed_write
+from etc_policy.hudi.timeline import read_timeline
+from etc_policy.storage.open_storage import open_reader
 from tests.hostile import avro as hostile
 from tests.unit.hudi.log_file import zigzag
 from tests.unit.hudi.table_folder import COMMIT_SCHEMA, REPLACE_SCHEMA, at, avro, base, commit_metadata, log
@@ -160,6 +164,35 @@ def test_a_long_path_of_a_partition_is_not_that_of_many_files(key, form, among):
     with pytest.raises(TableError, match="not in a form") as error:
         decode_commit(content, "t", among=among)
     assert "400,000 characters" in (error.value.hint or "")
+
+
+@pytest.mark.parametrize("key", ["fileId", "path", "prevCommit"])
+def test_a_name_that_no_storage_has_is_not_kept(key):
+    metadata = commit_metadata(at("10:00:00"), (log("f1", 5),))
+    metadata["partitionToWriteStats"]["p"][0][key] = "x" * 8_001
+    with pytest.raises(TableError, match="not in a form") as error:
+        decode_commit(avro(COMMIT_SCHEMA, metadata), "t")
+    assert "8,001 characters" in (error.value.hint or "")
+
+
+def test_what_commits_and_plans_carry_has_a_bound_and_is_kept_once(table, monkeypatch):
+    """40 commits of 50 MB of one letter each, which are a few KB in a repository, were 2 GB as long as the table was read."""
+    monkeypatch.setattr(metadata_values, "MAX_TEXTS", 20_000)
+    for clock in ("10:00", "11:00"):
+        table.compaction(
+            at(f"{clock}:00"), at(f"{clock}:01"), base("f1"), extra={"x": "y" * 9_000}, plan_extra={"x": "y" * 9_000}
+        )
+    first, second = table_commits(table)
+    assert first.extra["x"] is second.extra["x"]
+    table.compaction(at("12:00:00"), at("12:00:01"), base("f1"), plan_extra={"z": "w" * 12_000})
+    with pytest.raises(TableError, match="not in a form") as error:
+        table_commits(table)
+    assert "more than 20,000 characters" in (error.value.hint or "")
+
+
+def table_commits(table):
+    timeline = read_timeline(open_reader(str(table.base)), {"hoodie.timeline.layout.version": "2"})
+    return [completed_write(timeline, one) for one in sorted(timeline.written)]
 
 
 _SHORT = {"type": "record", "name": "S", "fields": [{"name": "fileId", "type": ["null", "string"]}]}

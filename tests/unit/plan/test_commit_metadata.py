@@ -48,3 +48,11 @@ def test_a_threshold_that_is_no_time_is_not_ours(threshold):
 @pytest.mark.parametrize("threshold", ["-5", "0", "1767261600000"])
 def test_thresholds(threshold):
     assert compaction_record("1", "2", {"etc.event_time.threshold": threshold}).threshold_ms == int(threshold)
+
+
+def test_values_longer_than_any_policy_has_are_not_read():
+    """As a mapping each takes more than ten times as much memory, and there is one for each compaction."""
+    text = json.dumps({f"k{number}": "x" for number in range(6_000)})
+    assert len(text) > 1 << 16
+    extra = {**extra_metadata(PLANNED, "plan-1", None), "etc.policy_values": text}
+    assert compaction_record("1", "2", extra).policy_values == {}
