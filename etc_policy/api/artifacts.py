@@ -15,6 +15,8 @@ from etc_policy.errors.codes import Code
 from etc_policy.policy.bounded_json import MAX_JSON_BYTES, load_json
 from etc_policy.storage import files
 
+#: So many files of ten thousand policies are there; each that is gone is removed by itself.
+_MOST_LISTED = 200_000
 #: As much as the record of a run over some tables takes.
 _PROBE_BYTES = 65_536
 
@@ -145,7 +147,7 @@ def write_listed(
 def _listed(folder: Path, listing: str) -> set[str]:
     """The files in a list; empty without one, or where it is not etc's own."""
     try:
-        return {name for name in load_json(read_text(folder, listing))["files"] if isinstance(name, str)}
+        return {name for name in load_json(read_text(folder, listing))["files"][:_MOST_LISTED] if isinstance(name, str)}
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return set()
 

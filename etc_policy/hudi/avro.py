@@ -22,7 +22,7 @@ SYNC_BYTES = 16
 MAX_SCHEMA_BYTES = 1 << 20
 #: Hudi does not compress its timeline. What another engine compressed may become so many times as large, or this large; and
 #: never larger than the last, as decoded it may take two hundred times as much.
-INFLATED_TIMES, INFLATED_BYTES, MAX_INFLATED_BYTES = 10, 1 << 16, 4 << 20
+INFLATED_TIMES, INFLATED_BYTES, MAX_INFLATED_BYTES = 30, 1 << 16, 4 << 20
 
 #: Types in types, of which Hudi's own metadata has eight; and types in all, each as often as it is named.
 MAX_DEPTH, MAX_TYPES = 32, 100_000

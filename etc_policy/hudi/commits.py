@@ -57,8 +57,8 @@ _LARGE_BYTES = 1 << 20
 #: A commit of several hundred thousand files; larger ones are read by their pattern alone, which makes less of them.
 MAX_DECODED_BYTES = 64 << 20
 _STATS, _REPLACED = "partitionToWriteStats", "partitionToReplaceFileIds"
-#: The name of a file alone has more bytes: so many files a commit names beyond that at most.
-_BYTES_PER_FILE, _SPARE_FILES = 32, 1_000
+#: What a commit says of a file has more bytes, also where another engine compressed it; so many files it names beyond that.
+_BYTES_PER_FILE, _COMPRESSED_PER_FILE, _SPARE_FILES = 64, 16, 1_000
 #: The fields of a HoodieWriteStat, in the order of those of `WriteStat` from the second on.
 _WANTED = {
     **dict.fromkeys(("fileId", "path", "prevCommit"), "string"),
@@ -159,12 +159,12 @@ def decode_commit(content: bytes, place: str, *, among: int = 1) -> CommitMetada
 def _require_likely(record: Mapping[str, Any], size: int) -> None:
     """Return if a commit has bytes enough for the files that it names: it is kept for longer than its record."""
     named = (one for name in (_STATS, _REPLACED) for one in mapping_of(record.get(name)).values())
-    if not _is_likely(sum(1 + len(list_of(one)) for one in named), size):
+    if not _is_likely(sum(1 + len(list_of(one)) for one in named), size, _COMPRESSED_PER_FILE):
         raise ValueError(f"it names more files than its {size:,} bytes can")
 
 
-def _is_likely(files: int, size: int) -> bool:
-    return files <= _SPARE_FILES + size // _BYTES_PER_FILE
+def _is_likely(files: int, size: int, each: int = _BYTES_PER_FILE) -> bool:
+    return files <= _SPARE_FILES + size // each
 
 
 def decode_metadata(content: bytes, place: str) -> dict[str, Any]:
