@@ -88,12 +88,12 @@ def _read_by_processes(count: int, storage: TableReader, sizes: Sizes, read: Rea
 
 
 def _shares(sizes: Sizes) -> Iterator[Sizes]:
-    share: dict[str, int] = {}
+    share, left = dict[str, int](), _SHARE_BYTES
     for path, size in sizes.items():
-        share[path] = size
-        if sum(share.values()) >= _SHARE_BYTES:
+        share[path], left = size, left - size
+        if left <= 0:
             yield share
-            share = {}
+            share, left = {}, _SHARE_BYTES
     if share:
         yield share
 
