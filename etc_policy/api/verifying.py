@@ -225,7 +225,7 @@ def require_verifiable(environment: Environment, policies: Sequence[Policy]) -> 
     if any(
         Level[policy.verify.level].reads_rows or (policy.done and policy.done.proof == "data") for policy in policies
     ):
-        environment.require_data_verifier()
+        environment.require_data_verifier(policy.table for policy in policies)
 
 
 def suite_items(environment: Environment, policy: Policy) -> tuple[dict[str, Any], ...]:

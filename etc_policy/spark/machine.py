@@ -13,7 +13,7 @@ from etc_policy.errors import TableError, install_hint
 from etc_policy.hudi.zones import local_zone
 from etc_policy.spark.bundles import BUNDLE_NAME
 from etc_policy.spark.ivy_jars import ivy_folder, kept_jar
-from etc_policy.spark.java_runtime import find_java, spark_variables, unfit_hint
+from etc_policy.spark.java_runtime import find_java, spark_extra, spark_variables, unfit_hint
 from etc_policy.spark.session import DEFAULT_BUNDLE
 from etc_policy.storage.object_cache import cache_folder, kept_in
 from etc_policy.table.formats import count_of, format_bytes
@@ -77,7 +77,7 @@ def _spark(found: str | None, home: str | None) -> Finding:
         message = f"SPARK_HOME names Spark {version}: there is a Hudi bundle for 3.5 only"
         return _finding("spark", "error", message, "name a Spark 3.5, or unset SPARK_HOME and take PySpark's own")
     if found is None:
-        return _finding("spark", "error", "PySpark is not installed", install_hint("local"))
+        return _finding("spark", "error", "PySpark is not installed", install_hint(spark_extra()))
     if not found.startswith("3.5."):
         hint = 'run `pip install "pyspark>=3.5,<4"`'
         return _finding("spark", "error", f"PySpark {found}: there is a Hudi bundle for 3.5 only", hint)
@@ -93,7 +93,7 @@ def _version_of(home: Path) -> str | None:
 def _package(check: str, name: str, need: str) -> Finding:
     found = installed(name)
     if found is None:
-        return _finding(check, "warn", f"{name} is not installed: {need} will not work", install_hint("local"))
+        return _finding(check, "warn", f"{name} is not installed: {need} will not work", install_hint(spark_extra()))
     return _finding(check, "ok", f"{name} {found}, for {need}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+from collections.abc import Iterable
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from etc_policy.storage.port import RemoteStorage, TableReader, TableStorage
 
 _OBJECT_STORES = ("s3://", "s3a://", "gs://", "abfs://", "abfss://")
 _HDFS = "hdfs://"
+#: The extras that reach tables on other machines, and a module of each.
+_MODULES = {"hdfs": "hdfs_native", "object-stores": "obstore"}
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 #: The target's, of the command that runs in this context: locations are handed on as texts.
 _SETTINGS: ContextVar[StorageSettings | None] = ContextVar("storage settings", default=None)
@@ -60,22 +63,34 @@ def open_remote_storage(location: str) -> RemoteStorage:
 
     """
     settings = storage_settings()
+    if missing := missing_extras([location]):
+        package, code = (
+            ("hdfs-native", Code.NEEDS_HDFS_NATIVE) if is_on_hdfs(location) else ("obstore", Code.NEEDS_OBSTORE)
+        )
+        raise TableError(code, f"{package} is needed to read `{location}`", hint=install_hint(missing[0]))
     if is_on_hdfs(location):
-        _require("hdfs_native", Code.NEEDS_HDFS_NATIVE, location, "hdfs-native", "hdfs")
         from etc_policy.storage.hdfs_client import open_hdfs, parse_hdfs
         from etc_policy.storage.hdfs_storage import HdfsStorage
 
         return HdfsStorage(open_hdfs(location.rstrip("/"), settings), parse_hdfs(location).path)
-    _require("obstore", Code.NEEDS_OBSTORE, location, "obstore", "object-stores")
     from etc_policy.storage.object_stores import open_object_storage
 
     return open_object_storage(location, settings)
 
 
-def _require(module: str, code: Code, location: str, package: str, extra: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        message = f"{package} is needed to read `{location}`"
-        raise TableError(code, message, hint=install_hint(extra))
+def extras_for(locations: Iterable[str]) -> tuple[str, ...]:
+    """The extras by which tables at these locations are reached."""
+    return tuple(sorted({"hdfs" if is_on_hdfs(one) else "object-stores" for one in locations if is_remote(one)}))
+
+
+def missing_extras(locations: Iterable[str]) -> tuple[str, ...]:
+    """Those of them that are not installed here."""
+    return tuple(one for one in extras_for(locations) if not has_extra(one))
+
+
+def has_extra(extra: str) -> bool:
+    """Whether what reaches object stores or HDFS is installed here."""
+    return importlib.util.find_spec(_MODULES[extra]) is not None
 
 
 def is_remote(location: str) -> bool:

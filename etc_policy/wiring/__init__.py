@@ -456,11 +456,18 @@ class Environment(Readings):
         """The same, where Spark runs already; None elsewhere."""
         return self.data_verifier() if self.has_spark else None
 
-    def require_data_verifier(self) -> None:
-        """Return if rows can be verified here, which needs no Spark to be known; EngineError otherwise."""
+    def require_data_verifier(self, locations: Iterable[str] = ()) -> None:
+        """Return if rows of tables can be verified here, which needs no Spark to be known; EngineError otherwise."""
         from etc_policy.gx.verifier import require_great_expectations
+        from etc_policy.storage.open_storage import missing_extras
 
-        require_great_expectations()
+        require_great_expectations(missing_extras(locations))
+
+    def require_demo(self) -> None:
+        """Return if all is here that the demo needs, which needs no Spark to be known; EngineError otherwise."""
+        from etc_policy.demo.demo import require_installed
+
+        require_installed()
 
     def demo(self, policy: Policy, days: int) -> Demo:
         """The demo's table: so many days, up to now."""

