@@ -6,21 +6,27 @@ import json
 import os
 import re
 import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from etc_policy import __version__
 from etc_policy.api.artifacts import create_text, write_text
+from etc_policy.api.loading import ProjectReading, read_whole_project
 from etc_policy.cli.messages import message_options, show_note
 from etc_policy.cli.options import examples, output_option
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.cli.value_types import FOLDER
-from etc_policy.errors import UsageError, requirement_of
+from etc_policy.errors import EtcError, UsageError, requirement_of
 from etc_policy.errors.codes import Code
 from etc_policy.policy.files import POLICY_SCHEMA, PROJECT_FILES, read_project_file, read_schemas, read_template
+from etc_policy.policy.locations import places_of
 from etc_policy.policy.project_schema import DEFAULT_TARGET, choose_target
 from etc_policy.policy.reading import read_settings
+from etc_policy.storage.open_storage import STORAGE_EXTRAS, extras_for, has_extra
 
 #: File of the project -> file of the template.
 _FILES = {
@@ -46,6 +52,12 @@ _INTEGRATIONS = {
 }
 #: The targets, and the one that compacts, as templates name them.
 _TARGETS = re.compile(r"\[dev, prod\]|\bprod\b")
+#: What pull requests may reach, as templates say it.
+_NO_ALLOWANCE = 'ETC_ALLOW: ""'
+#: A term that a CI system and the blanks between terms leave as it is.
+_PLAIN = re.compile(r"[^\s\"'\\\\$#{}]+")
+_VARIABLE = re.compile(r"env_var\(\s*['\"](\w+)['\"]")
+_TARGET_IGNORED = re.compile(r"^/?target(/|/\*\*?)?\s*$", re.MULTILINE)
 #: Those that a repository often has already: they stay as they are.
 _MAY_BE_THERE = ("README.md", ".gitignore", ".dockerignore", *_REQUIREMENTS)
 
@@ -85,9 +97,10 @@ def command(directory: Path, names: tuple[str, ...], output: str) -> None:
     if refused := [name for name in present if name not in _MAY_BE_THERE]:
         raise _already_there(directory, refused)
     new = [name for name in files if name not in present]
-    targets = _targets(directory)
+    targets, readings = _targets(directory), tuple(_readings(directory))
+    needed = _Needed.of(readings, directory)
     for name in new:
-        create_text(directory, name, _fitted(read_template(files[name]), *targets), "DIR")
+        create_text(directory, name, _fitted(read_template(files[name]), *targets, needed), "DIR")
     written = [directory / name for name in new]
     if is_new:
         schema = f".etc/{POLICY_SCHEMA}"  # the modeline in policy files names it; one of an older version is replaced
@@ -99,7 +112,10 @@ def command(directory: Path, names: tuple[str, ...], output: str) -> None:
     for path in written:
         print_text(str(path))
     if present:
-        show_note(f"left as they are: {', '.join(present)}; `target/`, where commands write, belongs in .gitignore")
+        show_note(f"left as they are: {', '.join(present)}{_missing_in_gitignore(directory)}")
+    if needed.variables and any(_NO_ALLOWANCE in read_template(files[name]) for name in new):
+        asked = " ".join(needed.variables)
+        show_note(f"ETC_ALLOW has no variable: add those whose values a pull request may see, of {asked}")
     edited = written[0] if is_new else "what the comments at the head of these files name"
     show_note(f"\nnext: edit {edited}, then run\n  etc parse --project-dir {shlex.quote(str(directory))}")
 
@@ -114,10 +130,54 @@ def _targets(directory: Path) -> tuple[tuple[str, ...], str]:
     return names, "prod" if "prod" in names else chosen[1]
 
 
-def _fitted(text: str, targets: tuple[str, ...], compacting: str) -> str:
-    """A template with the project's targets in the place of its own, and with what this version of etc is called."""
+@dataclass(frozen=True)
+class _Needed:
+    """What the project's tables and targets need: extras of etc, places and servers to be reached, variables."""
+
+    extras: tuple[str, ...]
+    allowed: tuple[str, ...]
+    variables: tuple[str, ...]
+
+    @classmethod
+    def of(cls, readings: Sequence[ProjectReading], directory: Path) -> _Needed:
+        """Of the readings of a project in a folder, by each of its targets."""
+        tables = {policy.table for one in readings for policy in one.manifest.policies}
+        extras = {*extras_for(tables), *(one for one in STORAGE_EXTRAS if has_extra(one))}
+        storages = [one.files.target.storage for one in readings]
+        servers = {one.endpoint for one in storages if one.endpoint}
+        roles = {"instance_role" for one in storages if one.instance_role}
+        texts = (text for one in readings for text in one.files.texts.values())
+        variables = {name for text in texts for name in _VARIABLE.findall(text)}
+        allowed = [*places_of(tables, os.path.realpath(directory)), *sorted(servers), *sorted(roles)]
+        return cls(tuple(sorted(extras)), tuple(filter(_PLAIN.fullmatch, allowed)), tuple(sorted(variables)))
+
+
+def _readings(directory: Path) -> Iterator[ProjectReading]:
+    """The project by each of its targets, as far as it can be read."""
+    with suppress(EtcError):
+        project = read_settings(read_project_file(str(directory), []), os.environ, None, None).project
+        chosen = choose_target(project, None)
+        for target in project.profiles[chosen[0]].targets if chosen else (None,):
+            with suppress(EtcError):
+                reading = read_whole_project(directory, target, None, None, os.environ, lambda _: True)
+                if not reading.has_errors:
+                    yield reading
+
+
+def _missing_in_gitignore(directory: Path) -> str:
+    """What belongs there and is not."""
+    with suppress(OSError):
+        if _TARGET_IGNORED.search((directory / ".gitignore").read_text("utf-8", errors="replace")):
+            return ""
+    return "; `target/`, where commands write, belongs in .gitignore"
+
+
+def _fitted(text: str, targets: tuple[str, ...], compacting: str, needed: _Needed) -> str:
+    """A template with what fits the project and this version of etc in the place of its own."""
+    text = text.replace(_NO_ALLOWANCE, f'ETC_ALLOW: "{" ".join(needed.allowed)}"')
     text = _TARGETS.sub(lambda found: f"[{', '.join(targets)}]" if found[0] != "prod" else compacting, text)
-    return text.replace("@VERSION@", __version__).replace("@REQUIREMENT@", requirement_of("spark", f"=={__version__}"))
+    extras = ",".join(("spark", *needed.extras))
+    return text.replace("@VERSION@", __version__).replace("@REQUIREMENT@", requirement_of(extras, f"=={__version__}"))
 
 
 def _already_there(directory: Path, files: list[str]) -> UsageError:

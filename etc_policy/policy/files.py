@@ -305,7 +305,7 @@ def find_tables(
     fixed = _below(root, before or slash)
     if not may_look(os.path.realpath(fixed)):
         place = "FOLDER" if is_secret(pattern) or is_secret(folder) else shlex.quote(fixed)
-        hint = f"allow the folder by `--allow {place}`, where you know it"
+        hint = f"allow the folder by `--allow {place}` or in ETC_ALLOW, where you know it"
         message = f"files that are not trusted may not look for tables at `{shown}`"
         issues.append(Issue(Code.NOT_TRUSTED, message, where, hint))
         return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -142,6 +143,15 @@ def location_identity(location: str) -> str:
         return f"{scheme.lower()}:/{normal}"
     host, _, below = path.lstrip("/").partition("/")  # no `..` leads from one host to another
     return _HDFS_PORT.sub(r"\1", f"{scheme.lower()}:/{host}{posixpath.normpath('/' + below.lstrip('/'))}".rstrip("/"))
+
+
+def places_of(tables: Iterable[str], project_dir: str) -> tuple[str, ...]:
+    """Where tables lie that are not below the project: the folder of those that have one in common, else the table."""
+    outside = {one for one in tables if not is_catalog_name(one) and not Allowed.of([project_dir]).reaches(one)}
+    folders = Counter(one.rpartition("/")[0] for one in outside)
+    shared = {folder for folder, tables in folders.items() if tables > 1 and folder.rpartition("/")[2]}
+    places = {folder if (folder := one.rpartition("/")[0]) in shared else one for one in outside}
+    return tuple(sorted(one for one in places if not Allowed.of(places - {one}).reaches(one)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from etc_policy.storage.port import RemoteStorage, TableReader, TableStorage
 _OBJECT_STORES = ("s3://", "s3a://", "gs://", "abfs://", "abfss://")
 _HDFS = "hdfs://"
 #: The extras that reach tables on other machines, and a module of each.
-_MODULES = {"hdfs": "hdfs_native", "object-stores": "obstore"}
+STORAGE_EXTRAS = {"hdfs": "hdfs_native", "object-stores": "obstore"}
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 #: The target's, of the command that runs in this context: locations are handed on as texts.
 _SETTINGS: ContextVar[StorageSettings | None] = ContextVar("storage settings", default=None)
@@ -90,7 +90,7 @@ def missing_extras(locations: Iterable[str]) -> tuple[str, ...]:
 
 def has_extra(extra: str) -> bool:
     """Whether what reaches object stores or HDFS is installed here."""
-    return importlib.util.find_spec(_MODULES[extra]) is not None
+    return importlib.util.find_spec(STORAGE_EXTRAS[extra]) is not None
 
 
 def is_remote(location: str) -> bool:

@@ -103,10 +103,10 @@ class SparkSessions:
         server = None if is_local(place) else storage.endpoint
         for asked in (place, server):
             if asked and not self.may_look(asked):
-                hint = f"allow it by `--allow {shlex.quote(asked)}`, where you know it"
+                hint = f"allow it by `--allow {shlex.quote(asked)}` or in ETC_ALLOW, where you know it"
                 raise TableError(Code.NOT_TRUSTED, f"files that are not trusted may not reach `{asked}`", hint=hint)
         if not is_local(place) and storage.instance_role and "instance_role" not in self.allowed.terms:
-            hint = "allow it by `--allow instance_role`, where its target is to have the machine's role"
+            hint = "allow it by `--allow instance_role` or in ETC_ALLOW, where its target is to have the machine's role"
             raise TableError(Code.NOT_TRUSTED, "files that are not trusted may not use `instance_role`", hint=hint)
         if place.startswith(S3_SCHEMES) and self.allowed.has_server and not self._has_endpoint():
             hint = "name the server that is allowed as `storage.endpoint`, or in AWS_ENDPOINT_URL_S3"
@@ -128,7 +128,9 @@ class SparkSessions:
         self.require_allowed(place)
         link = self._link_out_of(place) if self.allowed is not None else None
         if link is not None:
-            hint = "put the file itself there, or allow what it leads to by `--allow`, where you know it"
+            hint = (
+                "put the file itself there, or allow what it leads to by `--allow` or in ETC_ALLOW, where you know it"
+            )
             raise TableError(Code.NOT_TRUSTED, f"the link `{link}` leads to what `{place}` may not reach", hint=hint)
 
     def may_look(self, place: str) -> bool:

@@ -260,6 +260,31 @@ def files_below(folder):
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
+ABOUT = "event_time_column: ts, data_latency: 1h"
+LAKE = f"""version: 1
+policies:
+  - {{name: a, table: /lake/a, {ABOUT}}}
+  - {{name: b, table: /lake/b, {ABOUT}}}
+  - {{name: c, table: "s3a://bucket/c", {ABOUT}}}
+  - {{name: d, table: d, {ABOUT}}}
+"""
+TWO_TARGETS = """name: p
+profiles:
+  p:
+    target: dev
+    targets:
+      dev: {}
+      prod: {table_root: "hdfs://n:8020/lake", storage: {endpoint: "https://s3.example.com", instance_role: true}}
+"""
+
+
+@pytest.fixture
+def bare(monkeypatch):
+    """An installation without the packages for tables on other machines."""
+    monkeypatch.setattr("etc_policy.cli.init.has_extra", lambda _: False)
+
+
+@pytest.mark.usefixtures("bare")
 class TestInitWith:
     def test_a_new_project_gets_them_too(self, etc, tmp_path):
         options = [word for name in INTEGRATIONS for word in ("--with", name)]
@@ -310,6 +335,46 @@ class TestInitWith:
         etc("init", str(tmp_path), "--with", "docker")
         lines = (tmp_path / "requirements.txt").read_text().splitlines()
         assert [line for line in lines if not line.startswith("#")] == [requirement]
+
+    def test_what_pull_requests_may_reach_and_is_installed_is_what_tables_and_targets_need(self, etc, tmp_path):
+        (tmp_path / "policies").mkdir()
+        (tmp_path / "policies" / "all.yml").write_text(LAKE)
+        (tmp_path / "etc_project.yml").write_text(TWO_TARGETS)
+        _, _, err = etc("init", str(tmp_path), "--with", "github", "--with", "gitlab")
+        jobs = yaml.safe_load((tmp_path / ".github" / "workflows" / "compaction.yml").read_text())["jobs"]
+        allowed = jobs["check"]["env"]["ETC_ALLOW"]
+        assert allowed.split() == [
+            "/lake",
+            "hdfs://n:8020/lake/d",
+            "s3a://bucket/c",
+            "https://s3.example.com",
+            "instance_role",
+        ]
+        check = yaml.safe_load((tmp_path / ".gitlab" / "compaction.yml").read_text())["etc-check"]
+        assert check["variables"]["ETC_ALLOW"] == allowed
+        assert "\netc-policy[spark,hdfs,object-stores]" in (tmp_path / "requirements.txt").read_text()
+        assert "ETC_ALLOW has no variable" not in err
+
+    def test_values_of_variables_are_for_whoever_reviews_to_show(self, etc, project):
+        (project / "policies" / "orders.yml").write_text(
+            f"version: 1\npolicies:\n  - {{name: a, table: \"{{{{ env_var('LAKE', '/x y') }}}}/a\", {ABOUT}}}\n"
+        )
+        _, _, err = etc("init", ".", "--with", "github")
+        assert "add those whose values a pull request may see, of LAKE" in err
+        assert 'ETC_ALLOW: ""' in (project / ".github" / "workflows" / "compaction.yml").read_text()
+
+    def test_an_installation_that_reaches_buckets_is_made_again(self, etc, tmp_path, monkeypatch):
+        monkeypatch.setattr("etc_policy.cli.init.has_extra", lambda extra: extra == "object-stores")
+        etc("init", str(tmp_path), "--with", "docker")
+        assert "\netc-policy[spark,object-stores]" in (tmp_path / "requirements.txt").read_text()
+
+    @pytest.mark.parametrize(
+        ("ignored", "is_said"), [("target/\n", False), ("a\n/target\n", False), ("targets\n", True)]
+    )
+    def test_what_is_ignored_already_is_not_asked_for(self, etc, project, ignored, is_said):
+        (project / ".gitignore").write_text(ignored)
+        (project / "requirements.txt").write_text("mine")
+        assert ("belongs in .gitignore" in etc("init", ".", "--with", "github")[2]) == is_said
 
     def test_an_existing_file_is_never_overwritten(self, etc, project):
         """All that are there are named, and nothing is written; requirements.txt stays as it is."""
