@@ -29,6 +29,7 @@ from etc_policy.table.history import (
     TableHistory,
 )
 from etc_policy.table.instants import instant_to_ms
+from etc_policy.verify.metadata_checks import KNOWN
 from etc_policy.verify.ports import Verification
 
 HISTORY_SCHEMA_VERSION = 1
@@ -237,10 +238,14 @@ def _add_result(compactions: list[Compaction], attempts: list[Attempt], run: Run
 
 
 def latest_verdict(checks: Sequence[RecordedCheck]) -> Verification | None:
-    """What the checks of a compaction say of it together: the last one, but that a weaker one does not outweigh a failure."""
+    """What the checks of a compaction say of it together: the last one, but that a weaker one does not outweigh a failure.
+
+    Nor does one that did not look at what is in doubt, and says so.
+    """
     found: Verification | None = None
     for one in (check.verification for check in checks):
         is_weaker = found is not None and Level[one.level] < Level[found.level]
+        is_weaker |= any(check.expectation == KNOWN for check in one.expectations)
         if found is None or found.status != "fail" or one.status == "fail" or not (is_weaker or one.status == "error"):
             found = one
     return found

@@ -102,7 +102,8 @@ LATENCY_P99 = Gauge("etc_observed_latency_p99_seconds", "From event to commit: 9
 LATENCY_MAX = Gauge("etc_observed_latency_max_seconds", "From event to commit: the most that any write took.")
 PARTITIONS = Gauge(
     "etc_partitions",
-    "Partitions that are open, closed (all of it has arrived, and RO lacks some) and done (RO holds all of it).",
+    "Partitions that are open, closed (all of it has arrived; RO lacks some, or that is not proved) and done (RO holds all of it "
+    "that counts).",
     "status",
 )
 PARTITIONS_UNPARSED = Gauge("etc_partitions_unparsed", "Partitions whose paths do not fit the policy's partition_time.")

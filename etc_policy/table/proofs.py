@@ -105,7 +105,7 @@ def doubt_in_words(doubt: Unproven, record: CompactionRecord | None) -> str:
 def look_back_to(policy: Policy, state: TableState, since_ms: int) -> int | None:
     """Since when rows are to be compared that a policy wants compared since a time: what is in doubt is among them."""
     key = event_time_key(policy.event_time, state)
-    doubts = [one for one in _doubts(state.apply_state, policy, state) if one.rows and not one.is_of_partitions]
+    doubts = [one for one in _doubts(state.apply_state, policy, state) if one.rows]
     begins = [one.rows.since_ms if one.rows and one.is_of(key) else None for one in doubts]
     return None if None in begins else min((since_ms, *(one for one in begins if one is not None)))
 

@@ -32,6 +32,7 @@ from etc_policy.report import freshness
 from etc_policy.table import done, history, instants, partitions, proofs, state, watermark
 from etc_policy.table.apply_state import Looked
 from etc_policy.verify import prover
+from tests.property import judged
 from tests.property.histories import broken_promise, histories
 from tests.property.judged import broken_judgement
 from tests.property.partition_world import live
@@ -352,6 +353,14 @@ def seeing(**more: Any) -> Broken:
     return replaced(Looked, "covers", lambda own, other: real_covers(own.model_copy(update=more), other))
 
 
+@contextmanager
+def with_any_window() -> Iterator[None]:
+    """A window that does not reach back to what is in doubt, and takes it back."""
+    names = everywhere("look_back_to", lambda policy, state, since_ms: since_ms, prover, judged)
+    with names(), seeing(since_ms=None)():
+        yield
+
+
 def by_any_column(doubt: Any, key: str, policy: Any, judgement: Any) -> bool:
     return real_settled(replace(doubt, event_time=key), key, policy, judgement)
 
@@ -378,7 +387,7 @@ JUDGED: dict[str, Broken] = {
     "what was found stays until that was looked at again": replaced(Looked, "covers", lambda *_: True),
     "what needs rows to be seen is not settled without them": looking_past(level="metadata", checks=()),
     "what was found up to a T stays up to an earlier one": seeing(until_ms=2**60),
-    "what was found stays where a window leaves it out": seeing(since_ms=None),
+    "what was found stays where a window leaves it out": with_any_window,
     "what was found stays where a condition leaves it out": seeing(where=None),
     "what was found stays where a sample leaves it out": seeing(sample=None),
     "what a check found stays where it is not asked": looking_past(checks=()),

@@ -504,6 +504,8 @@ def test_a_window_opens_for_what_is_in_doubt(since_ms, until_ms):
     assert look_back_to(POLICY, state, since_ms or 900) == until_ms
     assert look_back_to(OTHER, state, 900) is None
     assert look_back_to(POLICY, STATE, 900) == 900
+    differing_state = differing(p=9)[1]
+    assert look_back_to(POLICY, differing_state, 900) is None
 
 
 def test_by_another_event_time_rows_may_be_of_any_time_until_they_were_found():

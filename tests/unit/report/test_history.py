@@ -15,6 +15,7 @@ from etc_policy.report.results import RunResults, TableVerification, Verificatio
 from etc_policy.report.run_files import RunFile, read_run_files, run_file_name
 from etc_policy.run.results import TableResult
 from etc_policy.table.history import Commit, GroupWrite, TableHistory
+from etc_policy.verify.metadata_checks import KNOWN
 from etc_policy.verify.ports import ExpectationResult, Verification
 from tests.unit.hudi.table_folder import operation
 
@@ -320,3 +321,15 @@ def test_a_weaker_check_does_not_outweigh_a_failure(checks, stands):
     """The site said "Passed" of a compaction that had failed at level data, after a look at metadata."""
     found = latest_verdict([checked(*one) for one in checks])
     assert (found and (found.level, found.status)) == stands
+
+
+def test_nor_does_one_that_says_what_is_in_doubt():
+    """Of a window, a condition or another suite: it did not look at what had failed."""
+    warned = checked("data", "warn")
+    in_doubt = ExpectationResult(expectation=KNOWN, status="warn", message="its verification failed")
+    doubtful = warned.model_copy(
+        update={"verification": warned.verification.model_copy(update={"expectations": (in_doubt,)})}
+    )
+    failed = checked("data", "fail")
+    assert latest_verdict([failed, doubtful]) is failed.verification
+    assert latest_verdict([failed, warned]) is warned.verification
