@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -44,6 +45,7 @@ from etc_policy.table.formats import count_of, format_duration, format_time
 from etc_policy.wiring import clock_ms, serve_metrics
 
 if TYPE_CHECKING:
+    from etc_policy.plan.model import Plan
     from etc_policy.report.metrics import TableObservation
 
 #: How often a process that waits shows that it lives, and without how long a sign it counts as stuck.
@@ -52,6 +54,8 @@ _BEAT_SECONDS, _STUCK_SECONDS = 30, 3_600
 _MAX_AGE_SECONDS = 60
 #: What came of tables that the line of a round names.
 _MISSED = ("failed", "refused", "stale")
+#: What changes in a warning from round to round.
+_FIGURES = re.compile(r"\d[\w.:,-]*")
 
 
 def _named_folder() -> Path:
@@ -67,12 +71,13 @@ def _named_folder() -> Path:
 class _Life:
     """Signs of life of a process: each step touches a file, if there is one. `at_work` are this round's policies.
 
-    `folder` is where it began, which relative paths start from.
+    `folder` is where it began, which relative paths start from. `warned` are the warnings of plans that were shown.
     """
 
     file: Path | None = None
     folder: Path = field(default_factory=_named_folder)
     at_work: tuple[Policy, ...] = ()
+    warned: set[tuple[str, str]] = field(default_factory=set)
     _at: float = field(default_factory=lambda: time.monotonic())
 
     def beat(self) -> None:
@@ -80,6 +85,16 @@ class _Life:
         if self.file is not None:
             with suppress(OSError):  # what looks at the file notices
                 self.file.touch()
+
+    def new_warnings(self, plan: Plan | None) -> Iterator[str]:
+        """What the plan warns of and none before has, whatever its figures were."""
+        from etc_policy.plan.explainer import short_warnings
+
+        for policy, _, text in short_warnings(plan) if plan else ():
+            key = policy, _FIGURES.sub("", text)
+            if key not in self.warned:
+                self.warned.add(key)
+                yield f"warning: {policy}: {text}"
 
     def fault(self) -> str | None:
         seconds = time.monotonic() - self._at
@@ -284,6 +299,8 @@ def _round(
         return failure.exit_code, began_ms + plans.every_ms, _is_of_engine(failure)
     plans.note(chosen, results.tables if results else (), began_ms, clock_ms())
     _show(results, flags, began_ms, idle=len(due) - len(chosen) - len(plans.waiting), waiting=len(plans.waiting))
+    for warning in life.new_warnings(plan):
+        show_note(warning)
     if error is not None:
         show_error(error)
     code, next_ms = results.exit_code if results else ExitCode.DONE, plans.next_ms(clock_ms())

@@ -10,7 +10,6 @@ from etc_policy.plan.bundles import DEFAULT_RELEASE
 from etc_policy.plan.explanation import PREFACE, Row, explain_table
 from etc_policy.plan.model import PUBLISHED, LaterRows, Plan, TablePlan
 from etc_policy.plan.pace_explanation import latency_rows, next_due_rows, pace_rows, stock_rows
-from etc_policy.plan.refusals import word_of
 from etc_policy.policy.manifest import OTHER_GRANULARITY
 from etc_policy.table.formats import (
     TEXT_WIDTH,
@@ -22,6 +21,7 @@ from etc_policy.table.formats import (
     format_time,
     keep_commands,
     rows_of,
+    short_of,
 )
 from etc_policy.table.state import CUT_VERSIONS
 
@@ -38,7 +38,13 @@ def explain_plan(plan: Plan, *, explain: bool = False, width: int = TEXT_WIDTH) 
 def list_plan(plan: Plan, width: int = TEXT_WIDTH) -> str:
     """The plan with one line for each table."""
     rows = [(table.policy, _action(table), _line(table)) for table in plan.tables]
-    return f"{rows_of(rows, width)}\n\n{fold(_summary(plan), width)}"
+    parts = rows_of(rows, width), rows_of(list(short_warnings(plan)), width), fold(_summary(plan), width)
+    return "\n\n".join(filter(None, parts))
+
+
+def short_warnings(plan: Plan) -> Iterator[tuple[str, str, str]]:
+    """What is to be looked at, a line for each: the policy, `warning`, and what is so; the whole plan says more."""
+    return ((table.policy, "warning", short_of(one)) for table in plan.tables for one in table.warnings)
 
 
 def _action(table: TablePlan) -> str:
@@ -61,7 +67,8 @@ def _line(table: TablePlan) -> str:
 
 
 def _refusal(table: TablePlan) -> str:
-    return " ".join(filter(None, (word_of(table.reason_code), table.reason)))
+    """Why, behind what `etc explain` takes."""
+    return f"({table.reason_code}) {table.reason}" if table.reason_code else table.reason or ""
 
 
 def _by_release(table: TablePlan) -> str:

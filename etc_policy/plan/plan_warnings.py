@@ -43,12 +43,15 @@ def impossible_warning(event_time: EventTime, state: TableState) -> Iterator[str
             f"{format_duration(event_time.ahead_ms)} (`event_time_column.max_ahead`), for example {ahead[0].name}: "
             f"{format_time(ahead[0].impossible_ms)}. It counts as unknown, so that the file is compacted whatever it holds"
         )
+    yield from map("; ".join, early_unit(event_time, state))
+
+
+def early_unit(event_time: EventTime, state: TableState) -> Iterator[tuple[str, str]]:
+    """That even the newest event times are decades old, and what to do, where another unit fits."""
     early = too_early_unit(event_time, state)
     if early is not None:
-        yield (
-            f"no known event time in `{column}` is later than {format_time(early.event_time_ms)}, so that all is always due: "
-            f"{unit_advice(early.fitting, column)}"
-        )
+        shown = f"no known event time in `{event_time.column}` is later than {format_time(early.event_time_ms)}"
+        yield f"{shown}, so that whatever is written is due at once", unit_advice(early.fitting, event_time.column)
 
 
 def late_warning(policy: Policy, state: TableState) -> Iterator[str]:

@@ -7,6 +7,7 @@ from itertools import chain
 from operator import attrgetter
 from zoneinfo import ZoneInfo
 
+from etc_policy.plan.plan_warnings import early_unit
 from etc_policy.plan.refusals import no_commit
 from etc_policy.plan.rules import why_unknown
 from etc_policy.plan.skipped_slices import NAMED_SLICES
@@ -164,11 +165,11 @@ def _of_history(policy: Policy, state: TableState, history: TableHistory | None,
     latency_ms, column = policy.data_latency_ms, policy.event_time.column
     verdict = judge_latency(history, latency_ms, now_ms, state.shape.untracked(policy.event_time))
     found = late_commits(verdict, state)
-    warning = "" if found is None else "; ".join(late_text(found, column, latency_ms, state.ordering_fields))
+    said = [] if found is None else [late_text(found, column, latency_ms, state.ordering_fields)]
     return {
         "late_data": late[-1] if late else None,
         "data_latency": verdict,
-        "warnings": (warning,) if warning else (),
+        "warnings": tuple(map("; ".join, (*early_unit(policy.event_time, state), *said))),
     }
 
 

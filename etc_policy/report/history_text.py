@@ -119,7 +119,8 @@ def _beside_estimate(entry: Compaction) -> str:
     if not entry.ours or not estimate:
         return ""
     off = (entry.bytes_written - sum(one.size_bytes for one in _carried_files(entry))) / estimate - 1
-    return f", {abs(off):.0%} {'more' if off > 0 else 'less'} than estimated"
+    share = f"{abs(off):.0%}"
+    return ", as estimated" if share == "0%" else f", {share} {'more' if off > 0 else 'less'} than estimated"
 
 
 def _carried(entry: Compaction) -> Iterator[Line]:

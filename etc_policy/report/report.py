@@ -359,9 +359,10 @@ def _known_so_far(verdict: LatencyVerdict, seen: ObservedLatency) -> str:
     """What few writes show."""
     late = round((verdict.late_share or 0) * seen.writes)
     beyond = f", {late} of them later than {format_duration(verdict.declared_ms)}" if late else ""
-    return (
-        f"; so far half came within {format_duration(seen.p50_ms)}, all within {format_duration(seen.max_ms)}{beyond}"
-    )
+    half, worst = format_duration(seen.p50_ms), format_duration(seen.max_ms)
+    if seen.writes == 1:
+        return f"; 1 write: its earliest event came {worst} before its commit"
+    return f"; so far half came within {half}, all within {worst}{beyond}"
 
 
 #: So many partitions are shown one by one.

@@ -90,6 +90,11 @@ def with_place(place: str, reason: str | None, between: str = ": ") -> str:
     return place if reason is None else reason if place in reason else f"{place}{between}{reason}"
 
 
+def short_of(text: str) -> str:
+    """A text up to its first colon or semicolon: what is so, without why and what to do."""
+    return re.split("[:;] ", text, maxsplit=1)[0]
+
+
 def fold(text: str, width: int = TEXT_WIDTH) -> str:
     """A paragraph, folded at `width` columns."""
     return "\n".join(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta, tzinfo
 from functools import lru_cache
 from itertools import dropwhile
+from operator import itemgetter
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -89,6 +90,8 @@ def too_early_unit(event_time: EventTime, state: TableState) -> WrongUnit | None
     """The unit that fits where even the newest log files' events seem to be decades old: nothing is lost, all is due at once."""
     if state.base_times is not None:
         return _of_base_file(event_time, state, is_early=True)
+    if state.left_times:
+        return _of_left_times(event_time, state)
     newest = (one.log_files[-1] for one in state.slices if one.log_files) if event_time.unit is not None else ()
     known = (one for one in newest if one.min_event_time_ms is not None)
     last = max(known, key=lambda one: one.min_event_time_ms or 0, default=None)
@@ -113,6 +116,14 @@ def _of_base_file(event_time: EventTime, state: TableState, *, is_early: bool) -
     if last is None or first != last or (found.last_ms <= latest_ms) != is_early:
         return None
     return WrongUnit(f"base file {found.file}", found.last_ms, last)
+
+
+def _of_left_times(event_time: EventTime, state: TableState) -> WrongUnit | None:
+    """The unit that fits the latest that the newest base files hold of commits, where that seems to be decades old."""
+    began_ms, last_ms = max(state.left_times, key=itemgetter(1))
+    fitting = fitting_unit(event_time, last_ms, began_ms + event_time.ahead_ms)
+    is_early = fitting is not None and last_ms <= began_ms
+    return WrongUnit("the newest base files", last_ms, fitting) if is_early and fitting else None
 
 
 class LateCommits(NamedTuple):

@@ -14,7 +14,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.plan.between_writes import can_hold, ends_refusals
 from etc_policy.plan.bundles import right_releases
 from etc_policy.plan.carry import is_carried_name
-from etc_policy.plan.plan_warnings import after_end_warning, impossible_warning
+from etc_policy.plan.plan_warnings import after_end_warning, early_unit, impossible_warning
 from etc_policy.plan.rules import MEND_WRONG_TIME, MEND_ZONE, may_pass, why_refused
 from etc_policy.policy.hudi_options import (
     COMMITS_BEFORE_COMPACTION,
@@ -191,6 +191,9 @@ def event_times(facts: TableFacts) -> Found:
     writes = facts.history.writes
     commits = list(dict.fromkeys(one.requested for one in writes))
     bare = {one.requested for one in writes if one.certain_min_ms is None}
+    early = next(early_unit(facts.policy.event_time, facts.state), None)
+    if early is not None:
+        return "warn", *early
     impossible = next(impossible_warning(facts.policy.event_time, facts.state), None)
     if impossible is not None:
         return "warn", impossible, "look at the writer's clock and at `event_time_column`, or raise its `max_ahead`"
@@ -332,12 +335,17 @@ def pauses(facts: TableFacts) -> Found:
     if seen.writes < _ENOUGH_WRITES:
         return "skipped", f"{count_of(seen.writes, 'write')} in the last day: too few to judge", None
     message = (
-        f"a write was in flight {seen.duty:.0%} of the last {format_duration(seen.seen_ms)}, the longest pause was "
+        f"a write was in flight {_share(seen.duty)} of the last {format_duration(seen.seen_ms)}, the longest pause was "
         f"{format_duration(seen.longest_pause_ms)}, the longest write took {format_duration(seen.longest_write_ms)}"
     )
     if not any(log_file.has_deletes for _, log_file in state.log_files):
         return "ok", f"{message}; no log file holds deletes now, which such writers would hold back", None
     return _enough_pauses(facts, seen, message)
+
+
+def _share(part: float) -> str:
+    shown = f"{part:.0%}"
+    return "less than 1%" if part and shown == "0%" else shown
 
 
 def _enough_pauses(facts: TableFacts, seen: Writing, message: str) -> Found:

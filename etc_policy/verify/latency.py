@@ -59,7 +59,10 @@ class ObservedLatency(Frozen):
     def __str__(self) -> str:
         half, most, worst = map(format_duration, (self.p50_ms, self.p99_ms, self.max_ms))
         writes = f"{count_of(self.writes, 'write')}{self.origin}"
-        return f"of {writes} half came {half} after their earliest event or sooner, 99 % {most}, all {worst}"
+        if self.writes == 1:
+            return f"{writes}: its earliest event came {worst} before its commit"
+        share = f"99 % {most}, " if self.writes >= FEWEST_WRITES else ""
+        return f"of {writes} half came {half} after their earliest event or sooner, {share}all {worst}"
 
     @property
     def origin(self) -> str:

@@ -1,6 +1,7 @@
 """`etc run` over tables in memory: rounds, what fails in them, and how it ends."""
 
 import errno
+import itertools
 import json
 import os
 import shutil
@@ -70,6 +71,23 @@ def test_a_warning_is_said_once_in_all_rounds(rounds, outside):  # noqa: F811
     file.write_text(file.read_text().replace("data_latency: 1h,", "data_latency: 1h, writer: {compaction: async},", 1))
     code, said, err = rounds(3)
     assert (code, len(said), err.count("warning[ETC141]")) == (0, 3, 1)
+
+
+def test_a_warning_of_a_plan_is_said_once_whatever_its_figures(rounds, monkeypatch):
+    count = itertools.count(1)
+
+    def late_warning(policy, _):
+        yield f"{next(count)} of 9 commits of {policy.name} came late: why"
+
+    monkeypatch.setattr("etc_policy.plan.builder.late_warning", late_warning)
+    monkeypatch.setattr("etc_policy.api.running.Rounds.to_plan", lambda _, due, *rest: due)
+    _, said, err = rounds(3)
+    assert (len(said), next(count) > 3, err.count("of 9 commits of orders_ro came late\n"), "why" in err) == (
+        3,
+        True,
+        1,
+        False,
+    )
 
 
 @pytest.fixture

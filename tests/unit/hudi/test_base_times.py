@@ -11,7 +11,10 @@ from etc_policy.hudi.base_times import read_row_groups, with_left_times, with_ne
 from etc_policy.plan.plan_warnings import impossible_warning
 from etc_policy.plan.rules import why_refused
 from etc_policy.policy.manifest import EventTime
+from etc_policy.report.freshness import table_freshness
+from etc_policy.table.history import TableHistory
 from etc_policy.table.state import FileSlice
+from etc_policy.verify.diagnosis import TableFacts, event_times
 from tests.unit.hudi.table_folder import at, base_rows
 from tests.unit.plan.plan_cases import epoch_ms
 from tests.unit.plan.states import POLICY, STATE
@@ -115,6 +118,28 @@ def test_a_wrong_unit_or_column_is_refused_where_no_log_file_is_left(tmp_path, v
     )
     assert (found.code in (Code.WRONG_UNIT, Code.UNREADABLE_TIMES), hint in found.hint) == (True, True)
     assert "p/f.parquet" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("unit", "left", "said"),
+    [
+        ("us", NOW_MS // 1000, True),
+        ("ms", NOW_MS, False),
+        ("ms", 12, False),  # fits no unit
+        ("s", NOW_MS * 1000, False),  # no early one
+    ],
+)
+def test_too_small_a_unit_is_a_warning_once_etc_has_compacted_by_it(unit, left, said):
+    """By what is left of commits, in plan, freshness and debug."""
+    event_time = EventTime(column="ts", unit=unit)
+    policy = POLICY.model_copy(update={"event_time": event_time})
+    state = replace(STATE, slices=(), left_times=((NOW_MS, left), (NOW_MS - 9_000, left - 9)))
+    past = TableHistory("/t", 9, "UTC", (), complete=True)
+    facts = TableFacts(policy, state, past, {}, NOW_MS)
+    warned = [*impossible_warning(event_time, state), *table_freshness(policy, state, NOW_MS, NOW_MS, past).warnings]
+    status, message, hint = event_times(facts)
+    assert [one.endswith("unit: ms}`") for one in warned] == [True, True] * said
+    assert (status == "warn", "due at once" in message, "unit: ms}`" in (hint or "")) == (said, said, said)
 
 
 def test_too_small_a_unit_is_a_warning_there(tmp_path):

@@ -115,7 +115,7 @@ def test_a_watermark_that_is_assumed_says_how():
 
 def test_the_line_of_a_table_with_much_to_do_is_one():
     slices = {f"p/f{n}": due(n) for n in range(12)}
-    table = plan_of(slices=slices).tables[0].model_copy(update={"policy": "customer_addresses_ro"})
+    table = plan_of(slices=slices).tables[0].model_copy(update={"policy": "customer_addresses_ro", "warnings": ()})
     line, *rest = list_plan(make_plan("", (table,))).splitlines()[:-2]
     assert (rest, "12 log files in 12 file slices" in line) == ([], True)
 
@@ -133,6 +133,22 @@ def test_many_tables_have_a_line_each():
         "t2  refused      (pending_service) a clustering at 20260101114000000 is pending (requested)",
         "",
     ]
+
+
+def test_of_many_tables_each_warning_is_a_line_without_its_reasons():
+    table = plan_of(slices={"p/f1": due(1)}).tables[0]
+    warned = table.model_copy(
+        update={"policy": "t1", "warnings": ("3 of 4 commits came late, by 1d: why; what to do", "two")}
+    )
+    lines = list_plan(make_plan("", (table, warned)), 100).splitlines()
+    assert lines[2:-1] == ["", "t1  warning  3 of 4 commits came late, by 1d", "t1  warning  two", ""]
+
+
+def test_a_refusal_by_an_error_begins_with_its_code():
+    refused = {"action": "refused", "reason_code": "ETC237", "reason": "its commits lie in the future"}
+    plan = make_plan("", (plan_of(slices={"p/f1": due(1)}).tables[0].model_copy(update=refused),))
+    for text in (list_plan(plan), explain_plan(plan)):
+        assert "(ETC237) its commits lie in the future" in text
 
 
 @pytest.mark.parametrize(

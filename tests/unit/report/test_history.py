@@ -171,6 +171,7 @@ def test_what_completed_no_compaction_is_an_attempt():
     [
         (800, (), "1000 B written, 25% more than estimated"),
         (1_250, (), "1000 B written, 20% less than estimated"),
+        (1_004, (), "1000 B written, as estimated"),
         (500, (CARRIED_FILE,), "1000 B written, 10% more than estimated"),
         (0, (), "1000 B written"),
         (None, (), "1000 B written"),

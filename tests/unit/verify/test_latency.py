@@ -251,3 +251,10 @@ def test_a_column_that_moves_with_updates_is_asked_for():
         == "take a column that moves with updates, such as the ordering field `updated_at`; else a longer `data_latency`"
     )
     assert "ordering" not in late_text(LateCommits(2, 3, DAY), "ts", HOUR, ("ts",))[1]
+
+
+def test_a_few_writes_have_no_percentiles():
+    of_one, of_two, of_many = (str(judge_latency(spread(*[MINUTE] * n), HOUR, NOW).observed) for n in (0, 1, 20))
+    assert of_one == "1 write: its earliest event came 0ms before its commit"
+    assert of_two == "of 2 writes half came 0ms after their earliest event or sooner, all 1m"
+    assert "99 % 1m, all 1m" in of_many
