@@ -113,7 +113,8 @@ def changed(policy: DeclaredPolicy, settings: Mapping[str, Any]) -> tuple[dict[s
         values.pop(LEARNED, None)
     for key, value in settings.items():
         first, *below = path = tuple(key.split("."))
-        inner = {**(values.get(first) or {}), below[0]: value} if below else value
+        before = values.get(first)
+        inner = {**(before if isinstance(before, dict) else {}), below[0]: value} if below else value
         values[first] = {name: one for name, one in inner.items() if one is not None} if below else inner
         origins[path] = FileMarks(f"--set {key}={value}", "--set"), path
     return values, Places(policy.places.file, policy.places.path, origins)

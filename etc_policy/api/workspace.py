@@ -389,7 +389,8 @@ class Workspace:
             if needs_one or any(policy.enabled for policy in manifest.policies):
                 require_some(manifest, selection)
             has_any = manifest.policies or (manifest.namespaces and not self._looks_up)
-            self._note("no policy is selected" if has_any else "the project has no policies")
+            none = "every policy has open questions" if reading.questions else "the project has no policies"
+            self._note("no policy is selected" if has_any else none)
         return found
 
     def _learned(self, policies: tuple[Policy, ...], now_ms: int) -> tuple[Policy, ...]:

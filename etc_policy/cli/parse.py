@@ -15,6 +15,7 @@ from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import Flags, common_options, examples, trust_options
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.errors import ExitCode, Issue, PolicyError
+from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Manifest, Policy
 from etc_policy.table.formats import count_of
 
@@ -39,7 +40,7 @@ def command(flags: Flags) -> ExitCode:
         report_checks(issues if errors else ())
         report_checks(Issue("parse", "", one.place, level="pass", policy=one.name) for one in policies)
         if flags.output != "json":
-            print_text(_count(project.manifest(), policies))
+            print_text(_count(project.manifest(), policies, issues))
             return ExitCode.DONE
     print_json(json.dumps(_answer(policies, issues), indent=2))
     return ExitCode.FAILED if errors else ExitCode.DONE
@@ -59,13 +60,16 @@ def _issues(project: Project, *, as_data: bool) -> tuple[Issue, ...]:
     return issues
 
 
-def _count(manifest: Manifest, policies: tuple[Policy, ...]) -> str:
-    """How many policies are right; without a selection also how many are disabled."""
+def _count(manifest: Manifest, policies: tuple[Policy, ...], issues: Sequence[Issue]) -> str:
+    """How many policies are right, and files with open questions; without a selection also how many are disabled."""
     everything = tuple(policy for policy in manifest.policies if policy.enabled)
     disabled = len(manifest.policies) - len(policies) if policies == everything else 0
     names = len(manifest.namespaces)
     found = f", and {count_of(names, 'namespace')} whose tables are looked up by other commands" if names else ""
-    return f"{count_of(len(policies), 'policy')} OK" + (f", {disabled} disabled" if disabled else "") + found
+    asked = len({one.where.path for one in issues if one.code == Code.OPEN_QUESTION and one.where})
+    more = [f"{disabled} disabled"] if disabled else []
+    more += [f"{count_of(asked, 'file')} with open questions"] if asked else []
+    return ", ".join((f"{count_of(len(policies), 'policy')} OK", *more)) + found
 
 
 def _answer(policies: Sequence[Policy], issues: Sequence[Issue]) -> dict[str, Any]:

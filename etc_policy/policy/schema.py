@@ -167,7 +167,7 @@ class EventTime(Declared):
 
     column: Text = Field(
         description="Name of the column that holds each row's event time; a dotted name leads into structs.",
-        examples=["placed_at", "event.placed_at"],
+        examples=["updated_at", "event.updated_at"],
     )
     unit: Literal["s", "ms", "us"] | None = Field(
         None,
@@ -523,7 +523,7 @@ class PolicyDeclaration(Declared):
         alias="event_time_column",
         description="The event-time column: its name, or a mapping with `column`, `unit` and `format`. "
         "Required, here or by `extends` or a default.",
-        examples=["placed_at", {"column": "placed_at", "unit": "ms"}],
+        examples=["updated_at", {"column": "updated_at", "unit": "ms"}],
     )
     data_latency_ms: Annotated[
         int, BeforeValidator(duration_ms, json_schema_input_type=DurationMs | LearnedLatency)

@@ -69,7 +69,7 @@ def types(one_session, capsys, monkeypatch):
 class Orders:
     """A table of orders at `base`; `rows` are what RT must return: id -> (v, event time in seconds)."""
 
-    event_time_column, strategy = "placed_at", ""
+    event_time_column, strategy = "updated_at", ""
 
     def __init__(self, spark, base: Path) -> None:
         self.spark, self.base, self.rows, self.options = spark, base, {}, dict(WRITER)
@@ -118,9 +118,9 @@ class Timestamps(Orders):
     def send(self, rows):
         frame = self.spark.createDataFrame(
             [(key, value, dt.datetime.fromtimestamp(second, dt.UTC)) for key, value, second in rows],
-            "id int, v string, placed_at timestamp",
+            "id int, v string, updated_at timestamp",
         )
-        options = {**UNPARTITIONED, "hoodie.datasource.write.precombine.field": "placed_at", **self.options}
+        options = {**UNPARTITIONED, "hoodie.datasource.write.precombine.field": "updated_at", **self.options}
         frame.write.format("hudi").options(**options).mode("append").save(str(self.base))
 
 
@@ -130,10 +130,10 @@ class Stream(Orders):
     def send(self, rows):
         source = self.base.parent / "arriving"
         source.mkdir(parents=True, exist_ok=True)
-        lines = [json.dumps({"id": key, "v": value, "placed_at": iso(second)}) for key, value, second in rows]
+        lines = [json.dumps({"id": key, "v": value, "updated_at": iso(second)}) for key, value, second in rows]
         (source / f"{len(list(source.iterdir()))}.json").write_text("\n".join(lines) + "\n")
-        stream = self.spark.readStream.schema("id int, v string, placed_at string").json(str(source))
-        options = {**UNPARTITIONED, "hoodie.datasource.write.precombine.field": "placed_at", **self.options}
+        stream = self.spark.readStream.schema("id int, v string, updated_at string").json(str(source))
+        options = {**UNPARTITIONED, "hoodie.datasource.write.precombine.field": "updated_at", **self.options}
         query = (
             stream.writeStream.format("hudi")
             .options(**options)
@@ -149,7 +149,7 @@ class Stream(Orders):
 class Sql(Orders):
     """`CREATE TABLE` without an ordering field; written by INSERT, UPDATE, DELETE and the page's MERGE INTO."""
 
-    columns, ordering = "id int, v string, placed_at timestamp", ""
+    columns, ordering = "id int, v string, updated_at timestamp", ""
 
     def literal(self, second):
         return f"timestamp_seconds({second})"
@@ -169,7 +169,7 @@ class Sql(Orders):
         for key, value, second in rows:
             if key in self.rows:
                 self.spark.sql(
-                    f"UPDATE sales.orders SET v = '{value}', placed_at = {self.literal(second)} WHERE id = {key}"
+                    f"UPDATE sales.orders SET v = '{value}', updated_at = {self.literal(second)} WHERE id = {key}"
                 )
             else:
                 self.spark.sql(f"INSERT INTO sales.orders VALUES {self.values([(key, value, second)])}")
@@ -191,7 +191,7 @@ class Sql(Orders):
         super().go_on()
         self.delete(8)
         changes = [(2, "merged", self.minutes_ago(90)), (12, "merged", self.minutes_ago(89))]
-        self.spark.sql(f"SELECT * FROM VALUES {self.values(changes)} AS t(id, v, placed_at)").createOrReplaceTempView(
+        self.spark.sql(f"SELECT * FROM VALUES {self.values(changes)} AS t(id, v, updated_at)").createOrReplaceTempView(
             "changes"
         )
         for statement in sql_only(SQL_MERGE):
@@ -202,8 +202,8 @@ class Sql(Orders):
 class SqlWithOrdering(Sql):
     """With an ordering field and an integer column, whose event times Hudi records."""
 
-    event_time_column = "{column: placed_at, unit: ms}"
-    columns, ordering = "id int, v string, placed_at bigint", ", orderingFields = 'placed_at'"
+    event_time_column = "{column: updated_at, unit: ms}"
+    columns, ordering = "id int, v string, updated_at bigint", ", orderingFields = 'updated_at'"
 
     def literal(self, second):
         return f"{second * 1000}"
@@ -212,7 +212,7 @@ class SqlWithOrdering(Sql):
 class Version6(Orders):
     """A table of version 6, whose writers say so with every write, as the page has it."""
 
-    event_time_column = "{column: placed_at, unit: ms}"
+    event_time_column = "{column: updated_at, unit: ms}"
     strategy = "    strategy: {type: event_time, granularity: file_slice}\n"
 
     def __init__(self, *arguments):
@@ -221,9 +221,9 @@ class Version6(Orders):
 
     def send(self, rows):
         frame = self.spark.createDataFrame(
-            [(key, value, second * 1000) for key, value, second in rows], "id int, v string, placed_at long"
+            [(key, value, second * 1000) for key, value, second in rows], "id int, v string, updated_at long"
         )
-        options = {**UNPARTITIONED, "hoodie.datasource.write.precombine.field": "placed_at", **self.options}
+        options = {**UNPARTITIONED, "hoodie.datasource.write.precombine.field": "updated_at", **self.options}
         frame.write.format("hudi").options(**options).mode("append").save(str(self.base))
 
 
@@ -240,7 +240,7 @@ def sql_only(text):
 def fill_in(policy: Path, orders: Orders):
     """What the page tells to set."""
     text = policy.read_text().replace("\"{{ var('lake') }}/orders\"", str(orders.base))
-    text = text.replace("event_time_column: placed_at", f"event_time_column: {orders.event_time_column}")
+    text = text.replace("event_time_column: updated_at", f"event_time_column: {orders.event_time_column}")
     policy.write_text(text.replace("    freshness:\n", f"{orders.strategy}    freshness:\n"))
 
 

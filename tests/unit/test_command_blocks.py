@@ -172,14 +172,14 @@ def test_a_daily_job_starts_when_its_partition_is_complete(project, blocks):
 
 def test_a_table_is_looked_at_before_it_is_adopted(tmp_path, blocks):
     """With the page's own files, and a folder in the place of its bucket."""
-    make_table(tmp_path / "lake" / "orders", column="placed_at")
+    make_table(tmp_path / "lake" / "orders", column="updated_at")
     start, look, compile_ = blocks
     policy, project, _ = blocks_of("docs/how-to/existing-table.md", "yaml")
     shell = Shell(tmp_path)
     shell.succeeds(start)
     assert shell.folder == tmp_path / "compaction"
     for shown, here in (
-        ("event_time_column: placed_at\n", "event_time_column: {column: placed_at, unit: ms}\n"),
+        ("event_time_column: updated_at\n", "event_time_column: {column: updated_at, unit: ms}\n"),
         ("table: /data/lake/orders\n", "table: orders\n"),  # as the page says for a bucket
     ):
         assert shown in policy
@@ -191,7 +191,7 @@ def test_a_table_is_looked_at_before_it_is_adopted(tmp_path, blocks):
     shell.succeeds(compile_)
     made = shell.folder / "target" / "writers"
     options = json.loads((made / "orders_ro.options.json").read_text())
-    assert options["hoodie.payload.event.time.field"] == "placed_at"
+    assert options["hoodie.payload.event.time.field"] == "updated_at"
     (shown,) = blocks_of("docs/how-to/existing-table.md", "json")
     assert json.loads(shown).items() <= {**options, "hoodie.write.table.version": "8"}.items()
     assert len(list(made.iterdir())) == 6
@@ -278,7 +278,7 @@ def test_a_part_of_many_tables(tmp_path, blocks):
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    for name, column in (("orders", "placed_at"), ("payments", "paid_at"), ("refunds", "refunded_at")):
+    for name, column in (("orders", "updated_at"), ("payments", "paid_at"), ("refunds", "refunded_at")):
         make_table(tmp_path / "mnt" / name, column=column)
         make_table(tmp_path / "lake" / name, due=False, column=column)
     prod, part = blocks

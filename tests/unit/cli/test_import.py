@@ -129,6 +129,14 @@ def test_a_folder_whose_name_is_jinja_s_is_imported_once(lake, etc, name):
     assert written(lake) == before
 
 
+def test_where_every_file_has_open_questions_that_is_said(lake, etc):
+    etc("import", "lake/orders")
+    code, out, err = etc("parse")
+    assert (code, out) == (0, "0 policies OK, 1 file with open questions\n")
+    assert "every policy has open questions" in err
+    assert "the project has no policies" not in err + etc("plan")[2]
+
+
 def test_a_folder_whose_name_is_not_utf_8_stops_no_other(lake, etc):
     make_table(lake / os.fsdecode(b"bad\xff"))
     code, out, err = etc("import", "--bucket", "lake")
@@ -196,6 +204,8 @@ def test_where_there_is_an_etc_project_its_defaults_are_not_asked_and_other_answ
             1,
             "error[ETC116]: `data_latency`: `soon` is not a duration\n  --> --set data_latency=soon",
         ),
+        ("event_time_column.unit=s", 1, "error[ETC111]: `column` is missing in `event_time_column`"),
+        ("data_latency.at_least=1h", 1, "error[ETC116]: `data_latency`: a duration is text"),
         ("data_latenzy=1h", 1, "hint: did you mean `data_latency`?"),
         ("verify.sample.share=x", 1, "error[ETC"),
         ("data_latency=", 64, "`data_latency` has no value"),
