@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from datetime import UTC, datetime
 
 import pytest
 import yaml
@@ -399,6 +400,71 @@ def test_one_column_is_not_said_for_all_tables_where_that_alone_is_asked(lake, e
     out = etc("import", "lake/a", "lake/b", "--set", "data_latency=1h")[1]
     said = "Without these files `etc import` with `--set 'GLOB:event_time_column=VALUE'` answers one for the tables that fit."
     assert said in " ".join(out.split())
+
+
+def as_text(form):
+    return lambda moment_ms: datetime.fromtimestamp(moment_ms // 1000, UTC).strftime(form)
+
+
+#: How each kind of column holds a moment: its Avro type, its Parquet type, and the value.
+HELD = {
+    "time": (MILLIS, "timestamp[ms]", lambda moment_ms: moment_ms),
+    "s": ("long", "int64", lambda moment_ms: moment_ms // 1000),
+    "ms": ("long", "int64", lambda moment_ms: moment_ms),
+    "us": ("long", "int64", lambda moment_ms: moment_ms * 1000),
+    "date": ({"type": "int", "logicalType": "date"}, "date32", lambda moment_ms: moment_ms // 86_400_000),
+    "iso": ("string", "string", as_text("%Y-%m-%d %H:%M:%S")),
+    "dmy": ("string", "string", as_text("%d/%m/%Y %H:%M")),
+}
+#: The columns of tables whose first is the ordering field, and which of them is to be taken without a question. Those with a
+#: `*` an update leaves as they were.
+KINDS = {
+    "users": ({"updated_at": "time"}, "updated_at"),
+    "orders": ({"updated_at": "time", "placed_at*": "time"}, "updated_at"),
+    "payments": ({"updated_at": "ms", "placed_at*": "ms"}, "updated_at"),
+    "sessions": ({"ended_at": "time", "started_at*": "time"}, "ended_at"),
+    "customers": ({"updated_at": "time", "birth_date*": "date"}, "updated_at"),
+    "inventory": ({"version": "us", "updated_at": "s"}, "updated_at"),
+    "clicks": ({"event_time": "s"}, "event_time"),
+    "devices": ({"last_seen": "time"}, "last_seen"),
+    "readings": ({"measured_at": "iso"}, "measured_at"),
+    "text_dmy": ({"seq": "us", "event_time": "dmy"}, "event_time"),
+}
+
+
+def make_kind(folder, columns, writes):
+    """A load and updates, all of them compacted by others."""
+    names = {name.strip("*"): HELD[kind] for name, kind in columns.items()}
+    fields = [{"name": name, "type": ["null", avro_type]} for name, (avro_type, *_) in names.items()]
+    extra = {"schema": json.dumps({"type": "record", "name": "r", "fields": fields})}
+    table = TableFolder(folder, properties={"hoodie.table.ordering.fields": next(iter(names))})
+    left = []
+    for minute in range(writes + 1):
+        instant, moment_ms = at(f"10:{minute:02}:00"), epoch_ms(f"10:{minute:02}:00") - 20_000
+        moments = [moment_ms - 86_400_000 * (name.endswith("*") or not minute) for name in columns]
+        values = {name: held(moment) for (name, (_, _, held)), moment in zip(names.items(), moments, strict=True)}
+        left.append((instant, values))
+        table.commit(instant, at(f"10:{minute:02}:30"), log("f1", on_disk=False) if minute else base("f1"), extra=extra)
+    kinds = {name: kind for name, (_, kind, _) in names.items()}
+    merged = base("f1", previous=at("10:00:00"), left=tuple(left), kinds=kinds, merged=writes)
+    table.compaction(at("11:00:00"), at("11:00:30"), merged, extra=extra)
+
+
+def test_three_answers_are_enough_for_twenty_tables_of_ten_kinds(lake, etc):
+    """Those of updates by the column that moves with them; only what is not known is asked."""
+    shutil.rmtree(lake)
+    for name, (columns, _) in KINDS.items():
+        for number in (1, 2):
+            make_kind(lake / f"{name}_{number}", columns, writes=2 + number)
+    found = json.loads(etc("import", "--bucket", "lake", "--diff", "--output", "json")[1])["tables"]
+    asked = {one["policy"] for one in found if "event_time_column" in one["questions"]}
+    assert (len(found), asked) == (20, {"text_dmy_1", "text_dmy_2"})
+    answers = ("data_latency=5m", "writer.compaction=async")
+    answers += ("text_dmy*:event_time_column={column: event_time, format: dd/MM/yyyy HH:mm}",)
+    etc("import", "--bucket", "lake", *(f"--set={one}" for one in answers))
+    assert etc("parse")[:2] == (0, "20 policies OK\n")
+    taken = {one.name: one.event_time.column for one in Project(lake.parent).policies()}
+    assert taken == {f"{name}_{number}": column for name, (_, column) in KINDS.items() for number in (1, 2)}
 
 
 def test_without_what_reads_parquet_it_is_asked(lake, etc, monkeypatch):

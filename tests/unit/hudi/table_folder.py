@@ -111,7 +111,7 @@ class Written:
 
     `merged` counts the log files that a compaction read, of ten bytes each without `merged_bytes`.
     `previous` is the instant of the slice before. A log file with `columns` is a block of such rows, of `values` in
-    milliseconds, others are no blocks. A base file with `left` is Parquet of the rows of commits, by their instants.
+    milliseconds, others are no blocks. A base file with `left` is Parquet of the rows of commits, by their instants, of `kinds`.
     """
 
     file_id: str
@@ -132,11 +132,12 @@ class Written:
     columns: tuple[str, ...] | None = None
     values: tuple[tuple[int, ...], ...] = ()
     left: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    kinds: Mapping[str, str] | None = None
 
     @property
     def content(self) -> bytes:
         if self.left:
-            return base_rows(self.left)
+            return base_rows(self.left, self.kinds)
         if self.columns is None:
             return b"x" * self.size
         kind = MILLIS if self.values else "long"
@@ -165,14 +166,17 @@ class Written:
         }
 
 
-def base_rows(left: Sequence[tuple[str, Mapping[str, Any]]], **options: Any) -> bytes:
-    """A base file with a row of each instant, whose integers of milliseconds are timestamps."""
+def base_rows(
+    left: Sequence[tuple[str, Mapping[str, Any]]], kinds: Mapping[str, str] | None = None, **options: Any
+) -> bytes:
+    """A base file with a row of each instant; what is of no other kind are timestamps as integers of milliseconds."""
     import pyarrow
     from pyarrow import parquet
 
     columns: dict[str, Any] = {"_hoodie_commit_time": [instant for instant, _ in left]}
     for name in left[0][1]:
-        columns[name] = pyarrow.array([row[name] for _, row in left], pyarrow.timestamp("ms", "UTC"))
+        kind = pyarrow.type_for_alias(kinds[name]) if kinds and name in kinds else pyarrow.timestamp("ms", "UTC")
+        columns[name] = pyarrow.array([row[name] for _, row in left], kind)
     written = BytesIO()
     parquet.write_table(pyarrow.table(columns), written, **options)
     return written.getvalue()
