@@ -341,7 +341,7 @@ def _late_data(late: LateData) -> str:
 def _latency(verdict: LatencyVerdict) -> str:
     """The policy's `data_latency` against what was observed, with a suggestion where it does not fit."""
     said = f"{format_duration(verdict.declared_ms)} {_LATENCY[verdict.status]}: "
-    seen = verdict.judged
+    seen = None if verdict.status == "unknown" else verdict.observed
     if seen is None:
         return f"{said}{verdict.reason}{_known_so_far(verdict, verdict.observed) if verdict.observed else ''}"
     most = "" if verdict.suggested_ms is None else f"99 % within {format_duration(seen.p99_ms)}, "
@@ -358,11 +358,9 @@ def _latency(verdict: LatencyVerdict) -> str:
 def _known_so_far(verdict: LatencyVerdict, seen: ObservedLatency) -> str:
     """What few writes show."""
     late = round((verdict.late_share or 0) * seen.writes)
-    beyond = f", {late} of them later than {format_duration(verdict.declared_ms)}" if late else ""
-    half, worst = format_duration(seen.p50_ms), format_duration(seen.max_ms)
-    if seen.writes == 1:
-        return f"; 1 write: its earliest event came {worst} before its commit"
-    return f"; so far half came within {half}, all within {worst}{beyond}"
+    which = f"{late} of them " if seen.writes > 1 else ""
+    beyond = f", {which}later than {format_duration(verdict.declared_ms)}" if late else ""
+    return f"; {seen.so_far}{beyond}"
 
 
 #: So many partitions are shown one by one.

@@ -65,6 +65,14 @@ class ObservedLatency(Frozen):
         return f"of {writes} half came {half} after their earliest event or sooner, {share}all {worst}"
 
     @property
+    def so_far(self) -> str:
+        """What a few writes show, of which no share says anything."""
+        half, worst = map(format_duration, (self.p50_ms, self.max_ms))
+        if self.writes == 1:
+            return f"1 write: its earliest event came {worst} before its commit"
+        return f"so far half came within {half}, all within {worst}"
+
+    @property
     def origin(self) -> str:
         """How many event times are not from the commits, to be said behind the number of writes."""
         if not self.read_writes:
@@ -92,7 +100,7 @@ class LatencyVerdict(Frozen):
     @property
     def judged(self) -> ObservedLatency | None:
         """What was observed, where that is enough to say anything of a share of the writes."""
-        return None if self.status == "unknown" else self.observed
+        return None if self.suggested_ms is None else self.observed
 
 
 class _Write(NamedTuple):
@@ -117,8 +125,8 @@ def judge_latency(history: TableHistory, declared_ms: int, now_ms: int, untracke
     """
     first_ms = instant_to_ms(history.commits[0].completed, ZoneInfo(history.timezone)) if history.commits else 0
     found = [_judge(written, declared_ms, now_ms, untracked, first_ms) for written in _sources(history)]
-    judged = [one for one in found if one.judged is not None]
-    return next((one for one in judged if one.suggested_ms is not None), None) or next(iter(judged), found[-1])
+    judged = [one for one in found if one.status != "unknown"]
+    return next((one for one in judged if one.judged is not None), None) or next(iter(judged), found[-1])
 
 
 def late_commits(verdict: LatencyVerdict, state: TableState) -> LateCommits | None:

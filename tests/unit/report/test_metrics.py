@@ -48,6 +48,7 @@ FRESH = TableFreshness(
     data_latency=LatencyVerdict(
         declared_ms=600_000,
         status="fits",
+        suggested_ms=90_000,
         observed=ObservedLatency(writes=30, unknown_writes=0, since_ms=1, p50_ms=1000, p99_ms=90_000, max_ms=480_500),
     ),
     partitions=PartitionsFreshness(
@@ -147,7 +148,9 @@ def test_a_table_before_its_first_commit_can_be_read():
 
 
 def test_of_too_few_writes_no_latency_is_claimed():
-    few = FRESH.model_copy(update={"data_latency": FRESH.data_latency.model_copy(update={"status": "unknown"})})
+    few = FRESH.model_copy(
+        update={"data_latency": FRESH.data_latency.model_copy(update={"status": "too_short", "suggested_ms": None})}
+    )
     assert ("observed_latency_p99_seconds", None) not in samples(few)
 
 
