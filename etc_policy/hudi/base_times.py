@@ -14,7 +14,7 @@ from etc_policy.hudi.blocks import BadLogFile
 from etc_policy.hudi.discovery import column_ranges
 from etc_policy.hudi.event_time_values import DAY_MS, kind_of, number_ms, time_reader
 from etc_policy.hudi.footers import can_read_parquet, read_footer
-from etc_policy.hudi.parquet import values_by
+from etc_policy.hudi.parquet import least_by
 from etc_policy.policy.manifest import EventTime
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import TableReader
@@ -68,7 +68,8 @@ def left_times(state: TableState, event_time: EventTime, type_name: str) -> dict
     newest = sorted((one for one in state.slices if one.base_file), key=lambda one: one.base_instant)[-_READ_FILES:]
     for one in newest if can_read_parquet() else ():
         path = path_below(one.partition, one.base_file or "")
-        earliest = dict(_earliest(state.base_path, path, one.base_file_bytes, event_time, type_name))
+        read = _earliest(state.base_path, path, one.base_file_bytes, event_time, type_name)
+        earliest = {instant: time_ms for instant, time_ms in read if isinstance(instant, str)}
         for instant in sorted(earliest)[1:]:
             if instant != one.base_instant and (began_ms := _began_ms(instant, zone)) is not None:
                 found[began_ms] = min(earliest[instant], found.get(began_ms, earliest[instant]))
@@ -78,7 +79,7 @@ def left_times(state: TableState, event_time: EventTime, type_name: str) -> dict
 def _began_ms(instant: str, zone: ZoneInfo) -> int | None:
     try:
         return instant_to_ms(instant, zone)
-    except ValueError:  # rows may hold anything
+    except (ValueError, OverflowError):  # rows may hold anything
         return None
 
 
@@ -87,18 +88,13 @@ def _earliest(
     base_path: str, path: str, size: int, event_time: EventTime, type_name: str
 ) -> tuple[tuple[str, int], ...]:
     """Each commit with the earliest event time of its rows in a base file of this size; none where these cannot be read."""
-    kind, found = kind_of(type_name) or "", dict[str, int]()
-    time_of, stored = time_reader(kind, event_time), kind if kind in ("number", "text") else type_name
+    kind, names = kind_of(type_name) or "", tuple(event_time.column.split("."))
+    stored, most = kind if kind in ("number", "text") else type_name, (_READ_BYTES, _READ_ROWS)
     try:
         with open_reader(base_path).open(path) as stream:
-            names = tuple(event_time.column.split("."))
-            for instant, value in values_by(stream, _COMMIT, names, stored, _READ_BYTES, _READ_ROWS):
-                time_ms = time_of(value)
-                if time_ms is not None:
-                    found[instant] = min(time_ms, found.get(instant, time_ms))
+            return tuple(least_by(stream, _COMMIT, names, stored, time_reader(kind, event_time), most).items())
     except (BadLogFile, OSError):
         return ()
-    return tuple(found.items())
 
 
 def read_row_groups(state: TableState, event_time: EventTime) -> dict[str, tuple[RowGroup, ...]]:

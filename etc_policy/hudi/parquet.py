@@ -42,10 +42,15 @@ def stored_values(content: memoryview, path: tuple[str, ...], kind: str) -> Iter
         raise BadLogFile("no Parquet file, or one without the column") from error
 
 
-def values_by(
-    stream: BinaryIO, by: str, path: tuple[str, ...], kind: str, most_bytes: int, most_rows: int
-) -> Iterator[tuple[str, Any]]:
-    """The values of the column at a path with those of the column `by` in the same row, some of them once.
+def least_by(
+    stream: BinaryIO,
+    by: str,
+    path: tuple[str, ...],
+    kind: str,
+    time_of: Callable[[Any], int | None],
+    most: tuple[int, int],
+) -> dict[Any, int]:
+    """For each value of the column `by` the least time of the column at a path in the same rows; each text is made once.
 
     Row groups are read as far as both columns take no more than so many bytes, and so many rows of them.
 
@@ -55,20 +60,33 @@ def values_by(
     """
     import pyarrow
 
-    name = ".".join(path)
+    name, found = ".".join(path), dict[Any, int]()
     try:
-        opened = open_parquet(stream)
+        opened = open_parquet(stream, read_dictionary=[by, name])
         sizes = accumulate(_bytes_of(opened.metadata.row_group(n), (by, name)) for n in range(opened.num_row_groups))
-        groups = [number for number, size in enumerate(sizes) if size <= most_bytes]
+        groups = [number for number, size in enumerate(sizes) if size <= most[0]]
         require_modest(stream, opened.metadata, groups, (by, name))
-        batches = opened.iter_batches(row_groups=groups, columns=[by, name])
-        for batch in islice(batches, most_rows // _BATCH_ROWS):
-            values = _stored(batch.column(path[0]), path, kind)
-            pairs = pyarrow.table({"by": batch.column(by), "value": values}).drop_null()
-            for row in pairs.group_by(["by", "value"]).aggregate([]).to_pylist():
-                yield row["by"], row["value"]
+        for batch in islice(opened.iter_batches(row_groups=groups, columns=[by, name]), most[1] // _BATCH_ROWS):
+            keys, values = _encoded(batch.column(by)), _encoded(_stored(batch.column(path[0]), path, kind))
+            times = pyarrow.array(map(time_of, values.dictionary.to_pylist()), pyarrow.int64()).take(values.indices)
+            least = (
+                pyarrow.table({"by": keys.indices, "time": times})
+                .drop_null()
+                .group_by("by")
+                .aggregate([("time", "min")])
+            )
+            for row in least.to_pylist():
+                key = keys.dictionary[row["by"]].as_py()
+                found[key] = min(row["time_min"], found.get(key, row["time_min"]))
     except (pyarrow.ArrowException, OSError, KeyError) as error:
         raise BadLogFile("no Parquet file, or one without the columns") from error
+    return found
+
+
+def _encoded(values: Any) -> Any:
+    from pyarrow import types
+
+    return values if types.is_dictionary(values.type) else values.dictionary_encode()
 
 
 def _bytes_of(group: Any, names: Collection[str]) -> int:

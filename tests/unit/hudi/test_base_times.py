@@ -1,6 +1,7 @@
 """The latest event times of base files, from the footers of real Parquet files."""
 
 import datetime as dt
+import io
 from dataclasses import replace
 
 import pytest
@@ -194,6 +195,32 @@ def test_the_earliest_event_that_is_left_of_each_commit_but_the_first(tmp_path):
 )
 def test_nothing_is_left_where_a_base_file_does_not_say_it(tmp_path, content, event_time, kind):
     assert left_in(tmp_path, content, event_time, kind) == {}
+
+
+def test_a_text_that_many_rows_have_is_made_once(tmp_path):
+    """Ten megabytes in each of 65,000 rows are more than any machine has."""
+    import pyarrow
+    from pyarrow import parquet
+
+    rows = 65_000
+    commits = [at("07:00:00"), at("08:00:00"), at("09:00:00")]
+    texts = {"_hoodie_commit_time": commits, "ts": ["2026-01-01", "x" * 10_000_000, "2026-01-01 "]}
+    indices = pyarrow.array([number % 3 for number in range(rows)], pyarrow.int32())
+    columns = {name: pyarrow.DictionaryArray.from_arrays(indices, pyarrow.array(held)) for name, held in texts.items()}
+    written = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), written, dictionary_pagesize_limit=64 << 20, store_schema=False)
+    found = left_in(tmp_path, written.getvalue(), EventTime(column="ts"), "string")
+    assert found == {epoch_ms("09:00:00"): epoch_ms("00:00:00")}
+
+
+def test_a_commit_time_that_is_no_text_is_left_out(tmp_path):
+    import pyarrow
+    from pyarrow import parquet
+
+    written = io.BytesIO()
+    moments = pyarrow.array([T, T], pyarrow.timestamp("ms"))
+    parquet.write_table(pyarrow.table({"_hoodie_commit_time": [1, 2], "ts": moments}), written)
+    assert left_in(tmp_path, written.getvalue()) == {}
 
 
 def test_no_more_is_read_of_a_base_file_than_a_few_megabytes(tmp_path, monkeypatch):
