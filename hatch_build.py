@@ -18,6 +18,8 @@ class CommitHook(BuildHookInterface):
         if version != "editable" and self.target_name == "wheel":
             pages = {str(page): f"etc_policy/{page.relative_to(root)}" for page in (root / "docs").rglob("*.md")}
             build_data["force_include"].update(pages)
+            if (root / "CHANGELOG.md").exists():  # the page `changelog` is this file
+                build_data["force_include"][str(root / "CHANGELOG.md")] = "etc_policy/CHANGELOG.md"
         if version == "editable" or not (root / ".git").exists():  # an unpacked sdist may lie in somebody's repository
             return
         command = ["git", "-C", str(root), "rev-parse", "--verify", "--quiet", "HEAD"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +17,12 @@ from etc_policy.errors.codes import Code, explain
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.table.formats import fold
 
-#: How a page begins, and folders of pages that are named by their file's name alone.
+#: How a page begins, and the folders whose pages are meant first where a name is that of several files.
 _TITLE, _FIRST_PAGES = "# ", ("how-to", "concepts", "reference")
+#: A page that is another file.
+_INCLUDE = re.compile(r"```\{include\} (\S+)")
+#: What of a link to a page is not its name.
+_OF_LINKS = re.compile(r"^(\.{1,2}/)*(docs/)?|\.md(#.*)?$|#.*$")
 _PACKAGE = Path(__file__).parents[1]
 
 
@@ -41,8 +46,7 @@ def command(word: str | None) -> None:
     the pages by their names.
     """
     if word is None:
-        for known in Code:
-            print_text(f"{known}  {known.summary}")
+        print_text(_all_codes())
         print_text("\nPages:")
         for name, title in _titles():
             print_text(f"{name:<20}  {title}")
@@ -57,10 +61,13 @@ def command(word: str | None) -> None:
 
 def _titles() -> Iterator[tuple[str, str]]:
     """The names of pages on how to do something and why, with their titles."""
+    from etc_policy.report.schemas import explain_key
+
     for name, path in sorted(pages().items()):
         is_short = "/" not in name and path.stem not in ("index", "README")
         if is_short and path.parent.name in ("how-to", "concepts", "docs"):
-            yield name, path.read_text("utf-8").partition("\n")[0].removeprefix(_TITLE)
+            title = _text_of(path).partition("\n")[0].removeprefix(_TITLE)
+            yield name if explain_key(name) is None else _long_name(path), title
 
 
 def meaning_of(word: str) -> str:
@@ -71,7 +78,7 @@ def meaning_of(word: str) -> str:
 
     """
     text, found = explain(word), pages()
-    page = found.get(word.removeprefix("docs/").removesuffix(".md"))
+    page = found.get(_OF_LINKS.sub("", word))
     if text is None:
         from etc_policy.plan.rules import explain_refusal, refusal_words
 
@@ -86,26 +93,76 @@ def meaning_of(word: str) -> str:
     if page is None:
         return text or ""
     if text is None:
-        return page.read_text("utf-8").rstrip()
-    longer = next(name for name, path in found.items() if path == page and "/" in name)
-    return f"{text}\n\n`etc explain {longer}` prints the page on it."
+        return f"{_text_of(page).rstrip()}{_made_for(_long_name(page))}"
+    return f"{text}\n\n`etc explain {_long_name(page)}` prints the page of this name."
+
+
+def _made_for(page: str) -> str:
+    """What the site shows at the end of a page, made from the code, as lines of text; empty where it is nothing."""
+    if page == "how-to/refused":
+        return f"\n\n{_all_refusals()}"
+    if page == "reference/errors":
+        return f"\n\n{_all_codes()}"
+    if page == "docs/reference":
+        from etc_policy.report.schemas import keys
+
+        return f"\n\nAll keys: {', '.join(sorted(set(keys())))}."
+    if page == "reference/bundles":
+        return f"\n\n{_all_results()}"
+    return ""
+
+
+def _all_codes() -> str:
+    return "\n".join(f"{known}  {known.summary}" for known in sorted(Code))
+
+
+def _all_refusals() -> str:
+    from etc_policy.plan.rules import RULES
+
+    return "\n".join(f"{rule.code:<24}  {rule.means.partition('. ')[0].rstrip('.')}." for rule in RULES if rule.means)
+
+
+def _all_results() -> str:
+    from etc_policy.plan.bundles import results
+
+    return "\n".join(
+        f"{merging}: {', '.join(f'{verdict} by {release}' for release, verdict in by_release.items())}"
+        for merging, by_release in results().items()
+    )
+
+
+def _long_name(page: Path) -> str:
+    """The name of a page that no key has."""
+    return f"{page.parent.name}/{page.stem}"
+
+
+def _text_of(page: Path) -> str:
+    text = page.read_text("utf-8")
+    included = _INCLUDE.match(text)
+    return (page.parent / included[1]).read_text("utf-8") if included else text
+
+
+def _is_whole(page: Path) -> bool:
+    """Whether all of it is here: a wheel lacks the file that some pages are."""
+    included = _INCLUDE.match(page.read_text("utf-8"))
+    return included is None or (page.parent / included[1]).is_file()
 
 
 def pages() -> dict[str, Path]:
-    """The pages of documentation by the names that they have in `etc explain`: `locks`, `how-to/locks`, `facts/locks`.
+    """The pages of documentation by the names that they have in `etc explain`: `locks`, `how-to/locks`, `facts/zones`.
 
-    The short one is that of the first folder that has such a page.
+    The short one is that of the first folder that has such a page; `docs/` may begin each.
     """
     root = next(
         (folder for folder in (_PACKAGE / "docs", _PACKAGE.parent / "docs") if folder.is_dir()), _PACKAGE / "docs"
     )
-    files = {str(path.relative_to(root).with_suffix("")): path for path in sorted(root.rglob("*.md"))}
-    ranked = sorted(
-        (name for name in files if name.partition("/")[0] in _FIRST_PAGES or "/" not in name), key=_page_rank
-    )
+    files = {
+        str(path.relative_to(root).with_suffix("")): path for path in sorted(root.rglob("*.md")) if _is_whole(path)
+    }
+    ranked = sorted(files, key=_page_rank)
     return {name.rpartition("/")[2]: files[name] for name in reversed(ranked)} | files
 
 
 def _page_rank(name: str) -> tuple[int, str]:
-    folder = name.partition("/")[0]
-    return (_FIRST_PAGES.index(folder) if folder in _FIRST_PAGES else len(_FIRST_PAGES), name)
+    folder = name.rpartition("/")[0]
+    return (_FIRST_PAGES.index(folder) if folder in _FIRST_PAGES else len(_FIRST_PAGES) + bool(folder), name)

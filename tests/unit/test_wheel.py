@@ -36,6 +36,8 @@ def test_wheel_outside_the_checkout(tmp_path):
     assert etc("init", "project").returncode == 0
     assert '"$id": "urn:etc-policy:schema:plan:1"' in etc("schema", "plan").stdout
     assert etc("explain", "locks").stdout.startswith("# Locks and other writers\n")
+    assert etc("explain", "changelog").stdout.startswith("# Changelog\n")
+    assert (etc("explain", "contributing").returncode, "contributing " in etc("explain").stdout) == (64, False)
     assert {page.relative_to(REPOSITORY) for page in (REPOSITORY / "docs").rglob("*.md")} == {
         page.relative_to(installed / "etc_policy") for page in (installed / "etc_policy" / "docs").rglob("*.*")
     }

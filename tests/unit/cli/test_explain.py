@@ -66,9 +66,11 @@ def test_the_text_is_folded_at_the_terminal(etc, monkeypatch):
 
 def test_all_codes_and_pages(etc):
     codes, listed = etc("explain")[1].split("\n\nPages:\n")
-    assert len(codes.splitlines()) == len(Code)
+    assert [line.split()[0] for line in codes.splitlines()] == sorted(Code)
     names = {line.split()[0]: line.split("  ", 1)[1].strip() for line in listed.splitlines()}
-    assert {path.stem for path in (DOCS / "how-to").glob("*.md") if path.stem != "index"} <= names.keys()
+    assert {path.stem for path in (DOCS / "how-to").glob("*.md") if path.stem != "index"} <= {
+        name.rpartition("/")[2] for name in names
+    }
     assert names["locks"] == "Locks and other writers"
 
 
@@ -80,8 +82,50 @@ def test_a_page(etc, name):
 def test_a_key_that_a_page_is_named_as_names_the_page(etc):
     out = etc("explain", "verify")[1]
     assert out.startswith("verify  (a policy file")
-    assert out.endswith("`etc explain how-to/verify` prints the page on it.\n")
+    assert out.endswith("`etc explain how-to/verify` prints the page of this name.\n")
     assert etc("explain", "how-to/verify")[1] == (DOCS / "how-to" / "verify.md").read_text()
+
+
+def test_every_page_opens_by_its_name_and_by_each_link_to_it(etc):
+    """Also where a key has its name: that one says the other."""
+    for path in sorted(DOCS.rglob("*.md")):
+        code, out, err = etc("explain", path.stem)
+        assert (code, err) == (0, ""), path
+        assert out.startswith("# ") or "prints the page of this name.\n" in out, path
+        assert etc("explain", f"{path.parent.name}/{path.stem}")[1].startswith("# "), path
+    links = {link for path in DOCS.rglob("*.md") for link in re.findall(r"\]\(([\w./-]+\.md)[#)]", path.read_text())}
+    assert {"../facts/table-kinds.md", "late-data.md"} <= links
+    outside = re.compile(r"(\.\./)+(benchmarks|tests|[A-Z]+\.md)")
+    assert [link for link in links if not outside.match(link) and etc("explain", link)[0]] == []
+
+
+def test_listed_names_open_pages(etc):
+    listed = etc("explain")[1].split("\n\nPages:\n")[1].splitlines()
+    assert [line for line in listed if not etc("explain", line.split()[0])[1].startswith("# ")] == []
+    assert not any("include}" in line for line in listed)
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("refused", "\npending_service  "),
+        ("errors", "\nETC101  "),
+        ("reference", " granularity, "),
+        ("bundles", ": right by "),
+    ],
+)
+def test_what_the_site_makes_of_the_code_is_there_without_it(etc, page, said):
+    assert said in etc("explain", page)[1]
+
+
+def test_a_page_that_is_a_file_which_a_wheel_lacks_is_none(etc, monkeypatch, tmp_path):
+    (tmp_path / "docs").mkdir()
+    for name in ("changelog", "contributing"):
+        (tmp_path / "docs" / f"{name}.md").write_text(f"```{{include}} ../{name.upper()}.md\n```\n")
+    (tmp_path / "CHANGELOG.md").write_text("# What is new\n")
+    monkeypatch.setattr("etc_policy.cli.explain._PACKAGE", tmp_path)
+    assert etc("explain", "changelog")[1] == "# What is new\n"
+    assert etc("explain", "contributing")[0] == 64
 
 
 def test_no_message_and_no_generated_file_names_a_page_that_a_wheel_lacks(etc):
