@@ -112,7 +112,7 @@ class Outside:
     def running_verifier(self):
         return self
 
-    def require_data_verifier(self):
+    def require_data_verifier(self, locations=()):
         pass
 
     def wrongly_indexed(self, _):
