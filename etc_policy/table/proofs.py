@@ -120,12 +120,12 @@ def without_doubts_about_rows(state: TableState) -> TableState:
 def after_begin(kept: ApplyState, policy: Policy, state: TableState) -> ApplyState:
     """What is kept once a verification has begun: a run that is killed while it verifies leaves its compaction unproven.
 
-    That a verification of it has failed stays until one has passed.
+    That a verification of it has failed, or could not be done, stays until one has passed.
     """
     record = state.last_compaction
     if record is None or is_proven(policy, state, kept) or _is_of_later(kept, state):
         return kept
-    if any(doubt.verification == "fail" and _is_about(doubt, record) for doubt in _own(kept, policy, state)):
+    if any(doubt.verification != "running" and _is_about(doubt, record) for doubt in _own(kept, policy, state)):
         return kept
     return _with_doubt(kept, policy, state, Unproven(_name_of(record), _NOT_ENDED, "running"))
 

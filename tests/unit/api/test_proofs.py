@@ -445,6 +445,17 @@ def test_rows_after_the_threshold_were_not_compared():
     assert not by_hand(store, "data", compared_until(1_000), state=state, claim=Claim(1_000, ""))
 
 
+@pytest.mark.parametrize("status", ["fail", "error"])
+def test_a_verification_that_is_killed_hides_none_that_did_not_pass(status):
+    store = MemoryApplyStates()
+    note_verdict(
+        POLICY, STATE, store, Verification(level="metadata", status=status, threshold_ms=1_000), "metadata", CLAIM
+    )
+    begin_proof(POLICY, replace(STATE, apply_state=store.read("/t")), store)
+    assert [one.verification for one in store.read("/t").unproven] == [status]
+    assert doubts(store)[0]
+
+
 def test_what_is_kept_of_a_hint_names_no_path_of_this_machine():
     error = EngineError("ETC332", "no expectation could be checked", hint=install_hint("local"))
     store = MemoryApplyStates()
