@@ -157,7 +157,7 @@ def table_samples(observation: TableObservation) -> tuple[MetricSample, ...]:
 def _freshness_samples(observation: TableObservation) -> Iterator[MetricSample]:
     found, limits = observation.freshness, observation.policy.freshness
     yield MetricSample(OBSERVED, observation.observed_at_ms / _THOUSAND)
-    yield MetricSample(READABLE, float(found.remaining_log_files is not None))
+    yield MetricSample(READABLE, float(found.error_code is None))
     yield from _states(FRESHNESS, get_args(FreshnessStatus), found.status)
     yield from _known(COMPLETE_UNTIL, _seconds(found.complete_until_ms))
     if found.complete_until_proof is not None:

@@ -156,10 +156,12 @@ def test_of_too_few_writes_no_latency_is_claimed():
 
 def test_of_a_table_that_cannot_be_read_only_that_is_told():
     bare = POLICY.model_copy(update={"freshness": Freshness()})
-    found = samples(unreadable(bare, "gone"), policy=bare)
+    unread = unreadable(bare, "gone").model_copy(update={"error_code": "ETC203"})
+    found = samples(unread, policy=bare)
     told = {"observed_timestamp_seconds", "table_readable", "freshness_status", "data_latency_seconds"}
     assert {name for name, _ in found} == told
     assert found["table_readable", None] == 0
+    assert samples(unreadable(bare, "in doubt"), policy=bare)["table_readable", None] == 1
     assert found["freshness_status", "unknown"] == 1
     assert found["freshness_status", "pass"] == 0
 
