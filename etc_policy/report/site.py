@@ -202,8 +202,7 @@ def site_view(
 def _table(facts: SiteTable, observed_ms: int, max_runs: int) -> TableView:
     policy, runs = facts.policy, _newest_first(_runs(facts))
     past = table_past(policy, facts.past, observed_ms) if facts.past else Past()
-    if facts.freshness.complete_until_ms is None:
-        past = past.unknown_now()
+    past = past.at_most_now(facts.freshness.complete_until_ms)
     slices, last = (
         sorted(_slices(facts), key=lambda row: (row.oldest_ms, row.partition, row.file_id)),
         len(past.moments) - 1,

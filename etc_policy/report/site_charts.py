@@ -53,10 +53,14 @@ class Past:
         """Whether a part of the line rests on the promise on latency, as event times there are not known."""
         return any(moment.assumed for moment in self.moments)
 
-    def unknown_now(self) -> Past:
-        """The same where nobody knows how far RO is complete now, whatever commits say."""
-        last = (replace(one, complete_until_ms=None) for one in self.moments[-1:])
-        return replace(self, moments=(*self.moments[:-1], *last))
+    def at_most_now(self, until_ms: int | None) -> Past:
+        """The same where RO counts as complete up to then now, whatever commits say; None where nobody knows."""
+        if not self.moments:
+            return self
+        *before, last = self.moments
+        known = [one for one in (until_ms, last.complete_until_ms) if one is not None]
+        last = replace(last, complete_until_ms=min(known) if len(known) == 2 else None)
+        return replace(self, moments=(*before, last))
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,9 +99,12 @@ def test_rows_without_a_known_time_are_as_late_as_a_learned_latency_may_ever_be(
 
 def test_where_nobody_knows_how_far_it_is_complete_now_the_last_moment_does_not_say_it():
     past = table_past(POLICY, LOG, DAY + 10 * HOUR_MS)
-    unknown = past.unknown_now()
+    unknown = past.at_most_now(None)
     assert completeness_chart(unknown)["complete"] == [*completeness_chart(past)["complete"][:-1], None]
-    assert table_past(POLICY, log_of(), DAY).unknown_now().moments == ()
+    proved_ms = past.moments[-1].complete_until_ms - 1_000
+    assert past.at_most_now(proved_ms).moments[-1].complete_until_ms == proved_ms
+    assert past.at_most_now(proved_ms + 2_000) == past
+    assert table_past(POLICY, log_of(), DAY).at_most_now(5).moments == ()
 
 
 def test_no_past():
