@@ -137,6 +137,12 @@ def require_modest(length: int, rate: int) -> None:
         raise BadAvro(f"a record of {length:,} bytes, which by its schema may take {rate} times as much memory")
 
 
+def is_readable(content: bytes) -> bool:
+    """Whether `read_first_record` takes what was encoded here: that its record may take no more memory than there should be."""
+    header = read_header(content)
+    return (len(content) - header.end) * _schema_of(header.schema)[1] <= MAX_MEMORY
+
+
 def memory_rate(schema: Any, named: dict[str, Any]) -> int:
     """So many bytes of memory the values of a parsed schema take for each of their own, at most."""
     place = bisect_left(_RATES, True, key=lambda rate: _memory(schema, named, rate) <= MAX_SCHEMA_BYTES)

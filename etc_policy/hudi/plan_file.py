@@ -10,6 +10,9 @@ from io import BytesIO
 from math import isfinite
 from typing import Any
 
+from etc_policy.errors import TableError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.avro import is_readable
 from etc_policy.hudi.layout import is_change_log
 from etc_policy.hudi.metadata_values import (
     list_of,
@@ -24,6 +27,7 @@ from etc_policy.hudi.metadata_values import (
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.model import CarriedFile, Operation
 from etc_policy.plan.split import merged_paths, with_split
+from etc_policy.table.formats import count_of, format_bytes
 
 _PLAN_VERSION = 2
 _MEBIBYTE = 1024 * 1024
@@ -37,6 +41,10 @@ def encode_plan(
     Where the next compaction is planned by stock Hudi, it looks only at partitions with commits that completed after this
     one's instant, and at `missingSchedulePartitions` (facts: missing-partitions): these are all that have log files, as a
     plan may end withdrawn.
+
+    Raises:
+        TableError: the next run could not read it.
+
     """
     record = {
         "operations": [_operation(operation) for operation in operations],
@@ -50,7 +58,11 @@ def encode_plan(
 
     buffer = BytesIO()
     fastavro.writer(buffer, _schema(), [record], codec="null")
-    return buffer.getvalue()
+    if not is_readable(content := buffer.getvalue()):
+        size, slices = format_bytes(len(content)), count_of(len(operations), "file slice")
+        message = f"a plan of {slices} is larger than what etc reads: {size}"
+        raise TableError(Code.TOO_LARGE, message, hint="let a run take less: set `strategy.max_io`")
+    return content
 
 
 def require_full(plan: Mapping[str, Any], place: str) -> None:

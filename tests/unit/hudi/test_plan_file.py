@@ -4,6 +4,7 @@ import fastavro
 import pytest
 
 from etc_policy.errors import TableError
+from etc_policy.hudi import avro
 from etc_policy.hudi.plan_file import decode_operations, encode_plan, expected_bytes, planned_reads, require_full
 from etc_policy.plan.model import Operation
 from tests.unit.hudi.table_folder import operation
@@ -124,3 +125,11 @@ class TestPlansOfALaterHudi:
         plan = self.plan()
         plan["operations"][1]["operationType"] = None
         require_full({**plan, "engine": "flink"}, "p")
+
+
+def test_a_plan_that_the_next_run_could_not_read_is_none(monkeypatch):
+    content = encode_plan((operation("f1", None, ".f1_101.log.1_0-1-0"),), {})
+    monkeypatch.setattr(avro, "MAX_MEMORY", len(content))
+    with pytest.raises(TableError, match="a plan of 1 file slice is larger than what etc reads") as raised:
+        encode_plan((operation("f1", None, ".f1_101.log.1_0-1-0"),), {})
+    assert "strategy.max_io" in raised.value.hint
