@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -15,7 +17,9 @@ from etc_policy.hudi.discovery import column_ranges
 from etc_policy.hudi.event_time_values import DAY_MS, kind_of, number_ms, time_reader
 from etc_policy.hudi.footers import can_read_parquet, read_footer
 from etc_policy.hudi.parquet import least_by
-from etc_policy.policy.manifest import EventTime
+from etc_policy.policy.bounded_json import load_json
+from etc_policy.policy.manifest import EventTime, digest
+from etc_policy.storage.object_cache import Cache
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import TableReader
 from etc_policy.table.instants import instant_to_ms
@@ -24,7 +28,9 @@ from etc_policy.table.state import BaseTimes, RowGroup, TableState, UnreadableTi
 #: So many base files are looked at, the newest; nothing is known of the others.
 MOST_FILES = 1_000
 #: Of what commits wrote so many of the newest base files are read, and of each so many bytes and rows.
-_READ_FILES, _READ_BYTES, _READ_ROWS = 3, 16 << 20, 1 << 18
+_READ_FILES, _READ_BYTES, _READ_ROWS = 3, 16 << 20, 1 << 16
+#: Raised when the same bytes may give another answer.
+_RULES_VERSION = 1
 _COMMIT = "_hoodie_commit_time"
 #: So much of a text is shown.
 _SHOWN = 60
@@ -52,24 +58,23 @@ def with_newest_times(state: TableState, event_time: EventTime) -> TableState:
     )
 
 
-def with_left_times(state: TableState, event_time: EventTime) -> TableState:
+def with_left_times(state: TableState, event_time: EventTime, kept: Cache | None = None) -> TableState:
     """The state with the earliest event time that is left of each commit, where its event-time column is known."""
-    found = {} if state.event_time_type is None else left_times(state, event_time, state.event_time_type)
+    found = {} if state.event_time_type is None else left_times(state, event_time, state.event_time_type, kept)
     return replace(state, left_times=tuple(sorted(found.items())))
 
 
-def left_times(state: TableState, event_time: EventTime, type_name: str) -> dict[int, int]:
+def left_times(state: TableState, event_time: EventTime, type_name: str, kept: Cache | None = None) -> dict[int, int]:
     """By when commits began the earliest event time of what they wrote and the newest base files still hold.
 
     A compaction leaves each row the instant of its write (facts: rows-keep-their-commit). The first commit in a file loaded it,
-    and its own instant is that of all rows where a compaction does not.
+    and its own instant is that of all rows where a compaction does not. What was read is kept: no base file changes.
     """
     zone, found = ZoneInfo(state.timezone), dict[int, int]()
     newest = sorted((one for one in state.slices if one.base_file), key=lambda one: one.base_instant)[-_READ_FILES:]
     for one in newest if can_read_parquet() else ():
         path = path_below(one.partition, one.base_file or "")
-        read = _earliest(state.base_path, path, one.base_file_bytes, event_time, type_name)
-        earliest = {instant: time_ms for instant, time_ms in read if isinstance(instant, str)}
+        earliest = _earliest(state.base_path, path, one.base_file_bytes, event_time, type_name, kept)
         for instant in sorted(earliest)[1:]:
             if instant != one.base_instant and (began_ms := _began_ms(instant, zone)) is not None:
                 found[began_ms] = min(earliest[instant], found.get(began_ms, earliest[instant]))
@@ -83,18 +88,34 @@ def _began_ms(instant: str, zone: ZoneInfo) -> int | None:
         return None
 
 
-@lru_cache(maxsize=1_024)
 def _earliest(
-    base_path: str, path: str, size: int, event_time: EventTime, type_name: str
-) -> tuple[tuple[str, int], ...]:
+    base_path: str, path: str, size: int, event_time: EventTime, type_name: str, kept: Cache | None
+) -> dict[str, int]:
     """Each commit with the earliest event time of its rows in a base file of this size; none where these cannot be read."""
+    values = {"base file": [base_path, path, size], "type": type_name, "most": [_READ_BYTES, _READ_ROWS]}
+    key = digest({**values, "event_time": event_time.model_dump(), "rules": _RULES_VERSION})
+    content = None if kept is None else kept.get(key)
+    if content is not None:
+        return _unpacked(content)
     kind, names = kind_of(type_name) or "", tuple(event_time.column.split("."))
     stored, most = kind if kind in ("number", "text") else type_name, (_READ_BYTES, _READ_ROWS)
     try:
         with open_reader(base_path).open(path) as stream:
-            return tuple(least_by(stream, _COMMIT, names, stored, time_reader(kind, event_time), most).items())
+            read = least_by(stream, _COMMIT, names, stored, time_reader(kind, event_time), most)
     except (BadLogFile, OSError):
-        return ()
+        return {}
+    found = {instant: time_ms for instant, time_ms in read.items() if isinstance(instant, str)}
+    if kept is not None:
+        kept.put(key, json.dumps(found).encode())
+    return found
+
+
+def _unpacked(content: bytes) -> dict[str, int]:
+    with suppress(ValueError, RecursionError):
+        found = load_json(content)
+        if isinstance(found, dict) and all(type(time_ms) is int for time_ms in found.values()):
+            return found
+    return {}
 
 
 def read_row_groups(state: TableState, event_time: EventTime) -> dict[str, tuple[RowGroup, ...]]:

@@ -153,7 +153,7 @@ def with_read_times(history: TableHistory, state: TableState, policy: Policy, ke
 
 
 def sampled_lags(
-    state: TableState, event_times: Iterable[EventTime], types: Mapping[str, str]
+    state: TableState, event_times: Iterable[EventTime], types: Mapping[str, str], kept: Cache | None = None
 ) -> dict[str, tuple[int, ...]]:
     """How long before its commit the earliest event of each of the newest came, the shortest first, by column.
 
@@ -167,7 +167,7 @@ def sampled_lags(
     found: dict[str, tuple[int, ...]] = {}
     for event_time in event_times:
         type_name, lags = types[event_time.column], dict[int, int]()
-        for began_ms, time_ms in left_times(state, event_time, type_name).items():
+        for began_ms, time_ms in left_times(state, event_time, type_name, kept).items():
             lags[began_ms] = max(0, began_ms - time_ms)
         for file_slice, log_file in files:
             wanted = TimesWanted(event_time, type_name, state.ordering_fields)

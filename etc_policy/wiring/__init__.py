@@ -236,7 +236,7 @@ class Readings(SparkSessions):
         """How late the events of a table's newest commits came by some columns, the shortest first; without Spark."""
         from etc_policy.hudi.log_times import sampled_lags
 
-        return {} if self.metadata_only else sampled_lags(state, event_times, types)
+        return {} if self.metadata_only else sampled_lags(state, event_times, types, _tables_cache())
 
     def _as_believed(
         self,
@@ -286,7 +286,7 @@ class Readings(SparkSessions):
 
             is_new = read_logs and promise_of(policy, state) is None
             state = with_newest_times(state, policy.event_time) if is_new else state
-            state = with_left_times(state, policy.event_time)
+            state = with_left_times(state, policy.event_time, _tables_cache())
         kept = self.apply_states.read(state.base_path) if noted is None else noted
         # of both times of a log file the earlier one counts
         state = with_true_times(state, of_event_time(kept.misrecorded, policy.event_time, state))

@@ -13,6 +13,7 @@ from etc_policy.plan.plan_warnings import impossible_warning
 from etc_policy.plan.rules import why_refused
 from etc_policy.policy.manifest import EventTime
 from etc_policy.report.freshness import table_freshness
+from etc_policy.storage.object_cache import MemoryCache
 from etc_policy.table.history import TableHistory
 from etc_policy.table.state import FileSlice
 from etc_policy.verify.diagnosis import TableFacts, event_times
@@ -169,13 +170,13 @@ def test_what_may_be_right_is_not_refused(tmp_path, values, kind, event_time):
 PLACED = EventTime(column="ts")
 
 
-def left_in(folder, content, event_time=PLACED, kind="timestamp-millis"):
+def left_in(folder, content, event_time=PLACED, kind="timestamp-millis", kept=None):
     """What is left in a base file of these bytes, which a compaction at noon wrote."""
     (folder / "p").mkdir(exist_ok=True)
     (folder / "p" / "f.parquet").write_bytes(content)
     state = replace(state_in(folder, "f"), event_time_type=kind)
     noon = replace(state.slices[0], base_instant=at("12:00:00"), base_file_bytes=len(content))
-    return dict(with_left_times(replace(state, slices=(noon,)), event_time).left_times)
+    return dict(with_left_times(replace(state, slices=(noon,)), event_time, kept).left_times)
 
 
 def test_the_earliest_event_that_is_left_of_each_commit_but_the_first(tmp_path):
@@ -221,6 +222,18 @@ def test_a_commit_time_that_is_no_text_is_left_out(tmp_path):
     moments = pyarrow.array([T, T], pyarrow.timestamp("ms"))
     parquet.write_table(pyarrow.table({"_hoodie_commit_time": [1, 2], "ts": moments}), written)
     assert left_in(tmp_path, written.getvalue()) == {}
+
+
+def test_what_a_base_file_holds_is_read_once(tmp_path):
+    rows = [(at("08:00:00"), {"ts": T}), (at("09:00:00"), {"ts": T + 5})]
+    kept = MemoryCache()
+    assert left_in(tmp_path, base_rows(rows), kept=kept) == {epoch_ms("09:00:00"): T + 5}
+    same_size = b"x" * len(base_rows(rows))
+    assert left_in(tmp_path, same_size, kept=kept) == {epoch_ms("09:00:00"): T + 5}
+    assert left_in(tmp_path, same_size + b"x", kept=kept) == {}
+    for key in kept:
+        kept[key] = b'{"2": null}'
+    assert left_in(tmp_path, base_rows(rows), kept=kept) == {}
 
 
 def test_no_more_is_read_of_a_base_file_than_a_few_megabytes(tmp_path, monkeypatch):
