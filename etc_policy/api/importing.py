@@ -287,6 +287,8 @@ class Importer:
 #: A policy that is right, to try values in; and what a value for many policies cannot be.
 _ANY = {"name": "any", "table": "any", "event_time_column": "any", "data_latency": "1h"}
 _NOT_FOR_MANY = ("name", "table", "tables", "exclude", "extends", "for_each")
+#: What stands in the file of each policy: a default of all would answer for tables that come later.
+_OF_A_TABLE = ("event_time_column",)
 #: Keys that a file has by the keys below them.
 _GROUPS = ("strategy", "writer", "verify", "sync")
 
@@ -312,7 +314,11 @@ def answers_of(given: Mapping[str, object], own: Settings) -> Answers:
         raise PolicyError(issues)
     defaults = _defaults_of(own.defaults)
     of_project = tuple(
-        one for one in answers if one.tables is None and (own.file is None or defaults.get(one.key) == one.value)
+        one
+        for one in answers
+        if one.tables is None
+        and one.key.partition(".")[0] not in _OF_A_TABLE
+        and (own.file is None or defaults.get(one.key) == one.value)
     )
     of_files = tuple(one for one in answers if one not in of_project)
     return Answers(of_project, of_files, frozenset(defaults))

@@ -181,6 +181,14 @@ def test_twenty_tables_become_a_parsed_project_with_three_answers(wide, etc):
     assert "data_latency" not in (wide.parent / "policies" / "web_00.yml").read_text()
 
 
+def test_a_column_that_is_said_of_all_is_no_default_of_the_project(wide, etc):
+    etc("import", "lake/web_00", "--set", "event_time_column=other", "--set", "data_latency=1h")
+    assert "event_time_column" not in (wide.parent / "etc_project.yml").read_text()
+    assert "event_time_column: other" in (wide.parent / "policies" / "web_00.yml").read_text()
+    etc("import", "lake/web_02")
+    assert "event_time_column: ts" in (wide.parent / "policies" / "web_02.yml").read_text()
+
+
 def test_where_there_is_an_etc_project_its_defaults_are_not_asked_and_other_answers_are_each_policy_s(wide, etc):
     project = wide.parent / "etc_project.yml"
     project.write_text("policies: {+data_latency: 1h, +writer: {compaction: async}}\n")
