@@ -34,6 +34,7 @@ from etc_policy.table.formats import (
     keep_commands,
     keep_together,
     rows_of,
+    short_of,
 )
 from etc_policy.table.partitions import PartitionFreshness, PartitionsFreshness
 from etc_policy.table.state import path_below
@@ -255,7 +256,7 @@ def _freshness_line(table: TableFreshness) -> str:
     lag = format_duration(int(table.lag_seconds * 1000))
     proof = f" (proof: {table.complete_until_proof.level})" if table.complete_until_proof else ""
     until = format_time(table.complete_until_ms - table.complete_until_ms % 1000)
-    return "; ".join((f"RO complete until {until}, {lag} ago{proof}", *table.warnings))
+    return "; ".join((f"RO complete until {until}, {lag} ago{proof}", *map(short_of, table.warnings)))
 
 
 def _freshness(table: TableFreshness) -> Iterator[Line]:
