@@ -247,6 +247,8 @@ def _is_certain(best: _Candidate, rest: list[_Candidate], ordering: tuple[str, .
     """Whether nobody has to be asked; `is_last` says that others do not move with updates."""
     if kind_of(best.type_name) == "text" and (not best.seen or best.pattern is not None):
         return False
+    if not (best.is_named or best.seen or best.lags):
+        return False
     is_soon, orders = best.half_ms is not None and best.half_ms <= _SOON_MS, best.name in ordering
     if is_soon and not best.says_when_it_came and (orders or any(not one.is_named for one in rest)):
         return True

@@ -124,6 +124,7 @@ SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
         (("birth_date", "updated_at"), "updated_at", {"birth_date": 999 * DAY, "updated_at": 1}, "updated_at", False),
         (("version", "updated_at"), "version", {"version": SECOND, "updated_at": SECOND}, "updated_at", False),
         (("version",), "version", {"version": SECOND}, "version", False),
+        (("version",), "version", {}, "version", True),
         (("event_time", "ingested_at"), "ingested_at", {"event_time": 2 * HOUR, "ingested_at": 1}, "event_time", False),
         (("ingested_at",), "ingested_at", {"ingested_at": 1}, "ingested_at", True),
     ],
