@@ -58,6 +58,8 @@ _RANK, _LEAD = 2, 3
 _NAMED = 8
 #: A column whose events come so many times sooner than those of another, and that late, moves with updates; the other does not.
 _MOVES_TIMES, _STILL_MS = 10, 60_000
+#: So many commits show that updates move a column.
+_ENOUGH_LAGS = 3
 #: An ordering field whose events come so soon is the column, whatever its name.
 _SOON_MS = 3_600_000
 _TAKES_BACK = "by a column that does not each update of an old row takes RO back"
@@ -229,7 +231,7 @@ def _choose(survey: Survey) -> _Choice:
     best, rest = left[0], left[1:]
     if _is_certain(best, rest, ordering, is_last=bool(still)):
         return _Choice(best, asks=False, still=still)
-    if best.half_ms is None and not best.may_move(ordering):
+    if len(best.lags) < _ENOUGH_LAGS and not best.may_move(ordering):
         best = min(
             (one for one in rest if one.may_move(ordering)), key=lambda one: one.name not in ordering, default=best
         )
@@ -254,7 +256,7 @@ def _is_certain(best: _Candidate, rest: list[_Candidate], ordering: tuple[str, .
         return True
     leads = best.rank >= _RANK and all(best.rank >= one.rank + _LEAD for one in rest)
     may_others = any(one.may_move(ordering) for one in rest)
-    return leads and (orders or not (is_last or (best.half_ms is None and may_others)))
+    return leads and (orders or not (is_last or (len(best.lags) < _ENOUGH_LAGS and may_others)))
 
 
 def _words(name: str) -> set[str]:
@@ -317,7 +319,7 @@ def _event_time(survey: Survey) -> Iterator[Line]:
         text = f"{best.text}; {why}: {_TAKES_BACK}. Others: {_listed(others)}"
     elif asks:
         text = f"which column says when an event happened? By name and type these may: {_listed(candidates)}"
-        if others and best.half_ms is None and best.may_move(ordering):
+        if others and len(best.lags) < _ENOUGH_LAGS and best.may_move(ordering):
             text += f". Take one that moves with updates, such as `{one_line(best.name)}`{_in_brackets(orders)}: {_TAKES_BACK}"
         if kind_of(best.type_name) == "text":
             text += ". `format` is the pattern of texts that are not ISO 8601, such as `dd.MM.yyyy HH:mm:ss`"

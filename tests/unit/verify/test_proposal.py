@@ -117,6 +117,7 @@ SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
         (("placed_at", "updated_at"), "updated_at", {"placed_at": DAY, "updated_at": SECOND}, "updated_at", False),
         (("placed_at", "updated_at"), "id", {"placed_at": DAY, "updated_at": SECOND}, "updated_at", True),
         (("placed_at", "updated_at"), "updated_at", {"placed_at": 20 * SECOND, "updated_at": 1}, "placed_at", False),
+        (("placed_at", "updated_at"), "updated_at", {"placed_at": (1, 1), "updated_at": (1, 1)}, "updated_at", True),
         (("updated_at",), "updated_at", {"updated_at": 20 * SECOND}, "updated_at", False),
         (("updated_at",), "updated_at", {"updated_at": DAY}, "updated_at", True),
         (("started_at", "ended_at"), "ended_at", {"started_at": DAY, "ended_at": SECOND}, "ended_at", False),
@@ -134,7 +135,7 @@ def test_a_column_that_updates_leave_as_it_was_is_never_taken(columns, ordering,
     found = survey(
         types,
         properties={"hoodie.table.ordering.fields": ordering},
-        lags={name: (half_ms,) * 3 for name, half_ms in lags.items()},
+        lags={name: lag if isinstance(lag, tuple) else (lag,) * 3 for name, lag in lags.items()},
     )
     line = lines(found)["event_time_column"]
     assert (line.value, line.asks) == (value, asks)
