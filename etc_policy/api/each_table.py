@@ -20,10 +20,9 @@ from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from time import monotonic
-from traceback import clear_frames
 from typing import Any, Generic, TypeVar, overload
 
-from etc_policy.errors import EtcError, SeveralErrors, TableError, is_panic, worst
+from etc_policy.errors import EtcError, SeveralErrors, TableError, is_panic, let_go, worst
 from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import is_catalog_name
 from etc_policy.policy.manifest import Policy
@@ -53,13 +52,14 @@ def table_errors(policy: Policy) -> Iterator[None]:
     try:
         yield
     except EtcError as error:
+        let_go(error)
         set_place(error, policy)
         raise
     except BaseException as error:
         if not isinstance(error, Exception) and not is_panic(error):
             raise
-        clear_frames(error.__traceback__)  # they hold what was read of the table, perhaps all of memory
         said = " ".join(str(error).split())[:200]
+        let_go(error)
         message = f"`{policy.name}` cannot be worked on: {type(error).__name__}{f': {said}' if said else ''}"
         hint = _what_to_look_at(error)
         raise TableError(Code.TABLE_FAILED, message, where=policy.place, hint=hint) from error
@@ -197,6 +197,7 @@ def errors_of(*works: Callable[[], None]) -> tuple[EtcError, ...]:
         try:
             work()
         except EtcError as error:
+            let_go(error)
             errors.append(error)
     return tuple(errors)
 

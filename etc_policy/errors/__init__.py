@@ -18,8 +18,10 @@ import json
 import re
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
+from traceback import clear_frames
 from typing import Any, TypeVar
 
 from etc_policy.errors.codes import WRONG_POLICY, Code
@@ -165,6 +167,29 @@ def _writable(text: str) -> str:
 def is_panic(error: BaseException) -> bool:
     """Whether a library in Rust has failed, which raises no `Exception`."""
     return type(error).__name__ == "PanicException"
+
+
+#: Where Python's own errors keep the whole content that they are about, beside what they are made of.
+_CONTENT = {"doc": "", "object": b"", "obj": None}
+_MOST_KEPT = 4_000
+
+
+def let_go(error: BaseException) -> None:
+    """Let an error that is kept hold no more of what was read, perhaps all of memory; its stack and words stay."""
+    waiting, seen = [error], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        clear_frames(one.__traceback__)
+        waiting += filter(None, (one.__cause__, one.__context__))
+        if isinstance(one, EtcError):
+            continue
+        one.args = tuple(arg[:_MOST_KEPT] if isinstance(arg, str | bytes | bytearray) else arg for arg in one.args)
+        for name in _CONTENT.keys() & dir(one):
+            with suppress(AttributeError, TypeError):
+                setattr(one, name, "" if isinstance(getattr(one, name), str) else _CONTENT[name])
 
 
 def first_line(error: Exception) -> str | None:

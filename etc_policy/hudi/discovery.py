@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from etc_policy.errors import EtcError, TableError
+from etc_policy.errors import EtcError, TableError, let_go
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.footers import read_footer
 from etc_policy.hudi.properties import read_properties
@@ -104,6 +104,7 @@ def find_tables(
         try:
             names = _names(storage, folder)
         except EtcError as error:
+            let_go(error)
             yield error
             continue
         if OWN_FOLDER in names:

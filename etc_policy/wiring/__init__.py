@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from etc_policy.errors import EtcError
+from etc_policy.errors import EtcError, let_go
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.stable_reading import no_garbage_collection as no_garbage_collection
 from etc_policy.plan.bundles import OF_HUDI_1_0, fitting_release
@@ -205,6 +205,7 @@ class Readings(SparkSessions):
             self.require_allowed_table(location)
             read_properties(open_reader(location))
         except EtcError as error:  # what else is wrong each verb says of the table
+            let_go(error)
             return error if error.code in NO_POLICY_FITS else None
         return None
 

@@ -1,11 +1,14 @@
 """Tables are read side by side: in the policies' order, one failure not stopping others, Spark asked by one thread alone."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import traceback
+import tracemalloc
 from contextvars import ContextVar
 from types import SimpleNamespace
 
@@ -266,3 +269,52 @@ def test_a_signal_that_another_thread_takes_ends_the_wait():
     finally:
         signal.signal(signal.SIGUSR1, before)
         ended.set()
+
+
+def _undecodable():
+    bytes([0xFF] * (8 << 20)).decode()
+
+
+def _no_json():
+    json.loads(" " * (8 << 20))
+
+
+def _panicking():
+    read = bytes(8 << 20)
+    raise MemoryError(len(read))
+
+
+def _from_another():
+    read = bytearray(8 << 20)
+    try:
+        _no_json()
+    except ValueError as error:
+        read += b"1"
+        raise TableError("ETC216", "it is damaged") from error
+
+
+def _within_another():
+    read = bytearray(8 << 20)
+    try:
+        _undecodable()
+    except ValueError:
+        read += b"1"
+        raise TableError("ETC216", "it is damaged") from None
+
+
+@pytest.mark.parametrize("work", [_undecodable, _no_json, _panicking, _from_another, _within_another])
+@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("in_use", [False, True])
+def test_an_error_that_is_kept_holds_nothing_that_was_read_of_its_table(work, jobs, in_use):
+    """Else a hundred tables that fail take all of memory before the first is reported. `--debug` still prints the stack."""
+    policies = [policy(f"t{number}") for number in range(6)]
+    read, use = (lambda _: None, lambda *_: work()) if in_use else (lambda _: work(), lambda _, found: found)
+    tracemalloc.start()
+    try:
+        _, errors = each_table(with_jobs(jobs), policies, read, lambda _, error: error, use)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(errors) == 6
+    assert kept < 1 << 20
+    assert work.__name__ in "".join(traceback.format_exception(errors[0]))
