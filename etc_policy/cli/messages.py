@@ -202,7 +202,7 @@ def show_warning(issue: Issue) -> bool:
         return False
     if len(SETTINGS.warned) >= _MOST_WARNED:
         SETTINGS.warned.clear()
-    kind = _kind(issue)
+    kind = kind_of(issue)
     alike = [one for one, other in SETTINGS.warned.items() if other == kind]
     SETTINGS.warned[issue] = kind
     if not SETTINGS.json and issue.where and any(_place(one) == _place(issue) for one in alike):
@@ -287,7 +287,7 @@ def fold_alike(issues: Iterable[Issue]) -> Iterator[str]:
     """A text for each finding, or for each kind of which there are many, in the order in which they come first."""
     kinds: dict[tuple[str, ...], list[Issue]] = {}
     for issue in issues:
-        kinds.setdefault(_kind(issue), []).append(issue)
+        kinds.setdefault(kind_of(issue), []).append(issue)
     for kind in kinds.values():
         if len(kind) <= SHOWN_WHOLE:
             yield from map(str, kind)
@@ -295,7 +295,7 @@ def fold_alike(issues: Iterable[Issue]) -> Iterator[str]:
             yield f"{kind[0]}\n\n{_others(kind[1:])}"
 
 
-def _kind(issue: Issue) -> tuple[str, ...]:
+def kind_of(issue: Issue) -> tuple[str, ...]:
     """What findings of one kind share; another key, value or reason is another kind."""
     name = issue.where.object_name if issue.where and issue.where.object_name else ""
     texts = (text.replace(f"`{name}`", "``") if name else text for text in (issue.message, issue.hint or ""))

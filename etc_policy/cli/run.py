@@ -20,7 +20,16 @@ import click
 
 from etc_policy.api.project import Project
 from etc_policy.api.running import Rounds, marks_of
-from etc_policy.cli.messages import NAMED, show_error, show_issues, show_note, unexpected_text
+from etc_policy.cli.messages import (
+    NAMED,
+    SETTINGS,
+    kind_of,
+    show_error,
+    show_issues,
+    show_note,
+    show_text,
+    unexpected_text,
+)
 from etc_policy.cli.opening import open_project, report_and_error
 from etc_policy.cli.options import (
     PROJECT_OPTIONS,
@@ -71,13 +80,15 @@ def _named_folder() -> Path:
 class _Life:
     """Signs of life of a process: each step touches a file, if there is one. `at_work` are this round's policies.
 
-    `folder` is where it began, which relative paths start from. `warned` are the warnings of plans that were shown.
+    `folder` is where it began, which relative paths start from. `warned` are the warnings of plans that were shown, `failed`
+    what failed, by policy, when it was tried last.
     """
 
     file: Path | None = None
     folder: Path = field(default_factory=_named_folder)
     at_work: tuple[Policy, ...] = ()
     warned: set[tuple[str, str]] = field(default_factory=set)
+    failed: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
     _at: float = field(default_factory=lambda: time.monotonic())
 
     def beat(self) -> None:
@@ -95,6 +106,19 @@ class _Life:
             if key not in self.warned:
                 self.warned.add(key)
                 yield f"warning: {policy}: {text}"
+
+    def show(self, error: EtcError | None, results: RunResults | None) -> None:
+        """Show what failed in a round; of what failed in the same way when it was tried before no more than that it did."""
+        done = {table.policy for table in results.tables if table.status not in _MISSED} if results else set()
+        self.failed = {one for one in self.failed if one[0] not in done}
+        if error is None:
+            return
+        found = {(issue.subject, kind_of(issue)) for issue in error.issues}
+        if found <= self.failed and not SETTINGS.json:
+            show_text(f"as before: {', '.join(sorted({f'{one.code} ({one.subject})' for one in error.issues}))}")
+        else:
+            show_error(error)
+        self.failed |= found
 
     def fault(self) -> str | None:
         seconds = time.monotonic() - self._at
@@ -290,8 +314,8 @@ def _round(
             results, error = report_and_error(
                 project.apply, None, names, every=every, first=names, goes_on=lambda: not stop.is_set()
             )
-    except Exception as error:
-        failure = error if isinstance(error, EtcError) else _unexpected(error)
+    except Exception as raised:
+        failure = raised if isinstance(raised, EtcError) else _unexpected(raised)
         if is_first:
             raise failure from failure.__cause__
         plans.note(chosen, (), began_ms, clock_ms())
@@ -301,8 +325,7 @@ def _round(
     _show(results, flags, began_ms, idle=len(due) - len(chosen) - len(plans.waiting), waiting=len(plans.waiting))
     for warning in life.new_warnings(plan):
         show_note(warning)
-    if error is not None:
-        show_error(error)
+    life.show(error, results)
     code, next_ms = results.exit_code if results else ExitCode.DONE, plans.next_ms(clock_ms())
     return code, next_ms, (error is not None and _is_of_engine(error)) or _is_unverified(results)
 

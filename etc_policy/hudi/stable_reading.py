@@ -91,7 +91,10 @@ def table_errors(location: str) -> Iterator[None]:
         raise unknown_form(f"the metadata of the table at `{location}` is", error) from error
 
 
+#: What to look at where the system denies something to this user.
+PERMISSIONS = "look at the permissions there, and as which user etc runs"
+
+
 def permission_hint(error: OSError) -> str | None:
     """What to look at where the system denies something to this user; None for any other error."""
-    is_denied = isinstance(error, PermissionError)
-    return "look at the permissions there, and as which user etc runs" if is_denied else None
+    return PERMISSIONS if isinstance(error, PermissionError) else None

@@ -14,7 +14,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.hudi.metadata_values import list_of, load_json, mapping_of
 from etc_policy.hudi.properties import ordering_fields, read_properties
 from etc_policy.hudi.schemas import leaf_columns
-from etc_policy.hudi.stable_reading import table_errors
+from etc_policy.hudi.stable_reading import PERMISSIONS, table_errors
 from etc_policy.hudi.writer_options import (
     COLUMN_LIST,
     COLUMN_STATISTICS,
@@ -30,7 +30,7 @@ from etc_policy.spark.client_options import client_options, merge_options
 from etc_policy.spark.cluster import raise_if_alone
 from etc_policy.spark.commit_zone import commit_zone
 from etc_policy.spark.interrupts import raise_if_interrupted
-from etc_policy.spark.java_causes import is_caused_by, java_causes
+from etc_policy.spark.java_causes import is_caused_by, is_denied, java_causes
 from etc_policy.spark.pinned_settings import pinned_in_tasks
 from etc_policy.spark.store_outage import raise_store_outage
 from etc_policy.storage.open_storage import open_reader
@@ -59,6 +59,8 @@ def hudi_client(spark: Any, job: Job, failure: EngineError) -> Iterator[Any]:
     except (Py4JError, OSError) as error:
         raise_if_interrupted()
         failure.cause = java_causes(error)
+        if is_denied(failure.cause):
+            failure.hint = f"{PERMISSIONS}. {failure.hint}"
         if is_caused_by(error, _HELD):
             message = f"another process holds the lock of `{job.base_path}`, or works on its instant {job.instant}"
             hint = "run this again; if nobody else is at work, compare `writer.lock` with what the writers use"

@@ -40,6 +40,11 @@ _BY_VARIABLES = (
 )
 
 
+def is_denied(text: str) -> bool:
+    """Whether the system or a store denied something to this user."""
+    return re.search(r"Permission denied|AccessDenied|AccessControlException", text) is not None
+
+
 def java_causes(error: Exception) -> str:
     """The messages of a Java exception and its causes, the root first; of others the first line.
 

@@ -66,6 +66,18 @@ def test_what_fails_is_shown_and_tried_again(rounds, outside):  # noqa: F811
     assert "1 nothing due" in {line.partition("UTC  ")[2] for line in said}
 
 
+def test_what_fails_in_the_same_way_again_is_said_in_a_line(rounds, outside, opened):  # noqa: F811
+    outside.lost.add("orders_ro")
+    _, _, err = rounds(6)
+    assert err.count("error[ETC211]") == 1
+    assert err.count("as before: ETC211 (orders_ro)") > 1
+    outside.lost.add("payments_ro")
+    _, _, err = rounds(1)
+    assert err.count("error[ETC211]") == 2
+    _, _, err = rounds(6, "--log-format", "json")
+    assert err.count('"code": "ETC211"') > 2
+
+
 def test_a_warning_is_said_once_in_all_rounds(rounds, outside):  # noqa: F811
     file = outside.project_dir / "policies" / "a.yml"
     file.write_text(file.read_text().replace("data_latency: 1h,", "data_latency: 1h, writer: {compaction: async},", 1))

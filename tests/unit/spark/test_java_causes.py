@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from etc_policy.errors.lacking import lacks_something
-from etc_policy.spark.java_causes import causes_in, is_caused_by, java_causes
+from etc_policy.spark.java_causes import causes_in, is_caused_by, is_denied, java_causes
 from etc_policy.spark.java_runtime import STARTED_BY_SUBMIT
 
 ABORTED = """org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 1.0 (driver): java.lang.X: no f2
@@ -71,6 +71,18 @@ def test_an_error_without_java_has_its_own_words():
     assert java_causes(OSError("connection refused\nmore")) == "connection refused"
     assert causes_in("[UNRESOLVED] no `x`\n  at y") is None
     assert not is_caused_by(OSError("HoodieLockException"), "HoodieLockException")
+
+
+@pytest.mark.parametrize(
+    ("said", "denied"),
+    [
+        ("[Errno 13] Permission denied: '/t/.hoodie/timeline/1.compaction.requested'", True),
+        ("java.nio.file.AccessDeniedException: /t/p/f1.parquet", True),
+        ("java.io.FileNotFoundException: /t/p/f1.parquet", False),
+    ],
+)
+def test_what_the_system_denies_is_known(said, denied):
+    assert is_denied(java_causes(OSError(said))) is denied
 
 
 def test_a_name_is_found_in_every_cause():
