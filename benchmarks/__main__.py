@@ -32,6 +32,7 @@ BENCHMARKS = (
     Benchmark("execution", (), ("--rows", "100000", "--runs", "1")),
     Benchmark("record_split", (), ("--rows", "50000", "--commits", "4", "--runs", "1")),
     Benchmark("data_verification", (), None),
+    Benchmark("changed_proof", (), None),
     Benchmark("metadata_verification", (), ("--commits", "100", "--runs", "1")),
     Benchmark("log_reading", (), ("--commits", "10", "--runs", "1")),
     Benchmark("many_partitions", ("--partitions", "20000", "--runs", "1"), None),

@@ -17,7 +17,7 @@ from etc_policy.policy.files import read_suite
 from etc_policy.policy.manifest import Level, Policy, VerifyLevel
 from etc_policy.report.results import TableVerification, VerificationReport
 from etc_policy.run.results import TableResult
-from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Proof
+from etc_policy.table.apply_state import ApplyState, ApplyStateStore, ComparedFiles, Proof
 from etc_policy.table.formats import iso_time
 from etc_policy.table.history import TableHistory, is_of_column, promise_of
 from etc_policy.table.log_witness import NOT_THERE
@@ -31,8 +31,8 @@ from etc_policy.table.proofs import (
 )
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.table.watermark import watermark_of
-from etc_policy.verify.compared_rows import pin_of
-from etc_policy.verify.evidence import Claim, Evidence
+from etc_policy.verify.compared_rows import closed_partitions, listed_files, pin_of
+from etc_policy.verify.evidence import Claim, Evidence, Listing
 from etc_policy.verify.log_checks import LOGS
 from etc_policy.verify.metadata_checks import KNOWN, PROMISE, always_checked
 from etc_policy.verify.ports import (
@@ -49,6 +49,8 @@ from etc_policy.verify.prover import (
     claim_in,
     claim_of,
     compare_partitions,
+    files_compared,
+    has_flawed_rows,
     has_not_run,
     has_read_logs,
     looked_at,
@@ -266,7 +268,9 @@ def verify_and_note(
         broken = broken_verification(level, evidence.claim.threshold_ms, error)
         note_verdict(policy, evidence.state, store, broken, level, None)
         raise
-    kept = note_verdict(policy, judged.state, store, verification, level, judged.claim)
+    kept = note_verdict(
+        policy, judged.state, store, verification, level, judged.claim, files_compared(judged, verification)
+    )
     if but_partitions:
         kept = replace(kept, unproven=tuple(one for one in kept.unproven if not one.is_of_partitions))
     return _with_doubt(verification, policy, replace(judged.state, apply_state=kept)), judged
@@ -313,6 +317,7 @@ def note_verdict(
     verification: Verification,
     level: VerifyLevel,
     claim: Claim | None,
+    files: ComparedFiles | None = None,
 ) -> ApplyState:
     """Keep what a verification of the table, as it was read, means for its last compaction, and for its completeness.
 
@@ -330,6 +335,9 @@ def note_verdict(
         rows=looked_at(promise, level, claim, policy, state),
         faults=faults,
         covers=is_whole and _covers(claim, promise_of(policy, state)),
+        files=files,
+        rests=verification.rests_on is not None,
+        is_flawed=has_flawed_rows(verification),
     )
     return store.update(policy.table, lambda kept: after_verdict(kept, policy, state, judgement))
 
@@ -353,6 +361,7 @@ def _proof(verification: Verification, state: TableState, claim: Claim | None, n
         proved_at_ms=now_ms,
         seen_until=seen_until or claim.seen_until,
         open_since=min((one.requested for one in state.pending), default=seen_until) if seen_until else "",
+        rests_on_ms=verification.rests_on.oldest_ms if verification.rests_on is not None else None,
     )
 
 
@@ -372,6 +381,7 @@ def verify(
     """
     suite = suite_items(environment, evidence.policy)
     for _ in range(1 + REREADS):
+        evidence = _with_listing(environment, evidence, level)
         verification = _verify_once(environment, evidence, suite, level)
         pinned = not Level[verification.level].reads_rows or pin_of(evidence.state) is not None
         lost = any(one.why == NOT_THERE for one in evidence.state.witnesses or ())
@@ -387,6 +397,16 @@ def verify(
     hint = "verify again between two commits"
     error = EngineError(Code.TABLE_MOVED_ON, "the table changed each time that its rows were compared", hint=hint)
     return _without_rows(evidence, level, error, MOVED_ON), evidence
+
+
+def _with_listing(environment: Environment, evidence: Evidence, level: VerifyLevel) -> Evidence:
+    """The evidence with what the files of partitions without log files are, right before all rows are to be compared."""
+    verify, state = evidence.policy.verify, evidence.state
+    if level != "data" or evidence.ends or verify.where is not None or verify.window_ms is not None:
+        return evidence
+    at_ms, closed = clock_ms(), closed_partitions(state, pin_of(state))
+    files = listed_files(state, environment.file_versions(state, closed))
+    return replace(evidence, listing=Listing(files, at_ms)) if files else evidence
 
 
 def _verify_once(

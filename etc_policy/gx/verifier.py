@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from etc_policy.errors import EngineError, EtcError, Issue, PolicyError, install_hint
@@ -18,7 +19,7 @@ from etc_policy.gx.results import read_result
 from etc_policy.gx.ro_counts import BUCKETS_OF_A_TASK, buckets_for
 from etc_policy.gx.view_comparison import SAMPLE_SIZE, named, require_readable
 from etc_policy.gx.view_join import Comparison
-from etc_policy.gx.view_rows import NAMES_AT_ONCE
+from etc_policy.gx.view_rows import NAMES_AT_ONCE, has_partitions
 from etc_policy.gx.views import narrowed, read_view, require_columns, require_stock_readers
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.spark.bundles import release_of
@@ -84,6 +85,21 @@ class GxVerifier:
         """
         with _engine_errors(self.spark, request):
             return rows_missed(self.spark, request, state)
+
+    def finds_partitions(self, request: DataCheck, state: TableState) -> bool:
+        """Whether the partitions that are asked for can be read by themselves, with all that is in them.
+
+        Raises:
+            EngineError: a view cannot be read.
+
+        """
+        with_files = {one.partition for one in state.slices if one.base_file is not None}
+        wanted: dict[View, set[str]] = {"ro": with_files, "rt": set(state.partitions_with_logs)}
+        with _engine_errors(self.spark, request):
+            return all(
+                has_partitions(self.spark, partial(read_view, self.spark, request, view), request, partitions)
+                for view, partitions in wanted.items()
+            )
 
     def check(self, request: DataCheck) -> tuple[int, tuple[ExpectationResult, ...]]:
         """Late rows counted, and one result per expectation in the suite's order; one check at a time in a process.

@@ -59,9 +59,12 @@ def count_differences(comparison: Comparison, threshold_ms: int, sample_size: in
 
 
 def fitting_unit_of_all(check: DataCheck, earliest_ms: int) -> str | None:
-    """The unit that fits where even the earliest event time is later than the table's last commit can have written."""
+    """The unit that fits where even the earliest event time is later than the table's last commit can have written.
+
+    Where only some partitions are read their earliest one is not the table's.
+    """
     event_time, last_ms = check.policy.event_time, check.last_commit_ms
-    if last_ms is None or earliest_ms <= last_ms + event_time.ahead_ms:
+    if check.partitions is not None or last_ms is None or earliest_ms <= last_ms + event_time.ahead_ms:
         return None
     return fitting_unit(event_time, earliest_ms, last_ms + event_time.ahead_ms)
 

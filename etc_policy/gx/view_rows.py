@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from etc_policy.errors import TableError
@@ -119,6 +119,28 @@ def of_partitions(spark: Any, frame: Any, check: DataCheck) -> Any:
     if narrow is None or {row[0] for row in narrow.select(KEY[0]).distinct().collect()} != set(check.ends):
         return frame.where(wanted)
     return narrow
+
+
+def only_partitions(spark: Any, frame: Any, check: DataCheck) -> Any:
+    """All that is in the partitions that are named, whatever partition a row says that it is of; all where none are."""
+    if check.partitions is None:
+        return frame
+    condition = in_partitions(spark, frame, check.partition_fields, check.partitions)
+    return frame if condition is None else frame.where(condition)
+
+
+def has_partitions(spark: Any, read: Callable[[], Any], check: DataCheck, wanted: Collection[str]) -> bool:
+    """Whether a view that has these partitions alone shows rows of each: Hudi reads the whole of a partition, or nothing.
+
+    The values that a path seems to have may be others (facts: condition-on-folder-name).
+    """
+    if not wanted:
+        return True
+    view = read()
+    condition = in_partitions(spark, view, check.partition_fields, check.partitions or ())
+    if condition is None or not set(_META) <= set(view.columns):
+        return False
+    return set(wanted) <= {row[0] for row in view.select(KEY[0]).distinct().collect()}
 
 
 def sampled(spark: Any, frame: Any, check: DataCheck) -> Any:

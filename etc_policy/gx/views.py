@@ -8,7 +8,7 @@ from typing import Any
 from etc_policy.errors import EngineError, Issue, PolicyError
 from etc_policy.errors.codes import Code
 from etc_policy.gx.event_time_sql import event_time_ms
-from etc_policy.gx.view_rows import of_partitions, sampled
+from etc_policy.gx.view_rows import of_partitions, only_partitions, sampled
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.spark.client_options import MERGED_ROWS
 from etc_policy.spark.interrupts import raise_if_interrupted
@@ -58,7 +58,7 @@ def read_view(
         raise_store_outage(request.base_path, error)
         message = f"cannot read the {_NAMES[view]} view of `{request.base_path}`"
         raise EngineError(Code.CANNOT_READ_VIEW, message, cause=java_causes(error)) from error
-    frame = of_partitions(spark, frame, request)
+    frame = only_partitions(spark, of_partitions(spark, frame, request), request)
     condition = request.policy.verify.where
     return _compared_by_value(frame if condition is None else _where(spark, frame, condition, request), request)
 

@@ -16,7 +16,17 @@ from etc_policy.plan.hold import MAX_HOLD_BYTES
 from etc_policy.policy.bounded_json import load_json
 from etc_policy.policy.quantities import MAX_MS
 from etc_policy.storage.shared_file import change_shared, read_shared
-from etc_policy.table.apply_state import ApplyState, Looked, Misrecorded, Proof, Proofs, Refusals, Runs, Unproven
+from etc_policy.table.apply_state import (
+    ApplyState,
+    ComparedFiles,
+    Looked,
+    Misrecorded,
+    Proof,
+    Proofs,
+    Refusals,
+    Runs,
+    Unproven,
+)
 
 _FILE = f"{ETC_FOLDER}/memory.json"
 
@@ -83,6 +93,7 @@ def _content_of(state: ApplyState) -> dict[str, Any]:
         "busy": [list(group) for group in state.busy],
         "hold_bytes": state.hold_bytes,
         "compared": dict(state.compared),
+        "compared_files": state.compared_files.model_dump(mode="json") if state.compared_files else None,
     }
 
 
@@ -100,7 +111,14 @@ def _state_of(content: Mapping[str, Any]) -> ApplyState:
         busy=_busy(content.get("busy")),
         hold_bytes=_natural(content.get("hold_bytes"), MAX_HOLD_BYTES),
         compared=_compared(content.get("compared")),
+        compared_files=_compared_files(content.get("compared_files")),
     )
+
+
+def _compared_files(pairs: object) -> ComparedFiles | None:
+    with suppress(ValidationError):
+        return ComparedFiles.model_validate(pairs)
+    return None
 
 
 def _compared(pairs: object) -> dict[str, str]:

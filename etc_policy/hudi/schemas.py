@@ -18,7 +18,7 @@ from etc_policy.hudi.archive import Archive
 from etc_policy.hudi.commits import CommitMetadata, decode_metadata
 from etc_policy.hudi.metadata_values import MAX_PATH, list_of, load_json, mapping_of, text_of
 from etc_policy.hudi.timeline import Timeline
-from etc_policy.policy.manifest import EventTime
+from etc_policy.policy.manifest import EventTime, digest
 from etc_policy.table.state import HIDDEN, Instant, Lacking, find_lacking
 
 Path = tuple[str, ...]
@@ -45,6 +45,13 @@ def newest_fields(timeline: Timeline) -> list[Any] | None:
             place = f"{timeline.storage.location}: the schema in {requested}"
             return list_of(decode_metadata(schema.encode(), place).get("fields"))
     return None
+
+
+def columns_fingerprint(timeline: Timeline) -> str:
+    """Another text once the columns are others, or their types, in whatever order; empty where no commit says them."""
+    fields = [mapping_of(field) for field in newest_fields(timeline) or ()]
+    types = {text_of(field["name"]): type_name(field["type"]) for field in fields}
+    return digest({name: kind for name, kind in types.items() if not name.startswith("_hoodie")}) if types else ""
 
 
 def column_type_of(event_time: EventTime, timeline: Timeline) -> str | None:

@@ -35,7 +35,7 @@ from etc_policy.hudi.properties import (
     read_properties,
     updates_in_part,
 )
-from etc_policy.hudi.schemas import column_type_of, schema_names, with_schemas
+from etc_policy.hudi.schemas import column_type_of, columns_fingerprint, schema_names, with_schemas
 from etc_policy.hudi.stable_reading import Result, read_until_stable
 from etc_policy.hudi.table_commits import TableCommits, read_commits
 from etc_policy.hudi.timeline import (
@@ -205,6 +205,7 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
         updates_in_part=updates_in_part(properties),
         merging=merging_of(properties, changelog),
         in_changelog_mode=bool(changelog),
+        schema_fingerprint=columns_fingerprint(timeline),
         metadata_of_1_0=is_metadata_of_1_0(storage, properties, timeline.facts),
         merge_mode=properties.get(MERGE_MODE),
         ordering_fields=ordering_fields(properties),

@@ -50,13 +50,11 @@ class TimesCache:
 
     def find(self, storage: TableReader, names: Mapping[str, Collection[str]]) -> None:
         """Ask which versions of files are there, by partition; without it nothing that was read before counts."""
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="versions") as pool:
-            listed = zip(names.items(), pool.map(partial(_versions, storage), names), strict=True)
-            self.versions = {
-                path_below(partition, name): versions[name]
-                for (partition, wanted), versions in listed
-                for name in versions.keys() & wanted
-            }
+        self.versions = {
+            path_below(partition, name): versions[name]
+            for partition, versions in file_versions(storage, names).items()
+            for name in versions.keys() & names[partition]
+        }
 
     def get(self, path: str) -> LogTimes | None:
         """What a log file holds, None where it was not read, or is another one now."""
@@ -84,6 +82,12 @@ class TimesCache:
         }
         if self.cache is not None and (self.read or len(own) < len(self.entries)):
             self.cache.put(self.key, json.dumps(own, sort_keys=True).encode())
+
+
+def file_versions(storage: TableReader, partitions: Collection[str]) -> dict[str, Mapping[str, str]]:
+    """The versions of the files of each partition, as the storage names them now."""
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="versions") as pool:
+        return dict(zip(partitions, pool.map(partial(_versions, storage), partitions), strict=True))
 
 
 def _versions(storage: TableReader, partition: str) -> Mapping[str, str]:

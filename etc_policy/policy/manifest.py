@@ -90,6 +90,7 @@ NOT_IN_FINGERPRINT = frozenset(
 _NOT_IN_FINGERPRINT_OF = {
     "writer": {"lock_wait_ms", "hold_ms", "heartbeat_expiry_ms"},
     "done": set(Done.model_fields) - {"rows"},
+    "verify": {"full_every_ms"},
 }
 
 

@@ -385,6 +385,14 @@ class Verify(Declared):
         "level `logs` on read all log files, also those that an earlier run has read.",
         examples=[True],
     )
+    full_every_ms: IntervalMs = Field(
+        "7d",
+        alias="full_every",
+        validate_default=True,
+        description="At level `data` compare all rows when this long has passed since they last were; in between only those of "
+        "partitions whose files have changed, or that have log files.",
+        examples=["1d"],
+    )
 
 
 class Sync(Declared):

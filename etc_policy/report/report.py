@@ -41,7 +41,7 @@ from etc_policy.table.state import path_below
 from etc_policy.verify.freshness import effective_limits_ms
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
-from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
+from etc_policy.verify.ports import Coverage, ExpectationResult, RestsOn, Verification
 
 #: So many file slices that hold RO back are named.
 _NAMED = 3
@@ -183,6 +183,8 @@ def _verdict(verification: Verification) -> Iterator[Line]:
         yield "", f"rows read: {coverage_text(verification.coverage)}"
     if verification.read_by is not None:
         yield "", f"rows read by Hudi {verification.read_by}"
+    if verification.rests_on is not None:
+        yield "", rests_on_text(verification.rests_on)
     for expectation in verification.expectations:
         yield "", f"{expectation.status:<5} {_expectation(expectation)}"
     if unchecked := unchecked_titles(verification):
@@ -205,6 +207,12 @@ def coverage_text(coverage: Coverage) -> str:
     if coverage.where is not None:
         parts.append(f"partitions where {coverage.where}")
     return f"{', '.join(parts)}; nothing is proved of other rows"
+
+
+def rests_on_text(rests_on: RestsOn) -> str:
+    """`proved by data: 1,000 file groups, 12 of them in this run, the oldest 3d ago`."""
+    here, ago = f"{rests_on.file_groups_compared:,} of them in this run", format_duration(rests_on.oldest_ago_ms)
+    return f"proved by data: {count_of(rests_on.file_groups, 'file group')}, {here}, the oldest {ago} ago"
 
 
 def _expectation(result: ExpectationResult) -> str:

@@ -20,7 +20,7 @@ from etc_policy.policy.manifest import Policy, policy_values
 from etc_policy.report.check_titles import result_title, title_of_key, unchecked_titles
 from etc_policy.report.history import Compaction, PolicyHistory, RecordedCheck, latest_verdict
 from etc_policy.report.history_text import is_quiet, when
-from etc_policy.report.report import MOMENT_MS, coverage_text
+from etc_policy.report.report import MOMENT_MS, coverage_text, rests_on_text
 from etc_policy.report.results import TableFreshness
 from etc_policy.report.site_charts import (
     ChartPoint,
@@ -311,6 +311,7 @@ def page_environment(read_template: Callable[[str], str]) -> Environment:
         "status": _VERDICT.get,
         "worst_first": _worst_first,
         "coverage": coverage_text,
+        "rests_on": rests_on_text,
     }
     environment.globals |= {"count_of": count_of, "samples_of": samples_of, "facts_of": facts_of}
     return environment

@@ -19,7 +19,7 @@ class Proof(Frozen):
     """A verification that passed at `proved_at_ms`: RO was complete up to `until_ms` as far as the level can show.
 
     It looked at no log file that completed after the instant `seen_until`. All that was requested before `open_since` had
-    completed then.
+    completed then. `rests_on_ms` is when the oldest of the comparisons was made that it rests on, None where it rests on none.
     """
 
     level: VerifyLevel
@@ -27,6 +27,7 @@ class Proof(Frozen):
     proved_at_ms: int
     seen_until: str = ""
     open_since: str = ""
+    rests_on_ms: int | None = None
 
     @property
     def rank(self) -> Level:
@@ -34,7 +35,8 @@ class Proof(Frozen):
         return Level[self.level]
 
     def __str__(self) -> str:
-        return f"proof: {self.level}, {format_time(self.proved_at_ms // 1000 * 1000)}"
+        older = "" if self.rests_on_ms is None else f", in part of {format_time(self.rests_on_ms // 1000 * 1000)}"
+        return f"proof: {self.level}, {format_time(self.proved_at_ms // 1000 * 1000)}{older}"
 
 
 def with_proof(kept: Iterable[Proof], new: Proof) -> tuple[Proof, ...]:
@@ -100,6 +102,21 @@ class Looked(Frozen):
             checks=tuple(sorted({*self.checks, *other.checks})),
             ends={**self.ends, **{name: max(end, self.ends.get(name, end)) for name, end in other.ends.items()}},
         )
+
+
+class ComparedFiles(Frozen):
+    """The partitions of base files alone in which a verification found nothing wrong with any row.
+
+    `partitions` has what the files of each were, by name, size and version, and when its rows were compared (epoch ms).
+    `subject` is all else that the comparison went by, `latest_ms` the earliest event time that it would have found too late,
+    `last_write` when the last write that it saw had completed, and `full_ms` when all rows were compared at once.
+    """
+
+    subject: str
+    full_ms: int
+    last_write: str
+    latest_ms: int | None = None
+    partitions: Mapping[str, tuple[str, int]] = {}
 
 
 class Misrecorded(NamedTuple):
@@ -207,7 +224,7 @@ class ApplyState:
     earlier events than their commits recorded. `refusals` are those in a row so far, `runs` all of the last day. `busy` are the
     file groups that the last run left out, as writers had added to them while it compacted their deletes. `hold_bytes` is how
     much the next run may compact while it keeps writers out (`plan/hold.py`). `compared` has by partition what its rows were
-    when both views were compared and agreed (`rows_key`).
+    when both views were compared and agreed (`rows_key`). `compared_files` is what the next proof of rows may rest on.
     """
 
     run_ms: int | None = None
@@ -220,6 +237,7 @@ class ApplyState:
     busy: tuple[tuple[str, str], ...] = ()
     hold_bytes: int | None = None
     compared: Mapping[str, str] = field(default_factory=dict)
+    compared_files: ComparedFiles | None = None
 
     def proofs_of(self, subject: str) -> tuple[Proof, ...]:
         """The proofs of a subject; none where those that are kept are of another."""

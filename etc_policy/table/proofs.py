@@ -9,13 +9,23 @@ from functools import reduce
 from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
+from etc_policy import __version__
 from etc_policy.policy.manifest import Level, Policy, VerifyLevel, digest
-from etc_policy.table.apply_state import DIFFERENT, ApplyState, Looked, Proof, Proofs, Unproven, with_proof
+from etc_policy.table.apply_state import (
+    DIFFERENT,
+    ApplyState,
+    ComparedFiles,
+    Looked,
+    Proof,
+    Proofs,
+    Unproven,
+    with_proof,
+)
 from etc_policy.table.formats import count_of
 from etc_policy.table.history import event_time_key, subject_key
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.log_witness import in_words, misrecorded_in, of_event_time, still_there
-from etc_policy.table.state import CompactionRecord, TableState
+from etc_policy.table.state import WRITE_ACTIONS, CompactionRecord, TableState
 
 _GRAVEST = ("fail", "error", "running")
 _NOT_ENDED = "its verification was begun and has not ended"
@@ -27,7 +37,8 @@ class Judgement(NamedTuple):
 
     `failures` are what did not pass. `proof` is what it proves where it passed, None where it cannot say how far RO is complete.
     `rows` is what it looked at, `faults` the checks of it that failed, None where no more than metadata shows what is wrong.
-    `covers` says that it was about all that the compaction promised.
+    `covers` says that it was about all that the compaction promised. `files` is what the next one may rest on, `rests` that it
+    rests on earlier ones itself, and `is_flawed` that some check of rows did not pass, however lightly that is taken.
     """
 
     level: VerifyLevel
@@ -37,6 +48,57 @@ class Judgement(NamedTuple):
     rows: Looked
     faults: tuple[str, ...] | None
     covers: bool
+    files: ComparedFiles | None = None
+    rests: bool = False
+    is_flawed: bool = False
+
+
+def compared_before(
+    policy: Policy, state: TableState, release: str, listed: Mapping[str, str], now_ms: int
+) -> dict[str, int]:
+    """The partitions whose rows need not be compared again, and when they were: the files listed now are those compared then.
+
+    None where anything else that the comparison went by is another one, where it saw writes that are gone, where rows are in
+    doubt, or where all are to be compared anew.
+    """
+    kept, verify = state.apply_state.compared_files, policy.verify
+    if kept is None or verify.full or not 0 <= now_ms - kept.full_ms < verify.full_every_ms:
+        return {}
+    in_doubt = any(doubt.rows is not None for doubt in _doubts(state.apply_state, policy, state))
+    if in_doubt or kept.subject != compared_subject(policy, state, release) or _is_gone(kept.last_write, state):
+        return {}
+    return {name: at_ms for name, (files, at_ms) in kept.partitions.items() if listed.get(name) == files}
+
+
+def compared_subject(policy: Policy, state: TableState, release: str) -> str:
+    """What a comparison of rows goes by beside the files: it says nothing of the same files where this is another text."""
+    table = (state.properties_fingerprint, state.schema_fingerprint, _evolved_schema(state), state.event_time_type)
+    asked = (policy.verify.suite, policy.suite_digest, policy.writer.index, policy.writer.keys_repeated)
+    restored = max((one.requested for one in state.instants if one.action == "restore"), default="")
+    return digest([subject_key(policy.event_time, state), table, asked, restored, release, __version__])
+
+
+def last_write(state: TableState) -> str:
+    """When the last write had completed; empty without one."""
+    return max(_completed_writes(state), default="")
+
+
+def _completed_writes(state: TableState) -> set[str]:
+    return {
+        one.completed or one.requested
+        for one in state.instants
+        if one.action in WRITE_ACTIONS and one.state == "completed"
+    }
+
+
+def _is_gone(completed: str, state: TableState) -> bool:
+    """Whether a write is neither on the timeline any more nor archived: it was taken back, or the table put back."""
+    writes = _completed_writes(state)
+    return completed not in writes and completed > min(writes, default="")
+
+
+def _evolved_schema(state: TableState) -> str:
+    return max(((one.requested, one.schema) for one in state.instants if one.schema), default=("", ""))[1]
 
 
 def is_proven(policy: Policy, state: TableState, kept: ApplyState) -> bool:
@@ -133,11 +195,18 @@ def after_begin(kept: ApplyState, policy: Policy, state: TableState) -> ApplySta
 def after_verdict(kept: ApplyState, policy: Policy, state: TableState, judgement: Judgement) -> ApplyState:
     """What is kept after a verification of the table as it was read; what is kept of a later compaction stays.
 
-    So does what was found in rows, which no later compaction mends.
+    So does what was found in rows, which no later compaction mends. One that rests on what was taken away since proves nothing.
     """
+    has_passed, rested_on = judgement.status in ("pass", "warn"), kept.compared_files
+    if judgement.status == "fail" or judgement.is_flawed:
+        kept = replace(kept, compared_files=None)
+    if judgement.rests and has_passed and not _is_same_chain(rested_on, state.apply_state.compared_files):
+        return kept
     if _is_of_later(kept, state):
         return kept if judgement.faults is None else _after_failure(kept, policy, state, judgement)
     kept = replace(kept, proofs=_proofs_after(kept, policy, state, judgement))
+    if judgement.files is not None and has_passed and not _is_doubted_since(kept, state):
+        kept = replace(kept, compared_files=judgement.files)
     if judgement.status in ("fail", "error"):
         return _after_failure(kept, policy, state, judgement)
     if not judgement.covers:
@@ -181,6 +250,7 @@ def after_difference(kept: ApplyState, policy: Policy, state: TableState, failur
     subject = Unproven.of_partitions(_name_of(state.last_compaction))
     doubt = Unproven(subject, f"{_FAILED} ({failures})", "fail", rows)
     kept = _with_doubt(kept, policy, state, doubt)
+    kept = replace(kept, compared_files=None)
     return kept if is_later else replace(kept, proofs=Proofs(_subject_of(policy, state), ()))
 
 
@@ -252,6 +322,15 @@ def _is_since(doubt: Unproven, state: TableState) -> bool:
     return doubt.verification != "running" and doubt not in known
 
 
+def _is_doubted_since(kept: ApplyState, state: TableState) -> bool:
+    return any(_is_since(one, state) for one in kept.unproven)
+
+
+def _is_same_chain(kept: ComparedFiles | None, before: ComparedFiles | None) -> bool:
+    """Whether what a verification rests on was not taken away since it began."""
+    return kept is not None and before is not None and (kept.subject, kept.full_ms) == (before.subject, before.full_ms)
+
+
 def _is_settled(doubt: Unproven, key: str, policy: Policy, judgement: Judgement) -> bool:
     """Whether a verification that passed would have seen it; by another event time its rows may be of any time until then."""
     if doubt.rows is None:
@@ -266,7 +345,7 @@ def _proofs_after(kept: ApplyState, policy: Policy, state: TableState, judgement
     subject = _subject_of(policy, state)
     if judgement.status == "fail":
         return Proofs(subject, ())
-    if judgement.status == "error" or judgement.proof is None or any(_is_since(one, state) for one in kept.unproven):
+    if judgement.status == "error" or judgement.proof is None or _is_doubted_since(kept, state):
         return kept.proofs
     return Proofs(subject, with_proof(kept.proofs_of(subject), judgement.proof))
 
@@ -321,7 +400,8 @@ def _subject_of(policy: Policy, state: TableState) -> str:
 
 def _verified(policy: Policy, state: TableState) -> str:
     """What is kept of a compaction that was verified: which one, and what the policy asked for."""
-    verify, key = policy.verify.model_dump(mode="json"), subject_key(policy.event_time, state)
+    verify = policy.verify.model_dump(mode="json", exclude={"full_every_ms"})
+    key = subject_key(policy.event_time, state)
     asked = {"verify": verify, "suite_digest": policy.suite_digest, "event_time": key}
     return f"{_name_of(state.last_compaction)} {digest(asked)}"
 

@@ -266,7 +266,8 @@ class TableState:
     `logs_grow` that writers may append to log files after these were planned (before table version 8). `column_since` is
     when the event-time column got its name, if that was another column's before; empty where it was not. `first_instant` is
     the first one of the table, archived or not, and empty where archives are not read. `in_changelog_mode` says that rows in log
-    files carry their operation, by which they may delete (facts: changelog-mode). `apply_state` is what earlier runs keep
+    files carry their operation, by which they may delete (facts: changelog-mode). `schema_fingerprint` is another one once its
+    columns are, empty where no commit says them. `apply_state` is what earlier runs keep
     beside the table, as it was read right after it; empty where it was not.
     """
 
@@ -317,6 +318,7 @@ class TableState:
     column_since: str = ""
     first_instant: str = ""
     in_changelog_mode: bool = False
+    schema_fingerprint: str = ""
     apply_state: ApplyState = field(default_factory=ApplyState)
 
     @property

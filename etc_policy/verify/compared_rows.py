@@ -5,14 +5,16 @@ alike, from the verifier's own listing alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from hashlib import sha256
 
 from etc_policy.plan.split import split_groups
-from etc_policy.policy.manifest import Sample, Verify
+from etc_policy.policy.manifest import Sample, Verify, Writer, digest
 from etc_policy.table.history import TableHistory
 from etc_policy.table.instants import add_ms
 from etc_policy.table.state import CompactionRecord, FileSlice, GroupKey, TableState
+from etc_policy.verify.catalog import source_of
+from etc_policy.verify.suites import SuiteExpectation
 
 #: Of the bytes of base files: where less than this is alike, comparing everything at once costs less.
 LEAST_SHARE = 0.5
@@ -44,6 +46,38 @@ def same_files(state: TableState, pin: str | None) -> frozenset[str]:
 def other_partitions(state: TableState, same: Collection[str]) -> frozenset[str]:
     """Paths of the partitions that have file groups beside those of which the given files are all there is."""
     return frozenset(one.partition for one in state.slices if one.base_file is None or one.base_file not in same)
+
+
+def closed_partitions(state: TableState, pin: str | None) -> frozenset[str]:
+    """Paths of the partitions of base files alone, which both views read alike as of the pinned instant and now."""
+    return frozenset(one.partition for one in state.slices) - other_partitions(state, same_files(state, pin))
+
+
+def listed_files(state: TableState, versions: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """What the base files of partitions are, by name, size and version; those are left out where a version is not known."""
+    found = dict[str, dict[str, str | None]]()
+    for one in state.slices:
+        if one.partition in versions and one.base_file is not None:
+            version = versions[one.partition].get(one.base_file)
+            found.setdefault(one.partition, {})[one.base_file] = version
+    return {partition: digest(files) for partition, files in found.items() if None not in files.values()}
+
+
+def may_rest(items: Iterable[SuiteExpectation], writer: Writer, latest_ms: int | None) -> bool:
+    """Whether rows of other partitions cannot change what these expectations about rows say of some partitions.
+
+    Others could with a global index, by which a key may be in one partition alone, and in what a suite asks of a whole view.
+    What was compared before has no event time after `latest_ms`.
+    """
+    is_global = (writer.index or "").startswith("global_")
+    return not is_global and all(_is_of_each_row(one, latest_ms) for one in items)
+
+
+def _is_of_each_row(item: SuiteExpectation, latest_ms: int | None) -> bool:
+    given = {name: value for name, value in item.kwargs.items() if value is not None and name != "threshold_ms"}
+    bound_ms = given.pop("latest_ms", None)
+    is_later = bound_ms is None or (latest_ms is not None and bound_ms >= latest_ms)
+    return source_of(item.type) == "rows" and is_later and not given
 
 
 def _is_alike(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from etc_policy.plan.carry import is_carried_name
@@ -31,12 +31,19 @@ class Claim:
     leaves_out: bool = False
 
 
+class Listing(NamedTuple):
+    """What the files of partitions without log files were at a time, right before rows are read: a text for each partition."""
+
+    files: Mapping[str, str]
+    at_ms: int
+
+
 @dataclass(frozen=True)
 class Evidence:
     """A claim, and all that the table's metadata say about it; `unknown` says why nobody can know how far RO is complete.
 
     With `ends` (epoch ms, by partition) the claim is about these partitions alone, each up to its end, and `state` has no slices
-    of others.
+    of others. With a listing it may rest on earlier comparisons of the same files.
     """
 
     policy: Policy
@@ -46,6 +53,7 @@ class Evidence:
     now_ms: int
     unknown: Reason | None = None
     ends: Mapping[str, int] = field(default_factory=dict)
+    listing: Listing | None = None
 
     @property
     def zone(self) -> ZoneInfo:

@@ -46,6 +46,19 @@ class Coverage(Frozen):
     where: str | None = None
 
 
+class RestsOn(Frozen):
+    """The earlier comparisons of rows that a verification rests on, as the files are those that were compared then.
+
+    `file_groups` are all of the table, `file_groups_compared` those of this verification; the oldest comparison was made at
+    `oldest_ms`, so long before this one.
+    """
+
+    file_groups: int
+    file_groups_compared: int
+    oldest_ms: int
+    oldest_ago_ms: int
+
+
 class UncheckedExpectation(Frozen):
     """An expectation of the suite that was not checked; `arguments` are the names of those that it has."""
 
@@ -62,7 +75,8 @@ class Verification(Frozen):
     """The verdict over one table at the level that was reached: `metadata` wherever no rows were read.
 
     `late_rows` is None where it was not counted, `coverage` where all rows were read or none. `read_by` is the release of
-    Hudi by which rows were read, None where none were: the verdict is true of readers with that release.
+    Hudi by which rows were read, None where none were: the verdict is true of readers with that release. With `rests_on` rows
+    of some partitions alone were read, as those of the others had been.
     `unchecked` are expectations of the suite that need rows, where none were read; `not_checked` are their names, each once.
     """
 
@@ -72,6 +86,7 @@ class Verification(Frozen):
     late_rows: int | None = None
     coverage: Coverage | None = None
     read_by: str | None = None
+    rests_on: RestsOn | None = None
     expectations: tuple[ExpectationResult, ...] = ()
     not_checked: tuple[str, ...] = ()
     unchecked: tuple[UncheckedExpectation, ...] = ()
@@ -110,7 +125,8 @@ class DataCheck:
     is the size of all base files. `before_etc` is a time right before the last compaction by etc, None without one, and
     `merged_whole` are file groups that it may have merged whole for their deletes though it splits by record.
     With `file_ids` only rows of these file groups are looked at, and with `since_ms` only
-    those with a later event time. With `ends` (epoch ms, by partition) only rows of these partitions are, each up to its end.
+    those with a later event time. With `ends` (epoch ms, by partition) only rows of these partitions are, each up to its end, and
+    with `partitions` only these are read: whatever else is asked about is about them.
     """
 
     policy: Policy
@@ -137,6 +153,7 @@ class DataCheck:
     before_etc: str | None = None
     merged_whole: frozenset[tuple[str, str]] = frozenset()
     ends: Mapping[str, int] = field(default_factory=dict)
+    partitions: frozenset[str] | None = None
 
 
 class DataVerifier(Protocol):
@@ -154,6 +171,9 @@ class DataVerifier(Protocol):
 
     def missed_by_indexes(self, request: DataCheck, state: TableState) -> tuple[str, ...]:
         """Rows that a reader who asks the metadata table's indexes does not find, a sentence each. Raises EngineError."""
+
+    def finds_partitions(self, request: DataCheck, state: TableState) -> bool:
+        """Whether the partitions that are asked for can be read by themselves, with all that is in them. Raises EngineError."""
 
     def check(self, request: DataCheck) -> tuple[int, tuple[ExpectationResult, ...]]:
         """Late rows counted, and one result per expectation. Raises EngineError when no expectation could run."""

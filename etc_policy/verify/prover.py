@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from etc_policy.errors.lacking import is_about_data
 from etc_policy.policy.manifest import Level, Policy, Sample, Verify, VerifyLevel, digest
-from etc_policy.table.apply_state import Looked
+from etc_policy.table.apply_state import ComparedFiles, Looked
 from etc_policy.table.formats import count_of
 from etc_policy.table.history import TableHistory, promise_of
 from etc_policy.table.instants import add_ms, instant_to_ms
-from etc_policy.table.proofs import look_back_to
+from etc_policy.table.proofs import compared_before, compared_subject, last_write, look_back_to
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.table.watermark import completeness_of
 from etc_policy.verify.catalog import AS_OF, FRESHNESS, HIDDEN_BY_LATER, OWN, VIEWS_AGREE, offered, source_of
 from etc_policy.verify.compared_rows import (
     choose_file_groups,
     is_by_record,
+    may_rest,
     merged_whole,
     other_partitions,
     pin_of,
@@ -46,6 +48,7 @@ from etc_policy.verify.ports import (
     DataCheck,
     DataVerifier,
     ExpectationResult,
+    RestsOn,
     UncheckedExpectation,
     Verification,
 )
@@ -108,14 +111,19 @@ def verify_table(
         verifier = data_verifier()
         listing = _listing(evidence.state, verifier)
         if verdict_over(listing) == "pass":
-            chosen = tuple(bound[place].model_dump() for place in with_rows)
-            late_rows, results = verifier.check(_data_check(evidence, chosen, level))
+            chosen, release = [bound[place] for place in with_rows], verifier.release or "unknown"
+            changed, rests_on = _changed_since(evidence, chosen, level, verifier)
+            partitions = None if rests_on is None else frozenset(one.partition for one in changed.state.slices)
+            asked = _data_check(changed, tuple(one.model_dump() for one in chosen), level, partitions)
+            late_rows, results = verifier.check(asked)
             checked = zip(with_rows, results, strict=True)
             found |= {place: _judged(one, bound[place], evidence.claim) for place, one in checked}
-            listing += _indexes(evidence.state, verifier, request)
-            coverage, release = _coverage(request, evidence), verifier.release or "unknown"
+            listing += _indexes(evidence.state, verifier, asked, changed.state)
             listing = (*listing, *check_bundle(evidence, release))
-            return _verification(evidence, level, found, listing, late_rows, coverage, read_by=release)
+            proved = _verification(
+                evidence, level, found, listing, late_rows, _coverage(request, evidence), read_by=release
+            )
+            return proved.model_copy(update={"rests_on": rests_on})
     elif level == "logs" and running is not None:
         listing = _indexes(evidence.state, running)
     unchecked = tuple(
@@ -124,6 +132,36 @@ def verify_table(
     )
     reached: VerifyLevel = "logs" if is_proven_by_logs(evidence) else "metadata"
     return _verification(evidence, reached, found, listing, unchecked=unchecked)
+
+
+def compared_since(evidence: Evidence, release: str) -> dict[str, int]:
+    """The partitions whose rows were compared before, of the same files and with all else alike, and when."""
+    listing = evidence.listing
+    if listing is None:
+        return {}
+    return compared_before(evidence.policy, evidence.state, release, listing.files, listing.at_ms)
+
+
+def _changed_since(
+    evidence: Evidence, suite: Sequence[SuiteExpectation], level: VerifyLevel, verifier: DataVerifier
+) -> tuple[Evidence, RestsOn | None]:
+    """What is left to be compared, and the earlier comparisons that the rest is believed for; everything where there are none."""
+    kept, listing = evidence.state.apply_state.compared_files, evidence.listing
+    before = compared_since(evidence, verifier.release or "unknown")
+    if not before or kept is None or listing is None or not may_rest(suite, evidence.policy.writer, kept.latest_ms):
+        return evidence, None
+    slices = tuple(one for one in evidence.state.slices if one.partition not in before)
+    changed = replace(evidence, state=replace(evidence.state, slices=slices))
+    asked = _data_check(changed, (), level, frozenset(one.partition for one in slices))
+    if not verifier.finds_partitions(asked, changed.state):
+        return evidence, None
+    oldest_ms = min(before.values())
+    return changed, RestsOn(
+        file_groups=len(evidence.state.slices),
+        file_groups_compared=len(slices),
+        oldest_ms=oldest_ms,
+        oldest_ago_ms=max(0, listing.at_ms - oldest_ms),
+    )
 
 
 def compare_partitions(evidence: Evidence, verifier: DataVerifier) -> Verification:
@@ -171,13 +209,13 @@ def _listing(state: TableState, verifier: DataVerifier) -> tuple[ExpectationResu
 
 
 def _indexes(
-    state: TableState, verifier: DataVerifier, request: DataCheck | None = None
+    state: TableState, verifier: DataVerifier, request: DataCheck | None = None, compared: TableState | None = None
 ) -> tuple[ExpectationResult, ...]:
-    """The check of the metadata table's indexes, where it has some; with a request, rows are asked for by them."""
+    """The check of the metadata table's indexes, where it has some; with a request, rows it compares are asked for by them."""
     if set(state.metadata_partitions) <= {"files"}:
         return ()
     wrong = verifier.wrongly_indexed(state)
-    missed = () if request is None else verifier.missed_by_indexes(request, state)
+    missed = () if request is None else verifier.missed_by_indexes(request, compared or state)
     return (check_indexes((*wrong, *missed)),)
 
 
@@ -212,7 +250,12 @@ def _verification(
     )
 
 
-def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: VerifyLevel) -> DataCheck:
+def _data_check(
+    evidence: Evidence,
+    suite: Sequence[Mapping[str, Any]],
+    level: VerifyLevel,
+    partitions: frozenset[str] | None = None,
+) -> DataCheck:
     policy, state, claim = evidence.policy, evidence.state, evidence.claim
     chosen = choose_file_groups(state, policy.verify, evidence.now_ms) if level == "sample" else None
     window_ms, pin = policy.verify.window_ms, pin_of(state)
@@ -244,6 +287,7 @@ def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: V
         before_etc=add_ms(state.last_compaction.instant, -1) if state.last_compaction else None,
         merged_whole=merged_whole(state, evidence.history),
         ends=evidence.ends,
+        partitions=partitions,
     )
 
 
@@ -269,6 +313,30 @@ def proof_level(verification: Verification) -> VerifyLevel:
     if not has_read_logs(verification):
         return "metadata"
     return "sample" if Level[verification.level].reads_rows and agree else "logs"
+
+
+def files_compared(evidence: Evidence, verification: Verification) -> ComparedFiles | None:
+    """What the next one may rest on: the files of partitions without log files, where no row was found at fault."""
+    listing, release = evidence.listing, verification.read_by
+    if listing is None or release is None or proof_level(verification) != "data" or has_flawed_rows(verification):
+        return None
+    state, kept = evidence.state, evidence.state.apply_state.compared_files
+    rested = kept if verification.rests_on is not None else None
+    before = compared_since(evidence, release) if rested is not None else {}
+    bounds = (one.observed.get("none_after_ms") for one in verification.expectations)
+    return ComparedFiles(
+        subject=compared_subject(evidence.policy, state, release),
+        full_ms=listing.at_ms if rested is None else rested.full_ms,
+        last_write=last_write(state),
+        latest_ms=min((one for one in bounds if one is not None), default=None),
+        partitions={name: (files, before.get(name, listing.at_ms)) for name, files in listing.files.items()},
+    )
+
+
+def has_flawed_rows(verification: Verification) -> bool:
+    """Whether one of etc's own checks of rows found something, however lightly the suite takes it."""
+    own = (one for one in verification.expectations if one.expectation in OWN and source_of(one.expectation) == "rows")
+    return any(one.status in ("fail", "warn") for one in own)
 
 
 def has_read_logs(verification: Verification) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -378,6 +378,15 @@ class Readings(SparkSessions):
         from etc_policy.hudi.table import read_base_files
 
         return read_base_files(state.base_path)
+
+    def file_versions(self, state: TableState, partitions: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        """A text for each file of these partitions that is another one once its content is, as they are listed now."""
+        from etc_policy.hudi.stable_reading import table_errors
+        from etc_policy.hudi.times_cache import file_versions
+        from etc_policy.storage.open_storage import open_reader
+
+        with table_errors(state.base_path):
+            return file_versions(open_reader(state.base_path), partitions)
 
     def row_groups(self, policy: Policy, state: TableState) -> Mapping[str, tuple[RowGroup, ...]]:
         """The row groups of the table's base files, as far as their footers say them; none where only metadata is read."""

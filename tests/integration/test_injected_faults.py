@@ -28,8 +28,10 @@ from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.verify.suites import parse_suite
 from etc_policy.wiring import clock_ms
 from tests.integration.bench import SECOND, Bench
+from tests.integration.compared import remember, resting
 from tests.integration.history import EPOCH_MS, Write, write_history
 from tests.integration.hudi_tables import StockTable
+from tests.lies.about_rows import read_rows, write_in_as_many_bytes
 from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
@@ -41,17 +43,27 @@ LATER = EPOCH_MS + 600_000
 
 
 def verdict(bench, level="metadata"):
-    """The verification's status, and the status of each check by its name; without rows no Spark is used."""
+    """The verification's status, and the status of each check by its name; without rows no Spark is used.
+
+    A proof of rows that rests on those from before the fault finds the same as one of all rows.
+    """
     state, history = FileTableReader().read_with_history(str(bench.base), bench.policy.event_time)
     state = state if level == "metadata" else read_all_logs(state, bench.policy, None)
     evidence = Evidence(bench.policy, state, history, claim_of(bench.policy, state, LATER), LATER)
+    worst, status = _judged(bench, evidence, level)
+    if level == "data":
+        assert _judged(bench, resting(evidence), level) == (worst, status)
+    return status, worst
+
+
+def _judged(bench, evidence, level):
     path, text = read_suite("ro_complete", Path("no-such-project"))
     found = verify_table(evidence, parse_suite(text, path), level, lambda: GxVerifier(bench.spark))
     order = ("pass", "warn", "fail", "error")
     worst = {}
     for result in found.expectations:
         worst[result.expectation] = max(worst.get(result.expectation, "pass"), result.status, key=order.index)
-    return found.status, worst
+    return worst, found.status
 
 
 def failed(checks):
@@ -79,14 +91,17 @@ def honest(spark, written_table, tmp_path_factory):
     bench = Bench(spark, tmp_path_factory.mktemp("honest") / "t")
     shutil.copytree(written_table, bench.base)
     assert bench.apply(bench.plan()).status == "compacted"
+    remember(spark, bench.policy, bench.state(), latest_ms=0)
     return bench
 
 
 @pytest.fixture
 def faulty(spark, honest, tmp_path):
-    """A copy of the honest table, to inject a fault into."""
+    """A copy of the honest table, all rows of which were compared, to inject a fault into."""
     shutil.copytree(honest.base, tmp_path / "t")
-    return Bench(spark, tmp_path / "t")
+    bench = Bench(spark, tmp_path / "t")
+    remember(spark, bench.policy, bench.state(), latest_ms=0)
+    return bench
 
 
 def timeline_file(bench, ending):
@@ -127,6 +142,58 @@ def swap_in_as_many_bytes(faulty):
         padding += wanted - write(padding)
     assert write(padding) == wanted
     newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+
+
+def test_a_proof_rests_on_what_was_compared_before(honest):
+    state, history = FileTableReader().read_with_history(str(honest.base), honest.policy.event_time)
+    evidence = resting(Evidence(honest.policy, state, history, claim_of(honest.policy, state, LATER), LATER))
+    path, text = read_suite("ro_complete", Path("no-such-project"))
+    found = verify_table(evidence, parse_suite(text, path), "data", lambda: GxVerifier(honest.spark))
+    groups = [one for one in state.slices if one.partition in state.partitions_with_logs]
+    assert 0 < len(groups) < len(state.slices)
+    assert (found.status, found.rests_on.file_groups_compared) == ("pass", len(groups))
+
+
+@pytest.mark.parametrize("told_by", ["time", "size", "name"])
+def test_a_fault_in_a_partition_that_no_run_has_changed(faulty, told_by):
+    """A key twice in a file that was compared, whatever says that it is another one; what metadata shows ends the check."""
+    import pyarrow.parquet
+
+    path = closed_file(faulty)
+    rows, kept = read_rows(path)
+    if told_by == "time":
+        write_in_as_many_bytes(path, _doubled(rows), kept)
+    else:
+        pyarrow.parquet.write_table(_doubled(rows), path)
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    if told_by == "name":
+        path.rename(path.with_name(path.name.replace("_", "_9", 1)))
+    found = failed(verdict(faulty, "data")[1])
+    assert ("expect_no_key_twice" if told_by == "time" else FILES) in found
+
+
+def closed_file(bench):
+    """The base file of the partition without log files."""
+    state = bench.state()
+    (one,) = (one for one in state.slices if one.partition not in state.partitions_with_logs)
+    return bench.base / one.partition / one.base_file
+
+
+def _doubled(rows):
+    import pyarrow
+
+    return pyarrow.concat_tables([rows, rows.slice(0, 1)])
+
+
+def test_a_byte_that_changes_in_a_file_that_does_not_waits_for_a_proof_of_all_rows(spark, faulty):
+    """As bits rot: no listing says that the file is another one."""
+    path = closed_file(faulty)
+    rows, kept = read_rows(path)
+    write_in_as_many_bytes(path, _doubled(rows), kept)
+    remember(spark, faulty.policy, faulty.state(), latest_ms=0)  # as if nothing had changed since
+    state, history = FileTableReader().read_with_history(str(faulty.base), faulty.policy.event_time)
+    evidence = Evidence(faulty.policy, state, history, claim_of(faulty.policy, state, LATER), LATER)
+    assert [_judged(faulty, one, "data")[1] for one in (resting(evidence), evidence)] == ["pass", "fail"]
 
 
 def test_the_truth_passes_at_every_level(honest):

@@ -16,13 +16,14 @@ from etc_policy.gx.verifier import GxVerifier
 from etc_policy.hudi.log_times import fill_from_logs, read_all_logs
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.files import read_suite
-from etc_policy.policy.manifest import Verify
+from etc_policy.policy.manifest import Policy, Verify
 from etc_policy.storage.object_cache import MemoryCache
 from etc_policy.verify import compared_rows
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.verify.suites import parse_suite
 from tests.integration.bench import Bench
+from tests.integration.compared import remember, resting
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, write_history
 from tests.lies.judging import Seen, caught_by
 
@@ -40,11 +41,15 @@ SECONDS = (210, 110, 350)
 
 @dataclass
 class RealTable:
-    """A table with the whole of `HISTORY`; `cache` is where an earlier run has kept event times of log files."""
+    """A table with the whole of `HISTORY`; `cache` is where an earlier run has kept event times of log files.
+
+    With `rests` all rows were compared before a lie was told, and the next proof rests on that.
+    """
 
     bench: Bench
     cache: MemoryCache | None = None
     full: bool = False
+    rests: bool = False
 
     def base_files(self) -> list[Path]:
         """The base files of the latest slices."""
@@ -69,14 +74,20 @@ class RealTable:
                 entry[1] = entry[1] and later_ms
             self.cache[key] = json.dumps(files).encode()
 
+    @property
+    def policy(self) -> Policy:
+        """The policy that it is verified by."""
+        return self.bench.policy.model_copy(update={"verify": Verify(full=self.full)})
+
     def look(self, level: str) -> Seen:
         """The verdict of a level; at `data` it reads rows by Spark."""
         try:
-            policy = self.bench.policy.model_copy(update={"verify": Verify(full=self.full)})
+            policy = self.policy
             state, history = FileTableReader().read_with_history(str(self.bench.base), policy.event_time)
             state = (fill_from_logs if level == "metadata" else read_all_logs)(state, policy, self.cache)
             claim = claim_of(policy, state, NOW)
             evidence = Evidence(policy, state, history, claim, NOW)
+            evidence = resting(evidence) if self.rests else evidence
             path, text = read_suite("ro_complete", Path("no-such-project"))
             with patch.object(compared_rows, "LEAST_SHARE", 0):  # however small the table is
                 found = verify_table(evidence, parse_suite(text, path), level, lambda: GxVerifier(self.bench.spark))
@@ -105,12 +116,15 @@ class RealTables:
         self._written = {} if written is None else {0: written}
         self._kinds = (len(WRITERS), len(SECONDS)) if written is None else (1, 1)
 
-    def copy(self, number: int, random: Random) -> RealTable:
-        """A copy of one of them."""
+    def copy(self, number: int, random: Random, *, rests: bool = False) -> RealTable:
+        """A copy of one of them; with `rests` all its rows were compared."""
         kind = random.randrange(self._kinds[0]), random.randrange(self._kinds[1])
         place = self._folder / f"copy{number}"
         shutil.copytree(self._honest(*kind), place / "t")
-        return RealTable(Bench(self._spark, place / "t"))
+        found = RealTable(Bench(self._spark, place / "t"), rests=rests)
+        if rests:
+            remember(self._spark, found.policy, found.bench.state(), latest_ms=0)
+        return found
 
     def _honest(self, writer: int, second: int) -> Path:
         """Compacted by a plan of etc up to that second."""

@@ -11,7 +11,7 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from copy import deepcopy
 from dataclasses import replace
@@ -35,14 +35,16 @@ from etc_policy.table.log_witness import of_event_time, with_true_times
 from etc_policy.table.proofs import look_back_to, without_doubts_about_rows
 from etc_policy.table.state import TableState
 from etc_policy.verify.catalog import NO_KEY_TWICE, VIEWS_AGREE
-from etc_policy.verify.compared_rows import choose_file_groups, seed_of
-from etc_policy.verify.evidence import Claim, Evidence
-from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
-from etc_policy.verify.prover import claim_of
+from etc_policy.verify.compared_rows import choose_file_groups, closed_partitions, listed_files, pin_of, seed_of
+from etc_policy.verify.evidence import Claim, Evidence, Listing
+from etc_policy.verify.ports import Coverage, ExpectationResult, RestsOn, Verification
+from etc_policy.verify.prover import claim_of, compared_since, files_compared
 from tests.fakes import MemoryApplyStates
 from tests.property.lifetimes import BEGIN_MS, HOUR, LATENCY_MS, MINUTE, Group, Lifetime, LogFile, Promise, Row
 from tests.property.model import instant_text
 from tests.unit.hudi.table_folder import ROLLBACK_SCHEMA
+
+RELEASE = "1.2.0"
 
 
 class Compared(NamedTuple):
@@ -84,9 +86,7 @@ WHERE = {None: None, "p = 'a'": "a", "p = 'b'": "b"}
 class Verifying(NamedTuple):
     """A verification that has begun: what it is about, and what it finds."""
 
-    policy: Policy
-    state: TableState
-    claim: Claim
+    evidence: Evidence
     verdict: Verification
     missing: frozenset[tuple[Group, Row]]
     twice: frozenset[Group]
@@ -110,6 +110,7 @@ class Judged(Lifetime):
         self.copies: list[tuple[Path, str, Any]] = []
         self.lost: list[tuple[Group, LogFile]] = []
         self.twice: set[Group] = set()
+        self.rotten: set[Group] = set()
         self.known_lost: set[tuple[Group, Row]] = set()
         self.known_twice: set[Group] = set()
         self.was_doubted = False
@@ -146,10 +147,15 @@ class Judged(Lifetime):
         return f"{self.verify_as}, {self.suite}"
 
     def double(self) -> str:
-        """A key of a file group is written into it once more, by an error of Hudi."""
+        """A key of a file group is written into it once more by an error of Hudi, or of a disk that leaves it as it was."""
         groups = sorted(self.truth.groups)
-        self.twice.add(groups[self.choices.below(len(groups))])
-        return f"{self.twice}"
+        partition, file_id = group = groups[self.choices.below(len(groups))]
+        if self.choices.one_in(3):
+            self.rotten.add(group)
+        for path in (self.folder / partition).glob(f"{file_id}_*.parquet") if group not in self.rotten else ():
+            os.utime(path, (self.now, self.now))
+        self.twice.add(group)
+        return f"{self.twice}, unseen of {self.rotten}"
 
     def edit_proof(self) -> str:
         """The policy asks for a proof of rows, or no more."""
@@ -272,7 +278,7 @@ class Judged(Lifetime):
     def begin_verify(self) -> str:
         """Somebody else begins to verify the table as it is now."""
         self.verifying = self.verifying or self._begin()
-        return f"up to {self.verifying.claim.threshold_ms}"
+        return f"up to {self.verifying.evidence.claim.threshold_ms}"
 
     def end_verify(self) -> str:
         """They have done it."""
@@ -281,22 +287,28 @@ class Judged(Lifetime):
 
     def _begin(self) -> Verifying:
         """What a verification sees that begins now, perhaps by hand with `--at` or `--level`."""
-        (state, _), policy, (level, ago_ms) = self.read(), self.policy, BY_HAND[self.choices.below(len(BY_HAND))]
+        (state, history), policy, (level, ago_ms) = self.read(), self.policy, BY_HAND[self.choices.below(len(BY_HAND))]
         now_ms, level = self.now - ago_ms, level or policy.verify.level
         claim = claim_of(policy, state, now_ms)
         verify, window_ms = policy.verify, policy.verify.window_ms
         since_ms = look_back_to(policy, state, claim.threshold_ms - window_ms) if window_ms else None
         chosen = choose_file_groups(state, verify, now_ms) if level == "sample" else None
+        is_part = chosen is not None or since_ms is not None or verify.where is not None
+        evidence = Evidence(policy, state, history, claim, now_ms)
+        if level == "data" and not is_part:
+            evidence = replace(evidence, listing=Listing(self._listed(state), self.now))
+        believed = self._believed(evidence)
         read = {
             (partition, file_id)
             for partition, file_id in self.truth.groups
-            if (chosen is None or file_id in chosen) and WHERE[verify.where] in (None, partition)
+            if (chosen is None or file_id in chosen)
+            and WHERE[verify.where] in (None, partition)
+            and partition not in believed
         }
         up_to_ms, reads_rows = claim.threshold_ms + self.suite.beyond_ms, Level[level].reads_rows
         missing = self._missing(read, since_ms or 0, up_to_ms, int_of(claim.seen_until))
         missing = missing if reads_rows and self.suite.compares else frozenset()
         twice = frozenset(self.twice & read if reads_rows and self.suite.counts else ())
-        is_part = chosen is not None or since_ms is not None or verify.where is not None
         verdict = Verification(
             level=level,
             status="fail" if missing or twice else "pass",
@@ -311,6 +323,8 @@ class Judged(Lifetime):
             )
             if reads_rows and is_part
             else None,
+            read_by=RELEASE if reads_rows else None,
+            rests_on=_rests_on(evidence, believed) if believed else None,
         )
         whole = level == "data" and not is_part and self.suite.compares and self.suite.beyond_ms >= 0
         after = self.truth.promises[-1] if self.truth.promises else None
@@ -318,7 +332,26 @@ class Judged(Lifetime):
             claim.threshold_ms, self.column, self.truth.names[self.column], after, not (missing or twice), whole
         )
         verifying.begin_proof(policy, state, self.notes)
-        return Verifying(policy, state, claim, verdict, missing, twice, compared if verdict.expectations else None)
+        return Verifying(evidence, verdict, missing, twice, compared if verdict.expectations else None)
+
+    def _believed(self, evidence: Evidence) -> Mapping[str, int]:
+        """The partitions that are believed: no key is twice in a file that is another one since, where keys are counted."""
+        believed = compared_since(evidence, RELEASE)
+        unseen = {one for one in self.twice - self.rotten if one in self.truth.groups and one[0] in believed}
+        assert not (unseen and self.suite.counts), f"{believed} are believed, and a key is twice in {unseen}"
+        return believed
+
+    def _listed(self, state: TableState) -> dict[str, str]:
+        """What the files of partitions without log files are now."""
+        closed = closed_partitions(state, pin_of(state))
+        paths = {partition: (self.folder / partition).iterdir() for partition in closed}
+        versions = {
+            partition: {
+                path.name: f"{one.st_size} {one.st_ino} {one.st_mtime_ns}" for path in found for one in [path.stat()]
+            }
+            for partition, found in paths.items()
+        }
+        return listed_files(state, versions)
 
     def _missing(
         self, read: AbstractSet[Group], since_ms: int, up_to_ms: int, seen_ms: int
@@ -331,14 +364,17 @@ class Judged(Lifetime):
 
     def _end(self, begun: Verifying) -> str:
         """What it has found is noted, and known from then on; what others found since it began is as known as before."""
-        policy, state, claim, verdict, missing, twice, compared = begun
-        verifying.note_verdict(policy, state, self.notes, verdict, verdict.level, claim)
+        evidence, verdict, missing, twice, compared = begun
+        policy, state, claim = evidence.policy, evidence.state, evidence.claim
+        files = files_compared(evidence, verdict)
+        verifying.note_verdict(policy, state, self.notes, verdict, verdict.level, claim, files)
         self._know(missing, twice)
         if compared is not None:
             self.compared.append(compared)
         of_all = "" if compared is not None and compared.whole else "in part "
         part = verdict.coverage and verdict.coverage.model_dump(exclude_none=True)
-        return f"{verdict.status} {of_all}up to {claim.threshold_ms}, {verdict.level}, {part}"
+        rests = verdict.rests_on and verdict.rests_on.model_dump()
+        return f"{verdict.status} {of_all}up to {claim.threshold_ms}, {verdict.level}, {part}, {rests}"
 
     def _know(self, missing: AbstractSet[tuple[Group, Row]], twice: AbstractSet[Group]) -> None:
         """What was found is known as long as it is so."""
@@ -365,7 +401,7 @@ class Judged(Lifetime):
             learned_latency=learned,
             latency_evidence=LatencyEvidence(writes=30, since_ms=0, observed_ms=0) if learned else None,
             freshness=Freshness(proof=self.proof),
-            verify=self.verify_as,
+            verify=self.verify_as.model_copy(update={"full_every_ms": 6 * HOUR}),
             suite_digest=str(self.suite),
         )
 
@@ -478,6 +514,12 @@ def _results(
     agree = ExpectationResult(expectation=VIEWS_AGREE, status=lacks, observed={"threshold_ms": up_to_ms})
     once = ExpectationResult(expectation=NO_KEY_TWICE, status=counts)
     return (*([agree] if suite.compares else []), *([once] if suite.counts else []))
+
+
+def _rests_on(evidence: Evidence, believed: Mapping[str, int]) -> RestsOn:
+    slices, oldest_ms = evidence.state.slices, min(believed.values())
+    compared = sum(one.partition not in believed for one in slices)
+    return RestsOn(file_groups=len(slices), file_groups_compared=compared, oldest_ms=oldest_ms, oldest_ago_ms=0)
 
 
 def int_of(instant: str) -> int:

@@ -63,6 +63,9 @@ class NoSpark:
     def running_verifier(self):
         return None
 
+    def file_versions(self, *_):
+        return {}
+
     def data_verifier(self):
         raise self.kind("ETC332", "no expectation could be checked", cause="Exception when reading log file")
 

@@ -96,6 +96,7 @@ def test_defaults_are_filled_in(read):
             "window_ms": None,
             "where": None,
             "full": False,
+            "full_every_ms": 7 * 86_400_000,
         },
         "writer": {
             "index": None,
@@ -176,6 +177,7 @@ def test_every_key_reaches_the_manifest(read):
             "window_ms": 7 * 86_400_000,
             "where": "region = 'eu'",
             "full": False,
+            "full_every_ms": 7 * 86_400_000,
         },
         "writer": {
             "index": "bucket",
