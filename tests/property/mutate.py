@@ -341,6 +341,14 @@ OF_THE_ARCHIVE: dict[str, Broken] = {
 
 
 real_covers = Looked.covers
+real_before = proofs.compared_before
+
+
+def believing_names(policy: Any, state: Any, release: str, listed: Any, now_ms: int) -> dict[str, int]:
+    """What is believed where no file of a partition is held against what it was."""
+    kept = state.apply_state.compared_files
+    names = {} if kept is None else {name: files for name, (files, _) in kept.partitions.items() if name in listed}
+    return real_before(policy, state, release, names, now_ms)
 
 
 def looking_past(**ignored: Any) -> Broken:
@@ -397,6 +405,7 @@ JUDGED: dict[str, Broken] = {
     ),
     "what a partition lacks stays up to an earlier end": replaced(sent, "after_comparison", up_to_any_end),
     "what was found since the table was read stays": replaced(proofs, "_is_since", lambda *_: False),
+    "a file that is another one since is compared": replaced(prover, "compared_before", believing_names),
     "what was known when the table was read is not of later": replaced(
         proofs, "_compactions_in", no_matter_when(proofs._compactions_in)
     ),
@@ -447,6 +456,7 @@ ABOUT = {
         ),
         6,
     ),
+    "a file that is another one since is compared": 5,
     "what was known when the table was read is not of later": 2,
     "what a compaction of another column split off may be anything": 0,
     "rows may be older than their file": 3,
