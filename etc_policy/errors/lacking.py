@@ -12,6 +12,7 @@ _LACKS = re.compile(
     r"|SparkContext (was|has been|is) (shut|stopped|being)|HoodieLock|Timeout|timed out|ConnectException|SocketException"
     r"|UnknownHost|NoRouteToHost|AccessControl|AccessDenied|Permission denied"
     r"|Answer from Java side is empty|Error while sending or receiving|Connection (refused|reset)|Py4JNetworkError"
+    r"|connect to the Java server|new communication channel|does not exist in the JVM"
 )
 
 
