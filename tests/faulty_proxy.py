@@ -9,10 +9,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 _KEPT = ("etag", "last-modified", "content-type", "content-range")
 _BUSY = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+_LISTING = (
+    '<?xml version="1.0"?><ListBucketResult><IsTruncated>true</IsTruncated>'
+    "<NextContinuationToken>t{number}</NextContinuationToken>{entries}</ListBucketResult>"
+)
+_ENTRY = "<Contents><Key>{key}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>a</ETag><Size>5</Size></Contents>"
+#: Listings without end: of new names, of none, and of one name again and again.
+ENDLESS = ("new pages", "empty pages", "same pages")
 _BAD_KEYS = b"<Error><Code>SignatureDoesNotMatch</Code><Message>The signature is wrong.</Message></Error>"
 
 
@@ -101,7 +108,11 @@ class _Handler(BaseHTTPRequestHandler):
             return self.answer(403, _BAD_KEYS, {})
         if fault == "cut before":
             return self.cut()
+        if fault in ENDLESS and "list-type" in self.path:
+            return self.answer(200, self.endless_page(fault), {})
         status, headers, content = self.ask(body)
+        if fault == "more than asked" and "list-type" not in self.path:
+            return self.answer_without_end(status, content, headers)
         if fault == "cut after":
             return self.cut()
         if fault == "error after":
@@ -139,6 +150,22 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(sent)
         if cut_in_body:
             self.cut()
+
+    def endless_page(self, kind: str) -> bytes:
+        prefix, number = parse_qs(urlsplit(self.path).query)["prefix"][0], len(self.faults.requests)
+        names = {"new pages": [f"{number}-{n}" for n in range(1_000)], "empty pages": [], "same pages": ["f"] * 1_000}
+        entries = "".join(_ENTRY.format(key=prefix + name) for name in names[kind])
+        return _LISTING.format(number=number, entries=entries).encode()
+
+    def answer_without_end(self, status: int, content: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in (headers | {"Content-Length": str(1 << 40)}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+        while True:  # until the client closes the connection
+            self.wfile.write(b"x" * (1 << 20))
+            self.faults.sent_bytes += 1 << 20
 
     def cut(self) -> None:
         self.wfile.flush()

@@ -251,6 +251,8 @@ def end_beside_requests(code: int) -> None:
     """End the process at once where a request to a store is left, which else aborts (facts: hdfs-abort-at-exit)."""
     if threading.active_count() == 1:
         return
+    if (listings := sys.modules.get("etc_policy.storage.listings")) is not None:
+        listings.end_listings()
     from etc_policy.storage.port import REQUEST_THREAD
 
     if any(thread.name == REQUEST_THREAD for thread in threading.enumerate()):

@@ -17,6 +17,7 @@ from hdfs_native import Client, FileStatus
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.project_schema import StorageSettings
+from etc_policy.storage.listings import ListingBounds
 from etc_policy.storage.port import Requests, StoreRefusedError, StoreUnreachableError
 from etc_policy.storage.remote_files import open_ranges
 
@@ -103,13 +104,21 @@ class HdfsClient:
                     raise
             time.sleep(_PAUSE_SECONDS)
 
-    def entries(self, folder: str, path: str, *, recursive: bool = False) -> list[FileStatus]:
-        """What is in a folder, and with `recursive` below it; `path` is for messages. A file is an entry of itself."""
-        return self.repeat(lambda: [*self._pages(folder, path, recursive)])
+    def bounds(self) -> ListingBounds:
+        """What one listing may take."""
+        return ListingBounds(self.location, self._seconds)
 
-    def _pages(self, folder: str, path: str, recursive: bool) -> Iterator[FileStatus]:
+    def entries(self, folder: str, path: str, bounds: ListingBounds, *, recursive: bool = False) -> list[FileStatus]:
+        """What is in a folder, and with `recursive` below it; `path` is for messages. A file is an entry of itself."""
+        return self.repeat(lambda: [*self._pages(folder, path, bounds, recursive)])
+
+    def _pages(self, folder: str, path: str, bounds: ListingBounds, recursive: bool) -> Iterator[FileStatus]:
         found = self.ask_once(lambda client: client.list_status(folder, recursive), path)
         while page := self.ask_once(lambda _: list(islice(found, _PAGE)), path):
+            try:
+                bounds.count(one.path for one in page)
+            except TimeoutError as error:
+                raise unanswered(self.location, str(error.strerror)) from error
             yield from page
 
     def _in_time(self, request: Callable[[], T]) -> T:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from hdfs_native import FileStatus, WriteOptions
 
 from etc_policy.storage.hdfs_client import HdfsClient, open_hdfs_file
+from etc_policy.storage.listings import ListingBounds
 from etc_policy.storage.object_tree import ObjectTreeLister
 from etc_policy.storage.port import (
     MAX_READ_BYTES,
@@ -120,11 +121,11 @@ class HdfsStorage:
 
     def below(self, folder: str) -> Iterator[str]:
         """All files below a folder; one that is missing has none."""
-        return (path for path, _ in self._files(folder))
+        return (path for path, _ in self._files(self._client.bounds(), folder))
 
     def tree(self) -> ObjectTreeLister:
         """Lists the table's folders, side by side."""
-        return ObjectTreeLister(self._top, self._files, in_pages=False)
+        return ObjectTreeLister(self._top, partial(self._files, self._client.bounds()), in_pages=False)
 
     def info(self, path: str) -> FileInfo | None:
         """A file's size and time; None for a folder."""
@@ -276,7 +277,7 @@ class HdfsStorage:
 
     def _entries(self, folder: str) -> Iterator[FileStatus]:
         place = self._place(folder) if folder else self._base
-        for one in self._client.entries(place, folder):
+        for one in self._client.entries(place, folder, self._client.bounds()):
             if one.path == place:
                 raise NotADirectoryError(errno.ENOTDIR, "it is a file", self._shown(folder))
             yield one
@@ -287,12 +288,12 @@ class HdfsStorage:
             _name(one): one.length for one in entries if not one.isdir
         }
 
-    def _files(self, folder: str) -> Iterator[tuple[str, int]]:
+    def _files(self, bounds: ListingBounds, folder: str) -> Iterator[tuple[str, int]]:
         """The path and size of each file below a folder; one that is missing has none, and one below it may go meanwhile."""
         place = self._place(folder) if folder else self._base
         for left in reversed(range(_TRIES)):
             try:
-                found = self._client.entries(place, folder, recursive=True)
+                found = self._client.entries(place, folder, bounds, recursive=True)
             except FileNotFoundError:
                 if self._status(folder) is None:
                     return

@@ -8,12 +8,15 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import GCSStore
 
+from etc_policy.storage.listings import ListingBounds
 from etc_policy.storage.object_cache import MAX_FILE_BYTES, ObjectCache
 from etc_policy.storage.object_tree import ObjectTreeLister
 from etc_policy.storage.port import MAX_READ_BYTES, MAX_VERSION_BYTES, FileInfo, Version, read_at_most, too_large
@@ -22,7 +25,7 @@ from etc_policy.storage.safe_files import parts_of
 from etc_policy.storage.store_errors import as_store_error, is_cut_short, is_empty_range, is_unanswered, store_errors
 
 if TYPE_CHECKING:
-    from obstore import ListResult, ObjectMeta, PutResult
+    from obstore import GetResult, ListResult, ListStream, ObjectMeta, PutResult
     from obstore.store import ObjectStore
 
 
@@ -98,7 +101,7 @@ def open_object(store: ObjectStore, key: str, place: str) -> BinaryIO:
     with store_errors(place):
         try:
             found = obstore.get(store, key, options={"range": (0, CHUNK_BYTES)})
-            meta, first = found.meta, bytes(found.bytes())
+            meta, first = found.meta, _body(found, CHUNK_BYTES, place)
         except BaseError as error:
             if not is_empty_range(error):
                 raise
@@ -112,11 +115,22 @@ def open_object(store: ObjectStore, key: str, place: str) -> BinaryIO:
         options: Any = {"range": (start, end), **({"if_match": meta["e_tag"]} if meta["e_tag"] else {})}
         with store_errors(place):
             try:
-                return bytes(obstore.get(store, key, options=options).bytes())
+                return _body(obstore.get(store, key, options=options), end - start, place)
             except PreconditionError as error:
                 raise OSError(f"`{place}` was replaced while it was read") from error
 
     return open_ranges(int(meta["size"]), get, CHUNK_BYTES)
+
+
+def _body(found: GetResult, most: int, place: str) -> bytes:
+    """The content of an answer that may have so many bytes: a server may send more than was asked, and without end."""
+    parts, left = [], most
+    for part in found.stream(most + 1):
+        parts.append(part)
+        left -= len(part)
+        if left < 0:
+            raise OSError(f"the store sends more of `{place}` than was asked")
+    return b"".join(parts)
 
 
 def tag_of(store: ObjectStore, meta: ObjectMeta | PutResult) -> str | None:
@@ -177,6 +191,8 @@ def put_if(
 
 #: A page of a listing is asked for so often.
 _LISTING_TRIES = 4
+#: Entries that are taken at once, and so many of such pages in a row may have nothing new.
+_PAGE, _MOST_KNOWN_PAGES = 1_000, 100
 
 
 class Stores(NamedTuple):
@@ -222,13 +238,13 @@ class ObjectStorage:
 
     def below(self, folder: str) -> Iterator[str]:
         """All objects below a folder; those that only mark a folder with files are left out."""
-        sizes = dict(self._objects(folder))
+        sizes = dict(self._objects(self._bounds(), folder))
         folders = {path.rpartition("/")[0] for path in sizes}
         return (path for path, size in sizes.items() if size or path not in folders)
 
     def tree(self) -> ObjectTreeLister:
         """Lists the table's folders, side by side."""
-        return ObjectTreeLister(self._top, self._objects)
+        return ObjectTreeLister(self._top, partial(self._objects, self._bounds()))
 
     def info(self, path: str) -> FileInfo | None:
         """An object's size and time; None for a folder."""
@@ -277,7 +293,8 @@ class ObjectStorage:
                 if found.meta["size"] > MAX_VERSION_BYTES:
                     raise too_large(MAX_VERSION_BYTES, self._place(path))
                 tag = tag_of(self._store, found.meta)
-                return Version(bytes(found.bytes()), tag, _info(found.meta).modified_ns)
+                content = _body(found, MAX_VERSION_BYTES, self._place(path))
+                return Version(content, tag, _info(found.meta).modified_ns)
         except FileNotFoundError:
             return None
 
@@ -358,15 +375,18 @@ class ObjectStorage:
 
     def _list_key(self, key: str) -> ListResult[Sequence[ObjectMeta]]:
         with store_errors(self._location):
-            found = _list_folder(self._store, key)
+            found = _list_folder(self._store, key, self._bounds())
         self._contents.listed(found["objects"])
         return found
 
-    def _objects(self, folder: str) -> Iterator[tuple[str, int]]:
+    def _bounds(self) -> ListingBounds:
+        return ListingBounds(self._location, self._stores.timeout_seconds)
+
+    def _objects(self, bounds: ListingBounds, folder: str) -> Iterator[tuple[str, int]]:
         """The path and size of each object below a folder, and of the mark of the folder itself not."""
         key = self._folder_key(folder)
         with store_errors(self._location, folder):
-            for page in _list_pages(self._store, key):
+            for page in _list_pages(self._store, key, bounds):
                 yield from ((one["path"][self._begin :], one["size"]) for one in page if one["path"] != key)
 
     def _folder_key(self, folder: str) -> str:
@@ -380,32 +400,45 @@ class ObjectStorage:
         return f"{self._location}/{path}".rstrip("/")
 
 
-def _list_folder(store: ObjectStore, key: str) -> ListResult[Sequence[ObjectMeta]]:
+def _list_folder(store: ObjectStore, key: str, bounds: ListingBounds) -> ListResult[Sequence[ObjectMeta]]:
+    async def ask() -> ListResult[Sequence[ObjectMeta]]:
+        return await obstore.list_with_delimiter_async(store, key or None)
+
     for left in reversed(range(_LISTING_TRIES)):
         try:
-            return obstore.list_with_delimiter(store, key or None)
+            found = bounds.wait(ask())
+            bounds.count(chain(found["common_prefixes"], (one["path"] for one in found["objects"])))
+            return found
         except BaseError as error:
             if not left or not is_cut_short(error):
                 raise
     raise AssertionError("the last try returns or raises")
 
 
-def _list_pages(store: ObjectStore, key: str) -> Iterator[Sequence[ObjectMeta]]:
+def _list_pages(store: ObjectStore, key: str, bounds: ListingBounds) -> Iterator[Sequence[ObjectMeta]]:
     """All objects below a key, each once; after a break they are listed anew, as not every store lists in the order of names."""
-    seen, left = set[str](), _LISTING_TRIES
+    seen, left, known_pages = set[str](), _LISTING_TRIES, 0
     while True:
+        stream = obstore.list(store, key or None, chunk_size=_PAGE)
         try:
-            for page in obstore.list(store, key or None, chunk_size=1000):
+            while page := bounds.wait(_next_page(stream)):
                 new = [one for one in page if one["path"] not in seen]
                 seen.update(one["path"] for one in new)
+                bounds.count(one["path"] for one in new)
                 if new:
                     yield new
-                    left = _LISTING_TRIES
+                    left, known_pages = _LISTING_TRIES, 0
+                elif (known_pages := known_pages + 1) > _MOST_KNOWN_PAGES + len(seen) // _PAGE:
+                    raise TimeoutError(errno.ETIMEDOUT, "the listing says the same again and again")
             return
         except BaseError as error:
             left -= 1
             if not left or not is_cut_short(error):
                 raise
+
+
+async def _next_page(stream: ListStream[Sequence[ObjectMeta]]) -> Sequence[ObjectMeta] | None:
+    return await anext(stream, None)
 
 
 def _name(path: str) -> str:

@@ -37,6 +37,8 @@ def store_errors(location: str, path: str = "") -> Iterator[None]:
         if _error_code(error) == "NoSuchBucket":
             raise as_store_error(error, location) from error
         raise FileNotFoundError(2, "there is no such object", f"{location}/{path}".rstrip("/")) from error
+    except TimeoutError as error:
+        raise _unanswered(location, str(error.strerror)) from error
     except (BaseError, PermissionError) as error:
         raise as_store_error(error, location) from error
 
@@ -50,10 +52,7 @@ def as_store_error(error: Exception, location: str) -> EtcError:
         hint = "check `table` in the policy, and `table_root` and `storage.endpoint` of the target"
         return StoreRefusedError(Code.NO_BUCKET, f"there is no bucket for `{location}`", hint=hint, cause=words)
     if is_unanswered(error):
-        hint = "run it again; if it goes on, check `storage.endpoint` of the target and AWS_ENDPOINT_URL_S3"
-        return StoreUnreachableError(
-            Code.STORE_UNREACHABLE, f"the object store of `{location}` does not answer", hint=hint, cause=words
-        )
+        return _unanswered(location, words)
     if _BAD_NAME in words:
         message = f"an object below `{location}` has a name that cannot be a path"
         hint = "remove it, or copy it to another name: parts of a path are not empty, `.` or `..`, and are printable"
@@ -61,6 +60,12 @@ def as_store_error(error: Exception, location: str) -> EtcError:
     hint = _REGION if "redirect" in words.lower() else _CREDENTIALS
     message = f"the object store of `{location}` refuses a request"
     return StoreRefusedError(Code.STORE_REFUSES, message, hint=hint, cause=words)
+
+
+def _unanswered(location: str, words: str) -> StoreUnreachableError:
+    hint = "run it again; if it goes on, check `storage.endpoint` of the target and AWS_ENDPOINT_URL_S3"
+    message = f"the object store of `{location}` does not answer"
+    return StoreUnreachableError(Code.STORE_UNREACHABLE, message, hint=hint, cause=words)
 
 
 def is_unanswered(error: Exception) -> bool:

@@ -3,12 +3,13 @@
 import subprocess
 import sys
 import threading
+from itertools import count
 from types import SimpleNamespace
 
 import pytest
 
 from etc_policy.errors import ExitCode
-from etc_policy.storage import hdfs_client, hdfs_storage, object_tree
+from etc_policy.storage import hdfs_client, hdfs_storage, listings, object_tree
 from etc_policy.storage.hdfs_client import HdfsClient, hdfs_errors
 from etc_policy.storage.hdfs_storage import HdfsStorage, replace_version
 from etc_policy.storage.port import MOST_REQUESTS, Requests, StoreUnreachableError
@@ -88,6 +89,23 @@ def test_a_folder_that_goes_while_it_is_listed_hides_none_of_the_others():
     storage = storage_on(NameNode({f"{markers}/c/f.marker.CREATE": b""}, f"{markers}/d"))
     assert list(storage.below(".hoodie/.temp/1")) == [".hoodie/.temp/1/c/f.marker.CREATE"]
     assert list(storage.below(".hoodie/.temp/2")) == []
+
+
+@pytest.mark.parametrize("name", ["f{}", "f"])
+def test_a_listing_without_end_is_an_error(name, monkeypatch):
+    monkeypatch.setattr(listings, "_MOST_ENTRIES", 20_000)
+    namenode = NameNode({"/t/p=1/f": b"x"})
+    namenode.list_status = lambda folder, _: (status(f"{folder}/{name.format(number)}") for number in count())
+    storage = storage_on(namenode)
+    for step in (lambda: storage.names("p=1"), lambda: list(storage.below("p=1")), lambda: storage.tree().read()):
+        with pytest.raises(OSError, match="beyond those of any table"):
+            step()
+
+
+def test_a_listing_that_takes_too_long_is_an_error(monkeypatch):
+    monkeypatch.setattr(listings, "_WHOLE_REQUESTS", 0)
+    with pytest.raises(StoreUnreachableError, match="the listing does not end"):
+        storage_on(NameNode({"/t/p=1/f": b"x"})).names("p=1")
 
 
 def test_so_it_is_in_a_partition():

@@ -1,6 +1,11 @@
 """What object stores do that disks do not: marks of folders, pages, ranges, lost answers, keys and endpoints."""
 
+import errno
 import os
+import signal
+import subprocess
+import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,11 +15,11 @@ from obstore.exceptions import BaseError
 
 from etc_policy.errors import EtcError, ExitCode, TableError
 from etc_policy.policy.project_schema import StorageSettings
-from etc_policy.storage import object_storage
+from etc_policy.storage import listings, object_storage
 from etc_policy.storage.object_storage import CHUNK_BYTES
 from etc_policy.storage.open_storage import open_storage, use_storage_settings
 from etc_policy.storage.port import StoreRefusedError
-from tests.faulty_proxy import faulty_proxy
+from tests.faulty_proxy import ENDLESS, faulty_proxy
 
 
 @pytest.fixture
@@ -97,7 +102,7 @@ def test_a_listing_in_another_order_that_breaks_off_is_whole(storage, monkeypatc
         storage.create(f"p/{path}", b"x")
     breaks, real = [BaseError("list response body"), BaseError("list response body")], obstore.list
 
-    def in_order_of_folders(store, key, *, offset=None, chunk_size=1000):
+    async def in_order_of_folders(store, key, *, offset=None, chunk_size=1000):
         objects = [one for page in real(store, key) for one in page]
         for one in sorted(objects, key=lambda one: one["path"].split("/")):
             if offset is None or one["path"] > offset:
@@ -108,6 +113,96 @@ def test_a_listing_in_another_order_that_breaks_off_is_whole(storage, monkeypatc
     monkeypatch.setattr(obstore, "list", in_order_of_folders)
     assert sorted(storage.below("p")) == ["p/a-b/1", "p/a/1", "p/a/2", "p/c/1"]
     assert breaks == []
+
+
+LISTINGS = {
+    "names": lambda storage: storage.names("p"),
+    "below": lambda storage: list(storage.below("p")),
+    "tree": lambda storage: storage.tree().read(),
+}
+
+
+@pytest.mark.parametrize("step", LISTINGS)
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_a_listing_without_end_is_an_error_in_bounded_memory_and_time(proxy, bucket, monkeypatch, step, kind):
+    """In Rust it would take all of memory, and end the process for every table."""
+    monkeypatch.setattr(listings, "_MOST_ENTRIES", 20_000)
+    monkeypatch.setattr(listings, "_MOST_MEMORY", 100 << 20)
+    monkeypatch.setattr(listings, "_PAGE_REQUESTS", 1)
+    proxy.always(kind)
+    storage, began = reach(proxy.endpoint, bucket, timeout="2s"), time.monotonic()
+    with pytest.raises(OSError, match=r"does not end|again and again|than that of any table|beyond those of any table"):
+        LISTINGS[step](storage)
+    assert time.monotonic() - began < 30
+    asked = len(proxy.requests)
+    time.sleep(1)
+    assert len(proxy.requests) <= asked + 1  # it is not listed any further
+
+
+def test_a_listing_that_is_larger_than_any_table_s_is_too_large(storage, monkeypatch):
+    for number in range(4):
+        storage.replace(f"p={number}/f", b"x")
+    monkeypatch.setattr(listings, "_MOST_ENTRIES", 7)
+    for step in (lambda: storage.names(""), lambda: list(storage.below("")), lambda: storage.tree().read()):
+        monkeypatch.setattr(listings, "_MOST_ENTRIES", 7)
+        step()
+        monkeypatch.setattr(listings, "_MOST_ENTRIES", 3)
+        with pytest.raises(OSError, match="beyond those of any table") as found:
+            step()
+        assert found.value.errno == errno.EFBIG
+
+
+def test_an_interrupt_ends_a_listing_without_end(proxy, bucket):
+    proxy.always("empty pages")
+    storage = reach(proxy.endpoint, bucket)
+    timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        storage.names("p")
+    asked = len(proxy.requests)
+    time.sleep(1)
+    assert len(proxy.requests) <= asked + 1
+
+
+@pytest.mark.parametrize("kind", ["new pages", "empty pages"])
+def test_an_interrupted_command_ends_at_once(proxy, bucket, s3_variables, tmp_path, kind):
+    """Whichever thread lists: Python waits for some at its end, and Rust aborts where it answers others after it."""
+    proxy.always(kind)
+    project = (
+        "version: 1\nname: n\n"
+        f'profiles: {{p: {{target: t, targets: {{t: {{storage: {{endpoint: "{proxy.endpoint}"}}}}}}}}}}\n'
+    )
+    policies = "version: 1\npolicies:\n" + "".join(
+        f"- {{name: t{n}, table: s3://{bucket}/t{n}, event_time_column: ts, data_latency: 1h}}\n" for n in range(3)
+    )
+    (tmp_path / "p" / "policies").mkdir(parents=True)
+    (tmp_path / "p" / "etc_project.yml").write_text(project)
+    (tmp_path / "p" / "policies" / "a.yml").write_text(policies)
+    command = [sys.executable, "-c", "import sys; from etc_policy.cli.main import main; sys.exit(main())", "plan"]
+    process = subprocess.Popen(command, cwd=tmp_path / "p", stderr=subprocess.PIPE, text=True)
+    while not proxy.requests:
+        time.sleep(0.1)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=15)
+    assert (process.returncode, said.strip().splitlines()[-1:]) == (130, ["interrupted"])
+
+
+def test_a_listing_in_a_process_that_was_forked(storage):
+    storage.replace("p/f", b"x")
+    assert storage.names("p") == ["f"]
+    listings._loop.cache_clear()  # as `os.fork` does in the child, where its thread is not
+    assert storage.names("p") == ["f"]
+
+
+@pytest.mark.parametrize("size", [100, 3 * CHUNK_BYTES])
+@pytest.mark.parametrize("step", ["read", "version"])
+def test_an_answer_that_is_longer_than_what_was_asked_is_not_held(storage, spoiled, proxy, size, step):
+    storage.replace("f", b"x" * size)
+    proxy.always("more than asked")
+    with pytest.raises(OSError, match=r"more of .* than was asked|larger than"):
+        getattr(spoiled, step)("f")
+    assert proxy.sent_bytes < 128 << 20
 
 
 def test_many_folders_are_listed_in_one_go(storage, monkeypatch):
