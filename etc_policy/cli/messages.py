@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
@@ -32,6 +32,8 @@ _LABEL = re.compile(r"^(error|warning)\[\w+\]|^hint(?=: )", re.MULTILINE)
 SHOWN_WHOLE = 3
 #: As much of a message is shown.
 _MOST_LETTERS = 20_000
+#: What is no longer may be in a report by chance.
+_SHORT = 40
 #: So many places of the others are named.
 NAMED = 10
 #: So many warnings are known again: a process may go on for weeks, and each of its rounds may have other ones.
@@ -44,8 +46,8 @@ _DIFFERING = re.compile(r"/[^\s,;:`]+|\d{14,}")
 class MessageSettings:
     """How messages are shown; `colour` is about stderr, `colour_output` about stdout, `plain` means nobody watches a terminal.
 
-    `said` is whether a report is already above, on the same terminal. `pause` ends a moving line of progress, so that
-    something can be printed. `warned` is what this command has warned of, and of what kind each is.
+    `said` is whether a report is already above, on the same terminal, and `above` what it says. `pause` ends a moving line of
+    progress, so that something can be printed. `warned` is what this command has warned of, and of what kind each is.
     """
 
     quiet: bool = False
@@ -55,6 +57,7 @@ class MessageSettings:
     colour_output: bool = False
     plain: bool = True
     said: bool = False
+    above: str = ""
     pause: Callable[[], None] = lambda: None
     warned: dict[Issue, tuple[str, ...]] = field(default_factory=dict)
 
@@ -103,7 +106,7 @@ def message_options(function: Function) -> Function:
 
 def configure(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     """Take the settings from the command line as it was typed, and from the environment."""
-    SETTINGS.pause, SETTINGS.said = lambda: None, False
+    SETTINGS.pause, SETTINGS.said, SETTINGS.above = lambda: None, False, ""
     SETTINGS.warned.clear()
     SETTINGS.quiet = bool({"--quiet", "-q"} & set(arguments))
     SETTINGS.debug = "--debug" in arguments
@@ -153,7 +156,7 @@ def show_issues(issues: Sequence[Issue], *, cause: str | None = None, stack: str
             more = {"cause": cause if issue.level == "error" else None, "stack": stack if issue is shown[-1] else None}
             _line(**{**issue_fields(issue), **more})
         return
-    parts = [_folded(_shortened(text)) for text in fold_alike(shown)]
+    parts = [_folded(_shortened(text)) for text in fold_alike(map(_once, shown))]
     parts += [_shortened(f"cause: {cause.strip()}")] if cause else []
     parts += [stack.rstrip()] if stack else []
     if parts:
@@ -191,6 +194,13 @@ def stack_of(error: BaseException) -> str | None:
 
     gathered = error.errors if isinstance(error, SeveralErrors) else (error,)
     return "\n".join("".join(traceback.format_exception(one)) for one in gathered)
+
+
+def _once(issue: Issue) -> Issue:
+    """The issue; without its reason where the report above has it."""
+    head, _, reason = issue.message.partition(": ")
+    is_above = len(reason) > _SHORT and " ".join(reason.split()) in SETTINGS.above
+    return replace(issue, message=f"{head}, as said above") if is_above else issue
 
 
 def show_warning(issue: Issue) -> bool:

@@ -41,6 +41,7 @@ def say(text: str, *, err: bool = False) -> None:
     coloured = SETTINGS.colour if err else SETTINGS.colour_output
     print_text(shown, err=err, paint=_painted if coloured else None)
     SETTINGS.said = sys.stdout.isatty() and sys.stderr.isatty()
+    SETTINGS.above = " ".join(shown.split()) if SETTINGS.said else ""
 
 
 def announce(text: str, *, asks: bool) -> None:

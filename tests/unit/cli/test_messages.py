@@ -9,6 +9,7 @@ import pytest
 
 from etc_policy.cli import messages
 from etc_policy.cli.messages import SETTINGS, configure, show_error, show_issues, show_note, show_step, show_warning
+from etc_policy.cli.printing import say
 from etc_policy.errors import EngineError, ExitCode, Issue, SeveralErrors, TableError, Where
 
 ERROR = Issue("ETC110", "unknown key `x`", Where("policies/a.yml", 3, 5, "orders_ro"), "remove it")
@@ -44,6 +45,21 @@ def test_json_is_an_object_a_line(capsys, arguments):
         "hint": "remove it",
         "cause": "Spark says no",
     }
+
+
+def test_a_reason_that_the_report_above_has_is_not_said_again(capsys, monkeypatch):
+    reason = "a compaction at 20260101103000000 is pending (requested)"
+    refused = Issue("ETC405", f"`orders_ro` cannot be compacted now (pending_service): {reason}", hint="finish it")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    say(f"orders_ro  lake/orders\n  refused       (pending_service) {reason[:15]}\n                {reason[16:]}")
+    show_issues([refused, ERROR])
+    said = " ".join(capsys.readouterr().err.split())
+    head = "error[ETC405]: `orders_ro` cannot be compacted now (pending_service), as said above hint: finish it error[ETC110]"
+    assert said.startswith(head)
+    configure([], {"NO_COLOR": "1"})
+    show_issues([refused])
+    assert " ".join(str(refused).split()) == " ".join(capsys.readouterr().err.split())
 
 
 def test_a_warning_is_said_once_and_of_many_alike_the_places(capsys):
