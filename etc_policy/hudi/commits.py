@@ -10,11 +10,12 @@ from __future__ import annotations
 import marshal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from io import BytesIO
 from itertools import chain
+from threading import RLock
 from typing import Any, Literal, NamedTuple
 
 from etc_policy import __version__
@@ -54,6 +55,8 @@ CORRUPT_HINT = "the file is cut short or corrupt; Hudi itself could not read it 
 #: From so many commits, or such a size, on a pattern is worth the 40 ms that its making takes.
 _MANY = 100
 _LARGE_BYTES = 1 << 20
+#: What is smaller takes at most a few hundred times as much memory; decoding holds Python's own lock, so no time is lost.
+_ALONE, _ALONE_BYTES = RLock(), 1 << 18
 #: A commit of several hundred thousand files; larger ones are read by their pattern alone, which makes less of them.
 MAX_DECODED_BYTES = 64 << 20
 _STATS, _REPLACED = "partitionToWriteStats", "partitionToReplaceFileIds"
@@ -146,6 +149,11 @@ def decode_commit(content: bytes, place: str, *, among: int = 1) -> CommitMetada
         TableError: the content cannot be parsed.
 
     """
+    with _alone(content):
+        return _decode_commit(content, place, among)
+
+
+def _decode_commit(content: bytes, place: str, among: int) -> CommitMetadata:
     found = _by_pattern(content) if among >= _MANY or len(content) >= _LARGE_BYTES else None
     record = decode_metadata(content, place) if found is None else found[1]
     try:
@@ -154,6 +162,11 @@ def decode_commit(content: bytes, place: str, *, among: int = 1) -> CommitMetada
         return _commit(stats, record)
     except UNKNOWN_FORM as error:
         raise unknown_form(f"timeline file `{place}` is", error) from error
+
+
+def _alone(content: bytes) -> AbstractContextManager[object]:
+    """Around the decoding of what may take much memory: one at a time, as tables are read side by side."""
+    return _ALONE if len(content) >= _ALONE_BYTES else nullcontext()
 
 
 def _require_likely(record: Mapping[str, Any], size: int) -> None:
@@ -180,7 +193,8 @@ def decode_metadata(content: bytes, place: str) -> dict[str, Any]:
         message = f"timeline file `{place}` is larger than {MAX_DECODED_BYTES >> 20} MiB, and not as Hudi writes it"
         raise TableError(Code.TOO_LARGE, message, hint=CORRUPT_HINT)
     try:
-        record = read_first_record(content) if content[: len(MAGIC)] == MAGIC else load_json(content)
+        with _alone(content):
+            record = read_first_record(content) if content[: len(MAGIC)] == MAGIC else load_json(content)
     except Exception as error:  # corrupt bytes make fastavro raise almost anything
         message = f"cannot read timeline file `{place}`"
         raise TableError(Code.DAMAGED_TIMELINE, message, hint=CORRUPT_HINT, cause=str(error)[:500]) from error

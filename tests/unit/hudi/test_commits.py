@@ -2,7 +2,10 @@
 
 import json
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
+from threading import Lock
+from time import sleep
 
 import fastavro
 import pytest
@@ -216,6 +219,27 @@ def test_a_commit_of_few_bytes_names_few_files(among, is_first, codec, count):
     with pytest.raises(TableError) as error:
         decode_commit(file, "t", among=among)
     assert error.value.code in ("ETC216", "ETC208")
+
+
+@pytest.mark.parametrize("decode", [decode_commit, hudi_commits.decode_metadata])
+@pytest.mark.parametrize(("size", "most"), [(100, 4), (1 << 18, 1), (2 << 20, 1)])
+def test_large_contents_are_decoded_one_at_a_time(monkeypatch, decode, size, most):
+    """Four tables are read side by side, and each may make nearly 2 GiB of a file."""
+    at_once, found, lock = [0], [], Lock()
+
+    def slowly(content):
+        with lock:
+            at_once[0] += 1
+            found.append(at_once[0])
+        sleep(0.1)
+        with lock:
+            at_once[0] -= 1
+        return {}
+
+    monkeypatch.setattr(hudi_commits, "load_json", slowly)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: decode(b"{" + b" " * size, "t"), range(4)))
+    assert max(found) == most
 
 
 def test_whoever_writes_another_schema_into_each_commit_gets_no_more_patterns(monkeypatch):
