@@ -385,7 +385,7 @@ def _sampled(coverage: Coverage | None, verify: Verify, state: TableState) -> st
 
 def _compared_until_ms(verification: Verification, claim: Claim | None) -> int:
     """How far both views were compared: a suite may go beyond the claim, and find there what RO lacks."""
-    ways = ("fail", "warn") if verification.status == "fail" else ("pass",)
+    ways = ("fail", "warn") if verification.status in ("fail", "error") else ("pass",)
     found = [one for one in verification.expectations if one.expectation == VIEWS_AGREE and one.status in ways]
     return max((claim.threshold_ms if claim else 0, *(int(one.observed.get(_UP_TO, 0)) for one in found)))
 

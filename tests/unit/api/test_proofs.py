@@ -465,10 +465,13 @@ def test_what_is_kept_of_a_hint_names_no_path_of_this_machine():
     assert "run `python -m pip install" in doubt.why
 
 
-def test_a_suite_may_compare_rows_beyond_what_is_claimed():
+@pytest.mark.parametrize("status", ["fail", "error"])
+def test_a_suite_may_compare_rows_beyond_what_is_claimed(status):
     """What RO lacks there is in doubt until somebody has looked there again."""
     store, further = MemoryApplyStates(), LACKED.model_copy(update={"observed": {"threshold_ms": 1_500}})
-    assert by_hand(store, "data", further, claim=Claim(1_000, ""))
+    broken = LAGS.model_copy(update={"status": "error"})
+    verdict = Verification(level="data", status=status, threshold_ms=1_000, expectations=(further, broken))
+    note_verdict(POLICY, STATE, store, verdict, "data", Claim(1_000, ""))
     assert by_hand(store, "data", compared_until(1_499), claim=Claim(1_000, ""))
     assert not by_hand(store, "data", compared_until(1_500), claim=Claim(1_000, ""))
 
