@@ -79,6 +79,8 @@ VERIFIES = (
 BY_HAND: tuple[tuple[VerifyLevel | None, int], ...] = (
     *((None, 0), (None, 0), (None, 0), (None, HOUR), ("data", 0), ("sample", 0), ("logs", 0), ("metadata", 0)),
 )
+#: How much later partitions end.
+GRACE_MS = 80 * MINUTE
 #: Conditions on the partition columns by the partition that each means.
 WHERE = {None: None, "p = 'a'": "a", "p = 'b'": "b"}
 
@@ -105,7 +107,7 @@ class Judged(Lifetime):
             self.tracks = None  # Hudi records nothing of a value that it takes for no time
         self.notes, self.compared = MemoryApplyStates(), list[Compared]()
         self.proof: str | None = None
-        self.verify_as, self.suite, self.grace_ms = Verify(), Suite(), 0
+        self.verify_as, self.suite, self.grace_ms = Verify(), Suite(), GRACE_MS
         self.latency_ms, self.is_learned = LATENCY_MS, False
         self.copies: list[tuple[Path, str, Any]] = []
         self.lost: list[tuple[Group, LogFile]] = []
@@ -231,9 +233,9 @@ class Judged(Lifetime):
         return f"{self.compact()}, {self.edit_column()}"
 
     def edit_ends(self) -> str:
-        """The policy says that partitions end ten minutes later, or no more."""
-        self.grace_ms = 10 * MINUTE - self.grace_ms
-        return f"{self.grace_ms}"
+        """The policy says that partitions end so much later, or no more, and a run compares one."""
+        self.grace_ms = GRACE_MS - self.grace_ms
+        return f"{self.grace_ms}, {self.compare_partition()}"
 
     def compare_partition(self) -> str:
         """A run compares the rows of a partition that has closed and has no log file, as far as the table is known."""
@@ -242,7 +244,7 @@ class Judged(Lifetime):
         lost = [key[0] for key, _ in self._still_lost()]
         (state, history), policy, partition = self.read(), self.policy, (lost or ["a", "b"])[-self.choices.below(2)]
         read = {key for key in self.truth.groups if key[0] == partition}
-        ends = {partition: BEGIN_MS + 22 * HOUR + (10 if partition == "a" else 20) * MINUTE + self.grace_ms}
+        ends = {partition: BEGIN_MS + 21 * HOUR + (0 if partition == "a" else 10) * MINUTE + self.grace_ms}
         is_closed = ends[partition] + self.latency_ms <= self.now and not any(
             self.truth.groups[key].logs for key in read
         )
