@@ -100,7 +100,7 @@ class Judged(Lifetime):
 
     def __init__(self, data: bytes, folder: Path, about: int | None = None) -> None:
         super().__init__(data, folder)
-        self.about = self.choices.below(7) if about is None else about
+        self.about = self.choices.below(8) if about is None else about
         self.has_wrong_values = self.is_punctual and self.choices.one_in(3)
         self.reads_logs = not self.is_punctual or self.has_wrong_values
         if self.has_wrong_values:
@@ -134,10 +134,9 @@ class Judged(Lifetime):
                 *(self.lose, self.double, self.verify, self.begin_verify, self.end_verify, self.edit_verify),
                 *(self.compact, self.edit_column, self.write, self.ask),
             ),
-            (
-                *(self.find, self.verify, self.edit_verify, self.verify, self.mend, self.switch_column, self.ask) * 6,
-                *(self.compare_partition, self.edit_ends) * 4,
-            ),
+            (self.find, self.rest, self.verify, self.edit_verify, self.verify, self.mend, self.switch_column, self.ask)
+            * 9,
+            (self.find, self.compare_partition, self.edit_ends, self.verify, self.edit_verify, self.ask) * 6,
         )[self.about]
         others = self.ask, self.verify, self.edit_proof, self.edit_latency, self.copy_all, self.put_back, self.lose
         return (*super().kinds, *others, *about * 4)
