@@ -118,7 +118,9 @@ class _Process:
         try:
             self._tell(pickle.dumps(share))
             found: list[tuple[str, T]] | None = pickle.load(self._answers)  # noqa: S301 - its own
-        except (OSError, EOFError, pickle.UnpicklingError) as error:
+        except pickle.UnpicklingError:
+            return None
+        except (OSError, EOFError) as error:
             signal = -self._child.wait()
             if signal <= 0:
                 return None

@@ -19,7 +19,7 @@ T = TypeVar("T")
 #: What a listing may have: four times the files of a table of 1.3 million, with paths of a hundred characters.
 _MOST_ENTRIES, _MOST_CHARACTERS = 5_000_000, 1 << 29
 #: The process may grow by so much while one page or folder is waited for: what is read beside it grows more slowly.
-_MOST_MEMORY = 3 << 30
+_MOST_MEMORY = 1 << 30
 #: In times of a request: one page of a listing or one folder, and the whole listing. A request may be made again.
 _PAGE_REQUESTS, _WHOLE_REQUESTS = 4, 30
 #: So soon Ctrl-C is noticed.
