@@ -131,7 +131,7 @@ def test_a_listing_without_end_is_an_error_in_bounded_memory_and_time(proxy, buc
     monkeypatch.setattr(listings, "_PAGE_REQUESTS", 1)
     proxy.always(kind)
     storage, began = reach(proxy.endpoint, bucket, timeout="2s"), time.monotonic()
-    with pytest.raises(OSError):  # noqa: PT011 - a busy machine may also be too slow for a page
+    with pytest.raises(OSError):  # that of a page, where a busy machine is too slow for it
         LISTINGS[step](storage)
     assert time.monotonic() - began < 60
     asked = len(proxy.requests)
