@@ -454,8 +454,8 @@ class Judged(Lifetime):
             said = [until_ms] if self.proof else []
             said += [one.until_ms for one in found.proofs if one.level == "data"]
             places = (place for place, one in enumerate(self.compared) if one in of_this and self._proves(place))
-            proven = max((self.compared[place].until_ms for place in places), default=0)
-            assert max(said, default=0) <= proven, f"complete until {until_ms}, proved until {proven}, said {said}"
+            proven = max((self.compared[place].until_ms for place in places), default=-sys.maxsize)
+            assert not said or max(said) <= proven, f"complete until {until_ms}, proved until {proven}, said {said}"
         elif now_ms >= self.now and not (
             (self.proof and not self._was_just_compared) or self._may_be_anything(number) or self.was_doubted
         ):
