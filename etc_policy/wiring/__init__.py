@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from etc_policy.errors import EtcError, let_go
+from etc_policy.errors import EtcError, install_hint, let_go
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.stable_reading import no_garbage_collection as no_garbage_collection
 from etc_policy.plan.bundles import OF_HUDI_1_0, fitting_release
@@ -237,7 +237,22 @@ class Readings(SparkSessions):
         """How late the events of a table's newest commits came by some columns, the shortest first; without Spark."""
         from etc_policy.hudi.log_times import sampled_lags
 
-        return {} if self.metadata_only else sampled_lags(state, event_times, types, _tables_cache())
+        if self.metadata_only:
+            return {}
+        self._say_what_is_not_read()
+        return sampled_lags(state, event_times, types, _tables_cache())
+
+    def _say_what_is_not_read(self) -> None:
+        """Say once that no base file is looked at, where pyarrow is not installed."""
+        from etc_policy.hudi.footers import can_read_parquet
+
+        text = (
+            "rows of base files are not looked at, as pyarrow is not installed: nobody sees whether the event-time column of a "
+            f"table that is compacted moves with updates; {install_hint('spark')}"
+        )
+        if not can_read_parquet() and text not in self._has_said:
+            self._has_said.add(text)
+            self.progress(text)
 
     def _as_believed(
         self,
@@ -285,6 +300,7 @@ class Readings(SparkSessions):
         if not self.metadata_only and not any(state.log_files):
             from etc_policy.hudi.base_times import with_left_times, with_newest_times
 
+            self._say_what_is_not_read()
             is_new = read_logs and promise_of(policy, state) is None
             state = with_newest_times(state, policy.event_time) if is_new else state
             state = with_left_times(state, policy.event_time, _tables_cache())

@@ -502,6 +502,19 @@ def test_a_wrong_column_is_warned_of_where_all_is_compacted(lake, etc):
         assert "brought events later" not in etc(*command.split())[1], command
 
 
+def test_without_pyarrow_it_is_said_once_that_no_base_file_is_looked_at(lake, etc, monkeypatch):
+    for name in ("updates", "others"):
+        make_compacted(lake / name)
+    monkeypatch.setattr("etc_policy.hudi.footers.can_read_parquet", lambda: False)
+    monkeypatch.setattr("etc_policy.hudi.base_times.can_read_parquet", lambda: False)
+    assert etc("import", "lake/updates", "lake/others")[2].count("rows of base files are not looked at") == 1
+    for file in (lake.parent / "policies").iterdir():
+        file.write_text(BY_PLACED.replace("updates", file.stem))
+    said = " ".join(etc("freshness")[2].split())
+    assert said.count("rows of base files are not looked at, as pyarrow is not installed") == 1
+    assert "[spark]" in said
+
+
 def test_what_was_read_before_a_compaction_is_judged_once_it_is_archived(lake, etc):
     """Hudi records no times of a timestamp column: what earlier commands have read of log files counts."""
     table = make_updates(lake / "updates", "updated_at", writes=25)
