@@ -320,7 +320,7 @@ def _read(storage: TableReader, sizes: Mapping[str, int], wanted: TimesWanted) -
     """
     for is_small, paths in groupby(sizes, key=lambda path: sizes[path] <= _SMALL_BYTES):
         if is_small:
-            contents = {path: _opened(storage, path, sizes[path], methodcaller("read")) for path in paths}
+            contents = {path: _opened(storage, path, sizes[path], methodcaller("read", sizes[path])) for path in paths}
             whole = [content for content in contents.values() if content is not None]
             times = read_small_files(whole, wanted)
             yield from ((path, None if content is None else next(times)) for path, content in contents.items())

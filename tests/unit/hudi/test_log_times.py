@@ -1,6 +1,8 @@
 """Filling event times from log files, and the cache of what was read."""
 
+import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -480,6 +482,26 @@ def test_much_to_read_is_announced(folder, cache, monkeypatch):
     assert len(said) == 2
     fill_from_logs(state_of(folder), POLICY, cache, said.append)
     assert len(said) == 2
+
+
+def test_what_is_appended_while_a_file_is_read_is_not_of_it(folder, monkeypatch):
+    """As writers before table version 8 append to log files."""
+    state, opened = state_of(folder), LocalStorage.open
+
+    class Grown(io.BytesIO):
+        def seek(self, place, whence=os.SEEK_SET):
+            found = super().seek(place, whence)
+            if whence == os.SEEK_END:
+                self.write(avro([1], "long"))
+            return found
+
+    def grown(storage, path):
+        with opened(storage, path) as stream:
+            return Grown(stream.read())
+
+    expected = read_all_logs(state, POLICY, None)
+    monkeypatch.setattr(LocalStorage, "open", grown)
+    assert read_all_logs(state, POLICY, None) == expected
 
 
 class TestReadByProcesses:
