@@ -36,7 +36,7 @@ from etc_policy.policy.scope import Scope
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.policy.times import usual_pattern
 from etc_policy.policy.yaml_marks import FileMarks, Places
-from etc_policy.report.imports import ImportedTable, ImportReport
+from etc_policy.report.imports import OF_A_TABLE, ImportedTable, ImportReport
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.verify.diagnosis import TableFacts
 from etc_policy.verify.proposal import (
@@ -287,8 +287,6 @@ class Importer:
 #: A policy that is right, to try values in; and what a value for many policies cannot be.
 _ANY = {"name": "any", "table": "any", "event_time_column": "any", "data_latency": "1h"}
 _NOT_FOR_MANY = ("name", "table", "tables", "exclude", "extends", "for_each")
-#: What stands in the file of each policy: a default of all would answer for tables that come later.
-_OF_A_TABLE = ("event_time_column",)
 #: Keys that a file has by the keys below them.
 _GROUPS = ("strategy", "writer", "verify", "sync")
 
@@ -317,7 +315,7 @@ def answers_of(given: Mapping[str, object], own: Settings) -> Answers:
         one
         for one in answers
         if one.tables is None
-        and one.key.partition(".")[0] not in _OF_A_TABLE
+        and one.key.partition(".")[0] != OF_A_TABLE  # a default would answer for tables that come later
         and (own.file is None or defaults.get(one.key) == one.value)
     )
     of_files = tuple(one for one in answers if one not in of_project)

@@ -133,14 +133,18 @@ def require_modest(length: int, rate: int) -> None:
         BadAvro: it may take more, by its schema.
 
     """
-    if length * rate > MAX_MEMORY:
+    if not _is_modest(length, rate):
         raise BadAvro(f"a record of {length:,} bytes, which by its schema may take {rate} times as much memory")
 
 
 def is_readable(content: bytes) -> bool:
-    """Whether `read_first_record` takes what was encoded here: that its record may take no more memory than there should be."""
+    """Whether `read_first_record` reads an Avro file of one record that was made here, as that record is not too large."""
     header = read_header(content)
-    return (len(content) - header.end) * _schema_of(header.schema)[1] <= MAX_MEMORY
+    return _is_modest(len(content) - header.end, _schema_of(header.schema)[1])
+
+
+def _is_modest(length: int, rate: int) -> bool:
+    return length * rate <= MAX_MEMORY
 
 
 def memory_rate(schema: Any, named: dict[str, Any]) -> int:

@@ -118,31 +118,30 @@ class Readings(SparkSessions):
         kept of commits that were decoded before is used with `kept` alone, as verification goes by the table's own files. The
         notes of the state are with `notes_before` those of before the reading: what was noted meanwhile it may not have seen.
         """
-        from etc_policy.hudi.table import FileTableReader
+        found = self.read_further(policy, archived=archived, all_logs=all_logs, kept=kept, notes_before=notes_before)
+        return found[:2]
 
-        reader, location = FileTableReader(_tables_cache() if kept else None, self.note_state), self.locate(policy)
-
-        def read(event_time: EventTime) -> tuple[TableState, TableHistory]:
-            expiry_ms, most = policy.writer.heartbeat_expiry_ms, None if archived else 0
-            return reader.read_with_history(location, event_time, expiry_ms, archived=most)
-
-        noted = self.apply_states.read(location) if notes_before else None
-        state, history = self._as_believed(policy, read, lambda found: found[0], asks=not all_logs)
-        state = self._with_times_and_notes(policy, state, all_logs=all_logs, noted=noted)
-        return state, self._with_read_times(policy, state, history)
-
-    def read_further(self, policy: Policy, *, archived: bool = False) -> tuple[TableState, TableHistory, Further]:
+    def read_further(
+        self,
+        policy: Policy,
+        *,
+        archived: bool = False,
+        all_logs: bool = False,
+        kept: bool = False,
+        notes_before: bool = False,
+    ) -> tuple[TableState, TableHistory, Further]:
         """What `read_table` gives, and what reads this past on to the newest archived commits."""
         from etc_policy.hudi.table import FileTableReader
 
-        reader, location = FileTableReader(None, self.note_state), self.locate(policy)
+        reader, location = FileTableReader(_tables_cache() if kept else None, self.note_state), self.locate(policy)
 
         def read(event_time: EventTime) -> tuple[TableState, tuple[TableHistory, Further]]:
             expiry_ms, most = policy.writer.heartbeat_expiry_ms, None if archived else 0
             return reader.read_further(location, event_time, expiry_ms, archived=most)
 
-        state, (history, further) = self._as_believed(policy, read, lambda found: found[0], asks=True)
-        state = self._with_times_and_notes(policy, state)
+        noted = self.apply_states.read(location) if notes_before else None
+        state, (history, further) = self._as_believed(policy, read, lambda found: found[0], asks=not all_logs)
+        state = self._with_times_and_notes(policy, state, all_logs=all_logs, noted=noted)
 
         def with_times(found: TableHistory) -> TableHistory:
             return self._with_read_times(policy, state, found)
@@ -246,13 +245,13 @@ class Readings(SparkSessions):
         """Say once that no base file is looked at, where pyarrow is not installed."""
         from etc_policy.hudi.footers import can_read_parquet
 
-        text = (
+        if self._has_said_unread or can_read_parquet():
+            return
+        self._has_said_unread = True
+        self.progress(
             "rows of base files are not looked at, as pyarrow is not installed: nobody sees whether the event-time column of a "
             f"table that is compacted moves with updates; {install_hint('spark')}"
         )
-        if not can_read_parquet() and text not in self._has_said:
-            self._has_said.add(text)
-            self.progress(text)
 
     def _as_believed(
         self,
