@@ -6,7 +6,7 @@ import re
 
 from etc_policy.errors.codes import OF_DATA
 
-#: Words of failures that are none of the data: room, memory, executors, locks, the network, rights, the end of Java.
+#: What engines say when disk, memory, executors, locks, the network, rights or Java failed, and not the data.
 _LACKS = re.compile(
     r"OutOfMemory|No space left|QuotaExceeded|Too many open files|ExecutorLost|FetchFailed|[Cc]ancell?ed|Interrupted|Heartbeat"
     r"|SparkContext (was|has been|is) (shut|stopped|being)|HoodieLock|Timeout|timed out|ConnectException|SocketException"

@@ -125,7 +125,7 @@ def read_small_files(contents: Sequence[bytes], wanted: TimesWanted) -> Iterator
 
 
 class _Parsed:
-    """The blocks of a log file in memory, up to the first that is none."""
+    """The blocks of a log file in memory, and the error of the first that cannot be read."""
 
     def __init__(self, content: bytes) -> None:
         self.blocks: list[Block] = []

@@ -1,7 +1,7 @@
 """Many large files of a table, read by a process for each core where that pays.
 
-A process is Python with `-P`, so that no file of the working directory is imported, and is told over its pipes what to read. It
-ends with the pipe, however the run that began it ends.
+Each is started as `python -P`, so that no file of the working directory is imported. It gets its work over a pipe, and exits when
+that is closed, however the run that started it ends.
 """
 
 from __future__ import annotations

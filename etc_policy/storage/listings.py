@@ -1,4 +1,4 @@
-"""Listings within bounds: a server may list for ever, and a client keeps in memory all that it is told."""
+"""Limits for listings: a server may never stop listing, and the client would keep all of it in memory."""
 
 from __future__ import annotations
 

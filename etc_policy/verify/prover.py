@@ -145,7 +145,7 @@ def compared_since(evidence: Evidence, release: str) -> dict[str, int]:
 def _changed_since(
     evidence: Evidence, suite: Sequence[SuiteExpectation], level: VerifyLevel, verifier: DataVerifier
 ) -> tuple[Evidence, RestsOn | None]:
-    """What is left to be compared, and the earlier comparisons that the rest is believed for; everything where there are none."""
+    """The evidence without the partitions that earlier comparisons cover, and what these are; all of it where there are none."""
     kept, listing = evidence.state.apply_state.compared_files, evidence.listing
     before = compared_since(evidence, verifier.release or "unknown")
     if not before or kept is None or listing is None or not may_rest(suite, evidence.policy.writer, kept.latest_ms):
@@ -443,7 +443,7 @@ def on_promise(verification: Verification) -> Verification:
 
 
 def has_not_run(verification: Verification) -> bool:
-    """Whether it ended without a verdict by what is none of the table: Java, keys, memory or an answer was missing."""
+    """Whether it ended without a verdict for a reason outside of the table: no Java, no keys, no memory or no answer."""
     failed = (one for one in verification.expectations if one.status in ("fail", "error"))
     found = [one for one in failed if one.expectation not in (FRESHNESS, KNOWN)]
     return bool(found) and not any(one.status == "fail" or _is_about_data(one) for one in found)

@@ -25,7 +25,7 @@ def tables(spark, written_table, tmp_path_factory):
 
 @pytest.mark.parametrize("rests", [False, True])
 def test_each_lie_is_caught_or_stands_in_the_list(tables, rests):
-    """Also where all rows had been compared before the lie was told, and the proof rests on that."""
+    """Also where the proof rests on a comparison of all rows from before the table was changed."""
     told = [lie for lie in LIES if lie.name in CAUGHT]
     found = {lie.name: tell(tables, number, lie, rests=rests) for number, lie in enumerate(told)}
     assert MISSED not in {one.outcome for one in found.values()}

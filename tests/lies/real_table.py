@@ -43,7 +43,7 @@ SECONDS = (210, 110, 350)
 class RealTable:
     """A table with the whole of `HISTORY`; `cache` is where an earlier run has kept event times of log files.
 
-    With `rests` all rows were compared before a lie was told, and the next proof rests on that.
+    With `rests` all rows are compared before the table is changed, and the next proof rests on that comparison.
     """
 
     bench: Bench
