@@ -184,10 +184,13 @@ def _write_junit(path: Path, content: bytes) -> None:
 
 
 def _path_in_repository(project_dir: Path, path: str) -> str:
-    """A path, from here or from the project, as GitHub knows it: from the repository's root, where that is known."""
+    """A path, from here or from the project, as GitHub knows it: from the root of its repository in the work folder."""
     try:
         root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
         absolute = (Path(path) if Path(path).exists() else project_dir / path).resolve()
     except OSError:  # the current folder was removed
         return path
-    return str(absolute.relative_to(root)) if absolute.is_relative_to(root) else path
+    if not absolute.is_relative_to(root):
+        return path
+    roots = (one for one in absolute.parents if one.is_relative_to(root) and (one / ".git").exists())
+    return str(absolute.relative_to(next(roots, root)))

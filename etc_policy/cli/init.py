@@ -47,7 +47,7 @@ _INTEGRATIONS = {
     },
     "docker": {"Dockerfile": "integrations/Dockerfile", ".dockerignore": "integrations/dockerignore", **_REQUIREMENTS},
     "kubernetes": {
-        f"deploy/kubernetes/{name}.yml": f"integrations/kubernetes-{name}.yml" for name in ("cronjob", "run")
+        f"deploy/kubernetes/{name}.yml": f"integrations/kubernetes-{name}.yml" for name in ("cronjob", "run", "target")
     },
 }
 #: The targets, and the one that compacts, as templates name them.

@@ -75,7 +75,7 @@ def project(tmp_path):
 
 def shell_for(project, target):
     temporary = {"RUNNER_TEMP": str(project / "temporary of the runner"), "ARTIFACTS": str(project / "artifacts")}
-    environment = {"ETC_TARGET": target, "GH_TOKEN": "", **temporary}
+    environment = {"ETC_TARGET": target, "TARGET_DIR": str(project / "target"), "GH_TOKEN": "", **temporary}
     return Shell(project, {"gh": GH}, GITHUB_STEP_SUMMARY=str(project / "summary.md"), **environment)
 
 
@@ -90,7 +90,7 @@ def test_the_manifest_of_each_target_is_kept_and_compared_with(project):
             shell_for(project, target).succeeds(script(step, target))
         kept = project / "artifacts" / upload["name"].replace("${{ matrix.target }}", target)
         kept.mkdir(parents=True)
-        shutil.copy(project / upload["path"], kept)
+        shutil.copy(project / upload["path"].removeprefix("manifest/"), kept)
     policies = project / "policies" / "sales.yml"
     policies.write_text(policies.read_text().replace("data_latency: 30m, freshness", "data_latency: 20m, freshness"))
     for target in WORKFLOW["jobs"]["check"]["strategy"]["matrix"]["target"]:
@@ -113,6 +113,7 @@ def test_the_workflow_of_a_new_project_in_an_empty_environment(tmp_path):
         "ARTIFACTS": str(tmp_path / "none"),
         "GH_TOKEN": "",
         "GITHUB_PATH": "path",
+        "TARGET_DIR": str(tmp_path / "target"),
     }
     python = f'exec {shlex.quote(sys._base_executable)} "$@"\n'
     shell = Shell(project, {"gh": GH, "python3": python}, GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"), **variables)
@@ -185,7 +186,7 @@ def test_exit_codes_of_apply(tmp_path, codes, ends_with, seen, warns):
 def run_with(folder, step, codes):
     """The step's exit code, the codes that its commands ended with, and whether it warned."""
     (folder / "codes").write_text(" ".join(map(str, codes)))
-    done = Shell(folder, PLANNED).run(script(step))
+    done = Shell(folder, PLANNED, TARGET_DIR="target").run(script(step))
     return done.returncode, [int(code) for code in (folder / "seen").read_text().split()], "::warning::" in done.stdout
 
 
@@ -233,6 +234,26 @@ def test_nothing_of_a_strangers_pull_request_runs_while_etc_is_installed(tmp_pat
     assert not os.path.lexists(checkout / "target")  # GitLab's artifacts would be what it leads to
 
 
+def test_a_job_with_credentials_reads_nothing_that_a_check_has_left():
+    """All jobs of a runner of one's own have one work folder, and checkout leaves there what git ignores if it is told so."""
+    jobs = WORKFLOW["jobs"]
+    folders = {name: checkout_of(job)["path"] for name, job in jobs.items()}
+    assert sorted({Path(one).parts[0] for one in folders.values()}) == sorted(jobs)  # none in or above another's
+    assert {name: job["defaults"]["run"]["working-directory"] for name, job in jobs.items()} == folders
+    assert all(checkout_of(job).get("clean", True) is True for job in jobs.values())
+    kept = jobs["compact"]["env"]["TARGET_DIR"].removeprefix("${{ github.workspace }}/")
+    assert Path(kept).parts[0] not in {"${{", *jobs}  # beside all folders: checkout removes what lies in its own
+    for step in steps("compact"):
+        assert step["run"].count("etc ") == step["run"].count('--target-dir "$TARGET_DIR"') == 1
+    acting = {name: job for name, job in GITLAB.items() if name != ".etc" and "ETC_UNTRUSTED" not in job["variables"]}
+    assert {name: job["variables"]["GIT_STRATEGY"] for name, job in acting.items()} == dict.fromkeys(acting, "clone")
+
+
+def checkout_of(job):
+    (found,) = [step["with"] for step in job["steps"] if step.get("uses", "").startswith("actions/checkout@")]
+    return found
+
+
 @pytest.mark.extended
 def test_a_merge_request_on_gitlab(project):
     assert GITLAB["etc-check"]["parallel"]["matrix"] == [{"ETC_TARGET": list(TARGETS)}]
@@ -245,7 +266,7 @@ def test_a_merge_request_on_gitlab(project):
 def test_a_schedule_on_gitlab(project):
     jobs = ("etc-compact", "etc-freshness")
     said = [shell_for(project, "prod").succeeds(line) for job in jobs for line in GITLAB[job]["script"]]
-    assert [GITLAB[job]["variables"] for job in jobs] == [{"ETC_TARGET": "prod"}] * 2
+    assert [GITLAB[job]["variables"]["ETC_TARGET"] for job in jobs] == ["prod", "prod"]
     assert (said[0].count("nothing due"), "PASS    orders_ro" in said[1]) == (2, True)
     assert reports_of(project, jobs[0]) == {"apply.xml", "freshness.xml"}
 
@@ -261,6 +282,7 @@ def in_place(text, project):
     places = {
         "/srv/compaction": project,
         "/srv/etc/bin": Path(sys.executable).parent,
+        "/srv/target": project / "target",
         "/tmp/target": project / "target",
     }
     for old, new in places.items():
@@ -317,6 +339,11 @@ def test_the_image_and_what_kubernetes_runs_in_it(project):
     for arguments in (command, of_run["args"], of_cron["args"]):
         line = in_place(shlex.join([*entry, *arguments]), project)
         Shell(project, ETC_TARGET="prod").succeeds(line + (" --rounds 1" if arguments[0] == "run" else ""))
+    claim = yaml.safe_load(read_template("integrations/kubernetes-target.yml"))["metadata"]["name"]
+    for one, container in ((cron, of_cron), (run, of_run)):
+        (kept,) = [volume for volume in one["template"]["spec"]["volumes"] if "persistentVolumeClaim" in volume]
+        assert kept["persistentVolumeClaim"]["claimName"] == claim
+        assert {"name": kept["name"], "mountPath": container["args"][-1]} in container["volumeMounts"]
 
 
 @pytest.fixture(scope="module")

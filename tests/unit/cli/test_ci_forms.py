@@ -133,6 +133,16 @@ def test_errors_of_the_files(etc, project):
     assert len(list(ET.parse("checks.xml").iter("error"))) == len(found)
 
 
+def test_the_path_of_a_line_begins_at_its_repository_wherever_that_was_checked_out(etc, project, monkeypatch):
+    """A workflow may check out below the work folder, and GitHub knows nothing of that folder's name."""
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(project.parent))
+    (project / ".git").mkdir()
+    (project / "policies" / "a.yml").write_text(POLICIES.replace("data_latency", "data_latncy"))
+    monkeypatch.chdir(project)
+    err = etc("parse", "--github")[2]
+    assert {line.partition(",")[0] for line in annotations(err)} == {"::error file=policies/a.yml"}
+
+
 def test_files_without_errors(etc, project):
     for output in ("text", "json"):
         code, _, err = etc(
