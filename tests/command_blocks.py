@@ -75,7 +75,7 @@ NOT_RUN: Mapping[tuple[str, int], str] = {
         "docs/how-to/assistants.md",
         0,
     ): "needs an index of packages, as the block of object-stores.md; test_mcp.py installs what the extra has",
-    ("docs/tutorial.md", 0): "as README's first block; test_the_demo runs its `etc demo`",
+    ("docs/tutorial.md", 0): "as README's first block, with a wheel; test_the_demo runs its `etc demo`",
     (
         "docs/upstream/README.md",
         0,

@@ -24,6 +24,11 @@ _INCLUDE = re.compile(r"```\{include\} (\S+)")
 #: What of a link to a page is not its name.
 _OF_LINKS = re.compile(r"^(\.{1,2}/)*(docs/)?|\.md(#.*)?$|#.*$")
 _PACKAGE = Path(__file__).parents[1]
+#: What pages name of the repository, and links to files that are no page.
+_OF_REPOSITORY = re.compile(
+    r"(?<![\w/.-])(?:python -m )?(?:(benchmarks|changelog\.d|dev|tests)(?:/\w|\.[a-z])|test_[a-z])"
+)
+_FILE_LINK = re.compile(r"\]\((?!https?:)[^)#]+(?<!\.md)[)]")
 
 
 @click.command(
@@ -93,7 +98,7 @@ def meaning_of(word: str) -> str:
     if page is None:
         return text or ""
     if text is None:
-        return f"{_text_of(page).rstrip()}{_made_for(_long_name(page))}"
+        return f"{_text_of(page).rstrip()}{_made_for(_long_name(page))}{_not_here(page)}"
     return f"{text}\n\n`etc explain {_long_name(page)}` prints the page of this name."
 
 
@@ -110,6 +115,17 @@ def _made_for(page: str) -> str:
     if page == "reference/bundles":
         return f"\n\n{_all_results()}"
     return ""
+
+
+def _not_here(page: Path) -> str:
+    """Where the files are that a page links, and which of those that it names an installation lacks; a clone has all."""
+    if not page.is_relative_to(_PACKAGE):
+        return ""
+    text, folder = _text_of(page), page.parent
+    lacking = sorted({f"`{name or 'tests'}`" for name in _OF_REPOSITORY.findall(text)})
+    said = [f"Links to files begin in {folder}."] if _FILE_LINK.search(text) else []
+    said += [f"An installation lacks {' and '.join(lacking)}: etc's repository has them."] if lacking else []
+    return "".join(f"\n\n{sentence}" for sentence in said)
 
 
 def _all_codes() -> str:
@@ -142,12 +158,6 @@ def _text_of(page: Path) -> str:
     return (page.parent / included[1]).read_text("utf-8") if included else text
 
 
-def _is_whole(page: Path) -> bool:
-    """Whether all of it is here: a wheel lacks the file that some pages are."""
-    included = _INCLUDE.match(page.read_text("utf-8"))
-    return included is None or (page.parent / included[1]).is_file()
-
-
 def pages() -> dict[str, Path]:
     """The pages of documentation by the names that they have in `etc explain`: `locks`, `how-to/locks`, `facts/zones`.
 
@@ -156,9 +166,7 @@ def pages() -> dict[str, Path]:
     root = next(
         (folder for folder in (_PACKAGE / "docs", _PACKAGE.parent / "docs") if folder.is_dir()), _PACKAGE / "docs"
     )
-    files = {
-        str(path.relative_to(root).with_suffix("")): path for path in sorted(root.rglob("*.md")) if _is_whole(path)
-    }
+    files = {str(path.relative_to(root).with_suffix("")): path for path in sorted(root.rglob("*.md"))}
     ranked = sorted(files, key=_page_rank)
     return {name.rpartition("/")[2]: files[name] for name in reversed(ranked)} | files
 
