@@ -13,7 +13,17 @@ from functools import lru_cache
 from typing import Any, BinaryIO
 
 from etc_policy.hudi import blocks as log_blocks
-from etc_policy.hudi.avro_rows import CONTENT_VERSIONS, HEAD, Path, RowSchema, row_schema, values_at, values_together
+from etc_policy.hudi.avro_rows import (
+    CONTENT_VERSIONS,
+    HEAD,
+    Path,
+    RowSchema,
+    ends_of,
+    parts_at,
+    row_schema,
+    values_of,
+    values_together,
+)
 from etc_policy.hudi.blocks import Block, read_blocks
 from etc_policy.hudi.delete_blocks import ordering_values
 from etc_policy.hudi.event_time_values import TimeOf, kind_of, reads_as_spark, time_reader
@@ -210,7 +220,7 @@ class _Found:
 
 
 def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
-    """The event times in a block, None or `NullRows` for rows that have none."""
+    """The smallest and the latest of the event times in a block, others of them, and None or `NullRows` for rows without one."""
     if block.kind in (log_blocks.COMMAND, log_blocks.CDC_DATA):
         return iter(())
     if block.header.get(log_blocks.INSTANT, b"") < wanted.since.encode():
@@ -220,7 +230,7 @@ def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
     if block.header.get(log_blocks.IS_PARTIAL, b"false").lower() != b"false":
         raise UnknownTimes(_PARTIAL)
     if block.kind == log_blocks.AVRO_DATA:
-        return avro_times(block, wanted)
+        return _ends_and_gaps(block, wanted)
     if block.kind == log_blocks.PARQUET_DATA:
         return _parquet_times(block, wanted)
     raise UnknownTimes(f"{_KINDS.get(block.kind, 'unknown')} blocks, which are not read")
@@ -235,6 +245,23 @@ class _Column:
     time_of: TimeOf
     rows: RowSchema
     is_text: bool
+    has_unit: bool
+
+    def times_of(self, part: Any) -> Iterator[int | None]:
+        """The time of each value of a part of a block's rows."""
+        for raw in values_of(part):
+            yield None if raw is None else _known(raw.decode() if self.kind == "text" else raw, self)
+
+    def ends_in(self, part: Any) -> tuple[int, int] | None:
+        """The smallest and the latest of the times, where those of the smallest and the largest value are these.
+
+        Numbers without a unit are read by their digits: the larger one is the later one only among those of one length.
+        """
+        ends = ends_of(part)
+        if ends is None or not (self.has_unit or len(str(ends[0])) == len(str(ends[1]))):
+            return None
+        first_ms, last_ms = map(self.time_of, ends)
+        return None if first_ms is None or last_ms is None else (first_ms, last_ms)
 
 
 @lru_cache(maxsize=16)
@@ -253,6 +280,7 @@ def _column_of(schema_text: bytes, wanted: TimesWanted) -> _Column:
         time_of=time_reader(kind, wanted.event_time),
         rows=row_schema(schema),
         is_text=kind == "text" and reads_as_spark(wanted.event_time.format),
+        has_unit=kind != "number" or wanted.event_time.unit is not None,
     )
 
 
@@ -276,9 +304,19 @@ def avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
 
     """
     column = _column_of(block.header[log_blocks.SCHEMA], wanted)
-    known = block.values
-    for raw in values_at(*_rows_of(block), column.rows, column.path) if known is None else known:
-        yield None if raw is None else _known(raw.decode() if column.kind == "text" else raw, column)
+    for part in _parts_of(block, column):
+        yield from column.times_of(part)
+
+
+def _ends_and_gaps(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
+    """Of the same the smallest and the latest of many rows, which are known at once, and each None."""
+    column = _column_of(block.header[log_blocks.SCHEMA], wanted)
+    for part in _parts_of(block, column):
+        yield from column.ends_in(part) or column.times_of(part)
+
+
+def _parts_of(block: Block, column: _Column) -> Iterable[Any]:
+    return parts_at(*_rows_of(block), column.rows, column.path) if block.values is None else (block.values,)
 
 
 def _rows_of(block: Block) -> tuple[memoryview, int]:

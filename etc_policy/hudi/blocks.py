@@ -7,7 +7,7 @@ map of footers, and the length once more.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import SEEK_CUR
 from typing import Any, BinaryIO
@@ -44,13 +44,13 @@ class OtherLogFile(Exception):  # noqa: N818 - what a file is
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block of a log file; `values` are those of the rows' column that is asked for, where they are known already."""
+    """One block of a log file; `values` are a part (`avro_rows`) of all its rows, where they are known already."""
 
     kind: int
     header: Mapping[int, bytes]
     content: memoryview
     footer: Mapping[int, bytes] = field(default_factory=dict)
-    values: Sequence[Any] | None = None
+    values: Any = None
 
 
 def read_blocks(stream: BinaryIO, size: int) -> Iterator[Block]:

@@ -12,7 +12,7 @@ import pytest
 
 from etc_policy.hudi import avro_rows
 from etc_policy.hudi.avro import BadAvro
-from etc_policy.hudi.avro_rows import one_by_one, row_schema, side_by_side, values_at
+from etc_policy.hudi.avro_rows import one_by_one, row_schema, side_by_side, values_at, values_of
 from etc_policy.hudi.block_times import TimesWanted, read_small_files, read_times
 from etc_policy.hudi.blocks import BadLogFile
 from etc_policy.policy.manifest import EventTime
@@ -142,8 +142,8 @@ def test_rows_of_any_schema(seed, monkeypatch):
     monkeypatch.setattr(avro_rows, "_FEWEST_STEPS", 20_000)
     for number in range(seed * 30, seed * 30 + 30):
         rows, path, content = made(number, 25)
-        found = side_by_side(memoryview(content), 0, 25, rows, path)
-        assert found == (by_the_decoder(content, 25, rows, path), len(content)), number
+        found, end = side_by_side(memoryview(content), 0, 25, rows, path)
+        assert (values_of(found), end) == (by_the_decoder(content, 25, rows, path), len(content)), number
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -154,7 +154,7 @@ def test_a_changed_byte_gives_what_the_decoder_reads_or_nothing(seed):
         damaged[place] ^= random.choice((0x01, 0x02, 0x40, 0x80, 0xFF))
         for given, count in ((bytes(damaged), 6), (bytes(damaged), 5), (content[:place], 6)):
             found, end = side_by_side(memoryview(given), 0, count, rows, path)
-            assert not found or found == by_the_decoder(given[:end], count, rows, path), (place, count)
+            assert not len(found) or values_of(found) == by_the_decoder(given[:end], count, rows, path), (place, count)
 
 
 LONGS = {"type": "record", "name": "r", "fields": [{"name": "ts", "type": "long"}]}
@@ -176,7 +176,7 @@ def rows_of(*rows):
 )
 def test_a_number_has_64_bits(number, value):
     found, _ = side_by_side(rows_of(number, b"\x02"), 0, 2, row_schema(LONGS), ("ts",))
-    assert found == ([] if value is None else [value, 1])
+    assert values_of(found) == ([] if value is None else [value, 1])
 
 
 def test_long_lists_are_left_to_the_decoder():
@@ -184,7 +184,7 @@ def test_long_lists_are_left_to_the_decoder():
     few, many = (log_file.zigzag(n) + b"\x02x" * n + b"\0" + b"\x02" for n in (50, 50_000))
     endless = log_file.zigzag(-(2**63)) + few[1:]
     schema = row_schema(LISTS)
-    assert side_by_side(rows_of(few, few), 0, 2, schema, ("ts",))[0] == [1, 1]
+    assert side_by_side(rows_of(few, few), 0, 2, schema, ("ts",))[0].tolist() == [1, 1]
     assert side_by_side(rows_of(few, many), 0, 2, schema, ("ts",))[0] == []
     assert side_by_side(rows_of(few, endless), 0, 2, schema, ("ts",))[0] == []
     assert list(one_by_one(rows_of(few, many), 2, schema, ("ts",))) == [1, 1]
@@ -236,6 +236,30 @@ def test_no_changed_byte_of_a_log_file_gives_another_time(kind, monkeypatch):
     for one, times in zip(damaged, expected, strict=True):  # nor one decoded together with others
         together = map(astuple, read_small_files([content, bytes(one), content], wanted))
         assert list(together) == [expected[0], times, expected[0]]
+
+
+NUMBERS = (range(10**9, 10**10), range(10**12, 10**13), range(10**15, 10**16), range(-3, 4), range(2**62, 2**63))
+UNITS = [(None, "long"), ("s", "long"), ("ms", "long"), ("us", "long"), (None, "timestamp-micros"), (None, "date")]
+
+
+@pytest.mark.parametrize(("unit", "kind"), UNITS)
+def test_times_of_many_rows_are_those_of_each(unit, kind, monkeypatch):
+    """Also where a larger number is an earlier time, or none."""
+    wanted, random = TimesWanted(EventTime(column="ts", unit=unit), kind), Random(kind)
+    made = [random.sample(NUMBERS, random.randint(1, 2)) for _ in range(200)]
+    stored = kind if kind == "long" else {"type": "int" if kind == "date" else "long", "logicalType": kind}
+    rows = [[random.choice(random.choice(ranges)) for _ in range(random.randint(1, 9))] for ranges in made]
+    if kind == "date":
+        rows = [[number % 2**31 for number in row] for row in rows]
+    files = [log_file.avro(row, stored) for row in rows]
+    monkeypatch.setattr(avro_rows, "_numpy", lambda: None)
+    expected = [astuple(read_times(io.BytesIO(one), len(one), wanted)) for one in files]
+    monkeypatch.undo()
+    monkeypatch.setattr(avro_rows, "_MANY", 1)
+    monkeypatch.setattr(avro_rows, "_WORTH_LOADING", 1)
+    assert [astuple(read_times(io.BytesIO(one), len(one), wanted)) for one in files] == expected
+    assert [astuple(one) for one in read_small_files(files, wanted)] == expected
+    assert any(times[0] is not None for times in expected)
 
 
 def test_many_small_files_are_decoded_as_one(monkeypatch):
