@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from etc_policy.plan.explainer import next_event
@@ -41,7 +41,7 @@ from etc_policy.table.state import path_below
 from etc_policy.verify.freshness import effective_limits_ms
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
-from etc_policy.verify.ports import Coverage, ExpectationResult, RestsOn, Verification
+from etc_policy.verify.ports import UNREADABLE, Coverage, ExpectationResult, RestsOn, Verification
 
 #: So many file slices that hold RO back are named.
 _NAMED = 3
@@ -81,12 +81,18 @@ def _tables(tables: Sequence[tuple[Row | None, Iterable[Line]]], width: int, *, 
 
 
 def render_results(results: RunResults, width: int = TEXT_WIDTH, *, long: bool = False) -> str:
-    """One block per table: what was done, what it cost, what was proved; of many a line for each that went well."""
-    return _tables([(_result_row(table), _result(table)) for table in results.tables], width, long=long)
+    """One block per table: what was done, what it cost, what was proved.
+
+    Of many a line for each that went well, or failed as others did.
+    """
+    failed = Counter(table.reason for table in results.tables if table.status == "failed")
+    return _tables([(_result_row(table, failed), _result(table)) for table in results.tables], width, long=long)
 
 
-def _result_row(table: TableResult) -> Row | None:
-    """The line of a table that went well; None where there is more to say."""
+def _result_row(table: TableResult, failed: Mapping[str | None, int]) -> Row | None:
+    """The line of a table that went well, or whose reason to fail others have; None where there is more to say."""
+    if table.status == "failed" and table.reason and failed[table.reason] > 1 and table.verification is None:
+        return table.policy, "failed", table.reason
     verdict = table.verification.status if table.verification else "pass"
     if table.status in ("refused", "stale", "failed") or verdict != "pass":
         return None
@@ -162,13 +168,38 @@ def _sync_lines(table: SyncResult) -> Iterator[Line]:
 
 
 def render_verifications(report: VerificationReport, width: int = TEXT_WIDTH, *, long: bool = False) -> str:
-    """One block per table: the verdict and each expectation; of many a line for each that passed."""
-    return _tables([(_verified_row(table), _verification(table)) for table in report.tables], width, long=long)
+    """One block per table: the verdict and each expectation.
+
+    Of many a line for each that passed, and for each whose rows could not be read for a reason of others; these are said last.
+    """
+    unread = Counter(filter(None, (_why_unread(table.verification) for table in report.tables)))
+    shared = {why for why, count in unread.items() if count > 1}
+    tables = [(_verified_row(table, shared), _verification(table)) for table in report.tables]
+    is_short = not long and len(tables) >= MANY_TABLES
+    reasons = [block(_unread(why, unread[why]), width) for why in sorted(shared)] if is_short else []
+    return "\n\n".join((_tables(tables, width, long=long), *reasons))
 
 
-def _verified_row(table: TableVerification) -> Row | None:
-    is_good = table.verification.status == "pass"
-    return (table.policy, "PASS", _verdict_text(table.verification).removeprefix("PASS ")) if is_good else None
+def _verified_row(table: TableVerification, shared: Collection[str]) -> Row | None:
+    found, why = table.verification, _why_unread(table.verification)
+    if found.status != "pass" and why not in shared:
+        return None
+    status, _, text = _verdict_text(found).partition(" ")
+    counts = Counter(one.status for one in found.expectations if one.status != "error")
+    proved = ", ".join(f"{counts[status]} {status}" for status in ("fail", "warn", "pass") if counts[status])
+    return table.policy, status, f"{text}; rows not read, without them {proved or 'nothing'}" if why else text
+
+
+def _why_unread(found: Verification) -> str | None:
+    """Why its rows could not be read, where nothing else is wrong."""
+    errors = [one for one in found.expectations if one.status == "error"]
+    is_all = found.status == "error" and len(errors) == 1 and errors[0].expectation == UNREADABLE
+    return errors[0].message if is_all else None
+
+
+def _unread(why: str, count: int) -> Iterator[Line]:
+    yield f"no row of these {count:,} tables could be read"
+    yield "error", keep_commands(why)
 
 
 def _verification(table: TableVerification) -> Iterator[Line]:

@@ -96,6 +96,7 @@ def start_spark(
     *,
     is_brief: bool = False,
     progress: Callable[[str], None] = lambda _: None,
+    step: str = "",
 ) -> Any:
     """A SparkSession with the Hudi bundle; `options` are Spark confs that win over the defaults.
 
@@ -104,7 +105,7 @@ def start_spark(
     file `log`, or to standard error without one; never to standard output. Options whose names mark them as secrets are
     not arguments of the JVM's process. A cluster has `cluster_seconds` to answer, and again as long to give an executor.
     Where `is_brief` says that little is to be done, Java on this machine does not spend its time on making code fast.
-    `progress` hears what is waited for.
+    `progress` hears what is waited for, at first a `step`, once all is there that Spark needs of this machine.
 
     Raises:
         EngineError: PySpark or Java is missing, the log cannot be written, or Spark did not start.
@@ -121,6 +122,8 @@ def start_spark(
         require_jars(confs.get("spark.jars", ""))
     master = confs["spark.master"]
     require_master(master)
+    if step:
+        progress(step)
     session = _start(confs, log, cluster_seconds, progress)
     pin_settings(session)
     session.sparkContext.setLogLevel(os.environ.get("ETC_SPARK_LOG_LEVEL", "ERROR"))

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from etc_policy.errors import EtcError, RetryableError, TableError
+from etc_policy.errors import EngineError, EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.bundles import DEFAULT_RELEASE, best_release, bundle_of, release_for
 from etc_policy.policy.locations import S3_SCHEMES, Allowed, is_local
@@ -28,6 +28,26 @@ _CATALOG = "spark.sql.catalogImplementation"
 _BRIEF_BYTES = 64 * 2**20
 #: So large Spark's log may grow before `etc run` empties it.
 MAX_LOG_BYTES = 64 << 20
+#: So long Spark is not started again with a bundle by which it did not start.
+_FAILED_SECONDS = 30.0
+
+
+class _FailedStart(NamedTuple):
+    """Why Spark did not start, which holds for a while; of any bundle where the cluster did not answer."""
+
+    until: float
+    bundle: str
+    error: EngineError | RetryableError
+
+    def again(self, bundle: str) -> EtcError | None:
+        """The error of a start with a bundle now; None where it may be tried."""
+        holds = isinstance(self.error, RetryableError) or bundle == self.bundle
+        return _copy(self.error) if holds and time.monotonic() < self.until else None
+
+
+def _copy(error: EngineError | RetryableError) -> EngineError | RetryableError:
+    """The same error of no table, which holds nothing of the start."""
+    return type(error)(error.code, error.message, hint=error.hint, cause=error.cause)
 
 
 @dataclass
@@ -57,7 +77,7 @@ class SparkSessions:
     refused: dict[str, EtcError] = field(default_factory=dict)
     #: The running session; None before it is asked for.
     session: Any = field(default=None, repr=False, compare=False)
-    _unanswered: tuple[float, RetryableError] | None = field(init=False, default=None, repr=False, compare=False)
+    _failed_start: _FailedStart | None = field(init=False, default=None, repr=False, compare=False)
     _data_bytes: dict[str, int] = field(init=False, default_factory=dict, repr=False, compare=False)
     _mergings: dict[str, str] = field(init=False, default_factory=dict, repr=False, compare=False)
     _links_out: dict[str, str | None] = field(init=False, default_factory=dict, repr=False, compare=False)
@@ -230,11 +250,9 @@ class SparkSessions:
         from etc_policy.spark.session import start_spark
 
         seconds = self.target.cluster_timeout_ms / 1000
-        if self._unanswered is not None and time.monotonic() < self._unanswered[0]:
-            known = self._unanswered[1]  # the other tables of a run do not wait as long again
-            raise RetryableError(known.code, known.message, hint=known.hint, cause=known.cause)
+        if self._failed_start is not None and (known := self._failed_start.again(self._bundle)):
+            raise known  # the other tables of a run do not wait as long again
         other = f" with Hudi {self._release}" if self._release not in (None, DEFAULT_RELEASE) else ""
-        self.progress(f"{step}{other}{f' (its log: {self.spark_log})' if self.spark_log else ''}")
         self._loaded = release_in(self._bundle)
         try:
             packages = self._packages(confs)
@@ -246,9 +264,12 @@ class SparkSessions:
                 seconds,
                 is_brief=self._has_little_to_do,
                 progress=self.progress,
+                step=f"{step}{other}{f' (its log: {self.spark_log})' if self.spark_log else ''}",
             )
-        except RetryableError as error:
-            self._unanswered = (time.monotonic() + seconds, error)
+        except (EngineError, RetryableError) as error:
+            if error.code not in (Code.NO_JAVA, Code.NO_PYSPARK):  # these are seen at once, and soon installed
+                holds = seconds if isinstance(error, RetryableError) else _FAILED_SECONDS
+                self._failed_start = _FailedStart(time.monotonic() + holds, self._bundle, _copy(error))
             raise
         if self.ends_java_on_interrupt and threading.current_thread() is threading.main_thread():
             end_java_on_interrupt()  # PySpark has just set its own; from another thread it does not

@@ -9,6 +9,7 @@ import pytest
 
 from etc_policy.api.each_table import by_release
 from etc_policy.errors import EngineError, RetryableError
+from etc_policy.errors.codes import Code
 from etc_policy.gx import verifier as gx_verifier
 from etc_policy.gx.verifier import GxVerifier
 from etc_policy.plan import bundles
@@ -102,12 +103,36 @@ def test_ending_is_no_error(environment):
 
 
 def test_a_session_with_the_catalog_is_tried(environment, monkeypatch):
-    def start_spark(*told, is_brief, progress):
+    def start_spark(*told, **_):
         raise EngineError("ETC303", "Spark did not start")
 
     monkeypatch.setattr(spark_session, "start_spark", start_spark)
     with pytest.raises(EngineError, match="did not start"):
         environment.property_store()
+
+
+@pytest.mark.parametrize(
+    ("code", "starts"),
+    [(Code.SPARK_DID_NOT_START, [None, "0.15.0", None]), (Code.NO_JAVA, [None, None, "0.15.0", None])],
+)
+def test_spark_that_did_not_start_is_not_waited_for_again(code, starts, tmp_path, monkeypatch):
+    """Not with the same bundle, for a while; what is lacking on this machine is looked for each time."""
+    tried, now = [], [0.0]
+    monkeypatch.delenv("ETC_HUDI_BUNDLE", raising=False)
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    environment = Environment(tmp_path, lambda _: None)
+
+    def start_spark(*_, **__):
+        tried.append(environment._release)
+        raise EngineError(code, "Spark did not start", hint="look")
+
+    monkeypatch.setattr(spark_session, "start_spark", start_spark)
+    for release, seconds in ((None, 0), (None, 10), ("0.15.0", 11), (None, 42)):
+        now[0] = float(seconds)
+        with environment.with_release(release), pytest.raises(EngineError) as error:
+            environment.spark  # noqa: B018
+        assert (error.value.code, error.value.hint) == (code, "look")
+    assert tried == starts
 
 
 def test_a_verification_is_an_error_of_the_engine(dead, monkeypatch):
@@ -123,7 +148,7 @@ def test_a_verification_is_an_error_of_the_engine(dead, monkeypatch):
 )
 def test_java_is_told_when_all_tables_together_are_small(sizes, is_brief, tmp_path, monkeypatch):
     told = []
-    monkeypatch.setattr(spark_session, "start_spark", lambda *_, is_brief, progress: told.append(is_brief))
+    monkeypatch.setattr(spark_session, "start_spark", lambda *_, is_brief, **__: told.append(is_brief))
     environment = Environment(tmp_path, lambda _: None)
     for number, size in enumerate(sizes):
         environment.note_state(SimpleNamespace(base_path=f"/t{number}", data_bytes=1, merging=""))

@@ -525,3 +525,30 @@ def test_the_unit_is_held_against_a_base_file_where_no_log_file_is_left(etc, pro
     found, out, err = etc("plan", "-s", "orders_ro", "--at", NOON)
     assert (found, said in out + err, "unit: ms" in out + err) == (code, True, unit != "ms"), out + err
     assert etc("plan", "-s", "orders_ro", "--at", NOON, "--metadata-only")[0] == 0
+
+
+class TestWithoutJava:
+    """What every table lacks is said once."""
+
+    @pytest.fixture(autouse=True)
+    def _old_java(self, tmp_path, monkeypatch, orders, payments):
+        (tmp_path / "java").mkdir()
+        (tmp_path / "java" / "release").write_text('JAVA_VERSION="1.7.0"\n')
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
+        monkeypatch.setattr("etc_policy.report.report.MANY_TABLES", 2)
+
+    def test_a_verification_has_a_line_a_table_with_what_is_proved_without_rows(self, etc):
+        code, out, err = at_noon(etc, "verify", "--level", "data")
+        assert (code, "starting Spark" in err) == (3, False)
+        assert [line.split()[:2] for line in out.splitlines()[:2]] == [["orders_ro", "ERROR"], ["payments_ro", "ERROR"]]
+        assert "; rows not read, without them " in out.splitlines()[0]
+        said = " ".join(out.split())
+        assert "no row of these 2 tables could be read error Java " in said
+        assert said.count("set JAVA_HOME to Java 17") == 1
+        assert at_noon(etc, "verify", "--level", "data", "--long")[1].count("the rows can be read") == 2
+
+    def test_a_run_has_a_line_a_table(self, etc):
+        code, out, err = etc("apply", "--yes")
+        assert (code, "starting Spark" in err) == (3, False)
+        assert [line.split()[:2] for line in out.splitlines()] == [["orders_ro", "failed"], ["payments_ro", "failed"]]
+        assert "error[ETC301]: Java " in err
