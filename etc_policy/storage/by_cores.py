@@ -1,4 +1,4 @@
-"""Many large files of a table, read by a process for each core where that pays.
+"""Many large files of a table, read by a process for each core that may be used where that pays.
 
 Each is started as `python -P`, so that no file of the working directory is imported. It gets its work over a pipe, and exits when
 that is closed, however the run that started it ends.
@@ -6,6 +6,7 @@ that is closed, however the run that started it ends.
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import subprocess
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from queue import SimpleQueue
 from typing import BinaryIO, TypeVar, cast
 
@@ -27,6 +29,10 @@ from etc_policy.storage.port import TableReader
 SHARED_BYTES = 256 * 1024 * 1024
 #: A process is given files of about so many bytes at once.
 _SHARE_BYTES = 16 * 1024 * 1024
+#: So much memory there must be for each process.
+_PROCESS_BYTES = 1024 * 1024 * 1024
+#: Where Linux says how much a container or a service may use, and which of them this process is in.
+_GROUPS, _OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 T = TypeVar("T")
 #: What is read of each of some files, in their order. It can be pickled, and so can what it gives.
@@ -46,8 +52,7 @@ def read_by_cores(storage: TableReader, sizes: Sizes, read: Read[T]) -> Iterator
         Exception: what `read` raises.
 
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = min(cores, len(sizes)) if sys.executable and sum(sizes.values()) > SHARED_BYTES else 1
+    count = min(_usable_cores(), len(sizes)) if sys.executable and sum(sizes.values()) > SHARED_BYTES else 1
     if count == 1 or not _SHARING.acquire(blocking=False):
         yield from _read_in_turn(storage, sizes, read)
         return
@@ -55,6 +60,36 @@ def read_by_cores(storage: TableReader, sizes: Sizes, read: Read[T]) -> Iterator
         yield from _read_by_processes(count, storage, sizes, read)
     finally:
         _SHARING.release()
+
+
+def _usable_cores() -> int:
+    """How many cores this process may use at once, and has memory for; a container sees all those of its machine."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for group in _groups():
+        match _words(group, "cpu.max") or _words(group, "cpu.cfs_quota_us", "cpu.cfs_period_us"):
+            case [quota, period] if quota.isdecimal():
+                cores = min(cores, math.ceil(int(quota) / int(period)))
+        match _words(group, "memory.max") or _words(group, "memory.limit_in_bytes"):
+            case [limit] if limit.isdecimal():
+                memory = min(memory, int(limit))
+    return max(1, min(cores, memory // _PROCESS_BYTES))
+
+
+def _groups() -> Iterator[Path]:
+    """The folders with this process's limits: its own group and all above it, and where an older system has those of its root."""
+    yield from (_GROUPS / "cpu", _GROUPS / "memory")
+    with suppress(OSError):
+        for line in _OWN_GROUP.read_text().splitlines():
+            if line.startswith("0::"):
+                own = Path(os.path.normpath(f"{_GROUPS}/{line[3:]}"))
+                yield from (one for one in (own, *own.parents) if one.is_relative_to(_GROUPS))
+
+
+def _words(group: Path, *names: str) -> list[str]:
+    with suppress(OSError):
+        return [word for name in names for word in (group / name).read_text().split()]
+    return []
 
 
 def _read_in_turn(storage: TableReader, sizes: Sizes, read: Read[T]) -> Iterator[tuple[str, T]]:
@@ -126,7 +161,9 @@ class _Process:
                 return None
             files = ", ".join(f"`{path}`" for path in islice(share, 3)) + (" and others" if len(share) > 3 else "")
             message = f"the process that read {files} was killed (signal {signal})"
-            hint = "if memory is short, let fewer processes read: one is begun for each core, as `taskset` gives them"
+            hint = (
+                "if memory is short, let fewer processes read: `taskset` gives fewer cores, and one is begun for each"
+            )
             raise TableError(Code.CANNOT_READ_TABLE, message, hint=hint) from error
         return found
 

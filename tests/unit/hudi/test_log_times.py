@@ -513,6 +513,33 @@ class TestReadByProcesses:
         monkeypatch.setattr(by_cores, "_SHARE_BYTES", 1)
         monkeypatch.setattr(by_cores.os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
 
+    @pytest.mark.parametrize(
+        ("own", "files", "count"),
+        [
+            ("/", {}, 3),
+            ("/", {"cpu.max": "150000 100000", "memory.max": "max"}, 2),
+            ("/a/b", {"a/cpu.max": "20000 100000", "a/b/cpu.max": "max 100000"}, 1),
+            ("/", {"cpu.max": "max 100000", "memory.max": str(2 << 30)}, 2),
+            ("/", {"memory.max": str(64 << 20)}, 1),
+            ("/", {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
+            ("/x", {"cpu/cpu.cfs_quota_us": "200000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 2),
+            ("/x", {"memory/memory.limit_in_bytes": f"{1 << 30}\n"}, 1),
+            ("/../outside", {}, 3),
+        ],
+    )
+    def test_there_are_no_more_than_a_container_has_cores_and_memory_for(
+        self, tmp_path, monkeypatch, own, files, count
+    ):
+        """It sees all cores of its machine: each got a process, whose memory ended the container."""
+        groups = tmp_path / "cgroup"
+        for name, text in files.items():
+            (groups / name).parent.mkdir(parents=True, exist_ok=True)
+            (groups / name).write_text(text)
+        (tmp_path / "own").write_text(f"1:cpu:/\n0::{own}\n")
+        monkeypatch.setattr(by_cores, "_GROUPS", groups)
+        monkeypatch.setattr(by_cores, "_OWN_GROUP", tmp_path / "own")
+        assert by_cores._usable_cores() == count
+
     def test_they_find_what_one_finds(self, folder, monkeypatch):
         state = state_of(folder)
         found = read_all_logs(state, POLICY, None)
