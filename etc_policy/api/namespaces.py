@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from etc_policy.api.each_table import side_by_side
 from etc_policy.api.importing import is_linked, plain_name, table_identity
 from etc_policy.api.loading import ProjectReading
-from etc_policy.errors import EtcError, Issue, TableError
+from etc_policy.errors import EtcError, Issue, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import glob_matches, is_local, location_fault, location_identity, resolve_location
 from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy
@@ -125,8 +125,8 @@ class _Lookup:
     def refuse_ambiguous(self, declared: Iterable[DeclaredPolicy]) -> None:
         """Let a policy stand for an error where two namespaces find its table, or its name or RO table is another policy's too.
 
-        The others go on. Of several found tables the one goes on that etc has worked on, so that a newcomer stops nobody; where
-        that is none of them or more than one, which of them has been meant so far is not known.
+        The others go on. Of several found tables the one goes on that etc worked on first, so that a newcomer stops nobody; where
+        it has worked on none of them, which of them is meant is not known.
         """
         every = (*declared, *self.policies)
         names, ro_tables = _tables_by(every, _name), _tables_by(every, _ro_table)
@@ -174,19 +174,26 @@ class _Lookup:
         return TableError(code, f"the tables {shown}{more} would have one `{key}`", hint=hint)
 
     def _worked_on(self, name: str, tables: tuple[str, ...], found: Container[str]) -> str | None:
-        """Of tables that would have one name the one that etc has worked on, as this project's last run or the tables say.
+        """Of tables that would have one name the one of this project's last run, else the one that etc worked on first.
 
-        None where one of them was not found, but is named.
+        None where one of them was not found, but is named, and where it is not known to which of them etc came first.
         """
         if tables not in self._of_one_value:  # once for all of them: a newcomer may make thousands
             are_found = all(one in found for one in tables)
             places = {resolve_location(one, self.root): one for one in tables if are_found}
-            worked_on = [one for place, one in places.items() if self.environment.has_worked_on(place)]
             by_identity = {location_identity(place): one for place, one in places.items()}
-            self._of_one_value[tables] = by_identity, worked_on[0] if len(worked_on) == 1 else None
+            self._of_one_value[tables] = by_identity, self._first_worked_on(places)
         known, only = self._of_one_value[tables]
         last = self.last_tables().get(name) if known else None
         return only if last is None else known.get(location_identity(last), only)
+
+    def _first_worked_on(self, places: Mapping[str, str]) -> str | None:
+        try:
+            since = {one: begun for place, one in places.items() if (begun := self.environment.worked_on_since(place))}
+        except RetryableError:  # of which of them it is not known may be the first
+            return None
+        first = [one for one, begun in since.items() if begun == min(since.values())]
+        return first[0] if len(first) == 1 else None
 
     def _stands_for(self, namespace: DeclaredNamespace, error: EtcError) -> None:
         pattern = str(namespace.tables)

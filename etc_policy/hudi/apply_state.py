@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -10,11 +11,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from etc_policy.errors import EtcError, RetryableError, let_go
 from etc_policy.hudi.layout import ETC_FOLDER
 from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.plan.hold import MAX_HOLD_BYTES
 from etc_policy.policy.bounded_json import load_json
 from etc_policy.policy.quantities import MAX_MS
+from etc_policy.storage.open_storage import is_remote, open_reader, open_storage, real_path
 from etc_policy.storage.shared_file import change_shared, read_shared
 from etc_policy.table.apply_state import (
     ApplyState,
@@ -29,6 +32,9 @@ from etc_policy.table.apply_state import (
 )
 
 _FILE = f"{ETC_FOLDER}/memory.json"
+#: In a file of its own, which stays as it is: which table it was that etc began to work on.
+_PLACE = f"{ETC_FOLDER}/place"
+_LONGEST_PLACE = 4_096
 
 
 class FileApplyStateStore:
@@ -58,11 +64,48 @@ class FileApplyStateStore:
             made.append(change(before))
             known = _content_of(before)
             changes = {name: value for name, value in _content_of(made[-1]).items() if value != known[name]}
-            return json.dumps({**content, **changes}).encode() if changes else None
+            return json.dumps({**content, **changes, **_placed(base_path, content)}).encode() if changes else None
 
         with suppress(OSError):
             change_shared(base_path, _FILE, changed)
         return made[-1] if made else change(_kept_or_nothing(base_path))
+
+
+def worked_on_since(base_path: str) -> int | None:
+    """When etc began to work on the table at this place, as its storage says (ns); None where nothing of etc says so.
+
+    Whoever copies what is beside another table is later, and what was moved names another place.
+
+    Raises:
+        RetryableError: the store does not answer.
+
+    """
+    try:
+        storage = open_reader(base_path)
+        found = storage.info(_PLACE)
+        if found is not None and storage.read(_PLACE, _LONGEST_PLACE) == os.fsencode(_place_of(base_path)):
+            return found.changed_ns
+    except RetryableError:
+        raise
+    except (OSError, EtcError) as error:  # whoever may write the table may make it so
+        let_go(error)
+    return None
+
+
+def _placed(base_path: str, content: Mapping[str, Any]) -> dict[str, str]:
+    """The place of the table, noted in a file where what is kept does not say that it was."""
+    place = _place_of(base_path)
+    with suppress(OSError):
+        if content.get("place") != place and worked_on_since(base_path) is None:
+            open_storage(base_path).replace(_PLACE, os.fsencode(place))
+        return {"place": place}
+    return {}
+
+
+def _place_of(base_path: str) -> str:
+    """A table's name and that of its folder: the rest of the way may be another one on each machine."""
+    whole = base_path if is_remote(base_path) else real_path(base_path)
+    return "/".join(whole.rstrip("/").split("/")[-2:])
 
 
 def _kept_or_nothing(base_path: str) -> ApplyState:

@@ -319,4 +319,5 @@ def _name(status: FileStatus) -> str:
 
 
 def _info(status: FileStatus) -> FileInfo:
-    return FileInfo(status.length, status.modification_time * 1_000_000)
+    modified_ns = status.modification_time * 1_000_000
+    return FileInfo(status.length, modified_ns, modified_ns)

@@ -173,7 +173,7 @@ class LocalStorage:
 
 
 def _info(found: os.stat_result) -> FileInfo:
-    return FileInfo(found.st_size, found.st_mtime_ns)
+    return FileInfo(found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def list_tree(base: str) -> Iterator[tuple[str, dict[str, int]]]:

@@ -446,4 +446,5 @@ def _name(path: str) -> str:
 
 
 def _info(meta: ObjectMeta) -> FileInfo:
-    return FileInfo(meta["size"], int(meta["last_modified"].timestamp()) * 1_000_000_000)
+    modified_ns = int(meta["last_modified"].timestamp()) * 1_000_000_000
+    return FileInfo(meta["size"], modified_ns, modified_ns)

@@ -66,10 +66,14 @@ class Requests:
 
 
 class FileInfo(NamedTuple):
-    """A file as its storage lists it; `modified_ns` is in nanoseconds since the epoch, as fine as the storage keeps it."""
+    """A file as its storage lists it, with times in nanoseconds since the epoch, as fine as the storage keeps them.
+
+    `changed_ns` is when the storage itself says that the file came to be as it is, which no writer chooses but on HDFS.
+    """
 
     size_bytes: int
     modified_ns: int
+    changed_ns: int
 
 
 class Version(NamedTuple):

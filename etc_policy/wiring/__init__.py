@@ -332,11 +332,17 @@ class Readings(SparkSessions):
         self._reach_storages()
         return tuple(sign_of_run(open_reader(one.table)) for one in policies if not is_catalog_name(one.table))
 
-    def has_worked_on(self, location: str) -> bool:
-        """Whether etc has kept anything beside a table, as every run over it does."""
-        from etc_policy.table.apply_state import ApplyState
+    def worked_on_since(self, location: str) -> int | None:
+        """When etc began to work on a table, as its storage says (ns); None where nothing of etc says so.
 
-        return self.apply_states.read(location) != ApplyState()
+        Raises:
+            RetryableError: the store does not answer.
+
+        """
+        from etc_policy.hudi.apply_state import worked_on_since
+
+        self._reach_storages()
+        return worked_on_since(location)
 
     def read_mark(self, policy: Policy) -> tuple[str, ApplyState]:
         """What a table's plan goes by, beside the clock, while its log files are known; cheap to read.

@@ -1,18 +1,22 @@
 """Policies with `tables`: which tables get one, which do not and why, and what the commands make of them."""
 
 import json
+import os
 import shutil
+import time
 
 import pytest
 
 from etc_policy.api.project import Project
 from etc_policy.cli.main import main
 from etc_policy.errors import RetryableError, SeveralErrors
+from etc_policy.hudi.layout import ETC_FOLDER
 from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from etc_policy.wiring import Environment
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 
+MARK, MEMORY = f"{ETC_FOLDER}/place", f"{ETC_FOLDER}/memory.json"
 NOON = epoch_ms("12:00:00")
 SALES = """version: 1
 policies:
@@ -153,6 +157,77 @@ def test_a_newcomer_of_the_same_name_stops_nobody(folder, known_by):
     assert planned(Project(folder))[0]["sales_orders"] == "nothing_due"
 
 
+def as_it_was(newcomer):
+    """The newcomer is a copy as it is, records of etc and all."""
+
+
+def with_its_own_name(newcomer):
+    """It says of itself what etc says of a table, as if for years."""
+    (newcomer / MARK).write_text("sales/ORDERS")
+    os.utime(newcomer / MARK, (0, 0))
+
+
+def with_a_record_that_nobody_can_read(newcomer):
+    (newcomer / MEMORY).unlink()
+    (newcomer / MEMORY).mkdir()
+
+
+def with_links_to_the_records(newcomer):
+    shutil.rmtree(newcomer / ETC_FOLDER)
+    (newcomer / ETC_FOLDER).symlink_to(newcomer.parent / "orders" / ETC_FOLDER)
+
+
+@pytest.mark.parametrize(
+    "made", [as_it_was, with_its_own_name, with_a_record_that_nobody_can_read, with_links_to_the_records]
+)
+def test_a_newcomer_with_the_records_of_etc_stops_nobody_where_those_of_runs_are_gone(folder, made):
+    """Whoever may read a table may copy all that etc keeps beside it; when the storage took it cannot be copied."""
+    sales = folder / "lake" / "sales"
+    Project(folder).environment.apply_states.update(str(sales / "orders"), worked_on)
+    shutil.copytree(sales / "orders", sales / "ORDERS")
+    made(sales / "ORDERS")
+    actions, (error,) = planned(Project(folder))
+    assert actions == {"sales_orders": "nothing_due", "sales_orders_2": "refused", "sales_refunds": "compact"}
+    assert error.code == "ETC130"
+    Project(folder).environment.apply_states.update(str(sales / "orders"), lambda kept: kept.__class__(run_ms=2))
+    assert planned(Project(folder))[0] == actions
+
+
+def test_a_table_that_etc_worked_on_earlier_under_another_name_is_a_newcomer_of_this_one(folder):
+    sales = folder / "lake" / "sales"
+    states = Project(folder).environment.apply_states
+    for name in ("Refunds", "orders"):
+        states.update(str(sales / name), worked_on)
+    (sales / "Refunds").rename(sales / "ORDERS")
+    assert planned(Project(folder))[0] == {"sales_orders": "nothing_due", "sales_orders_2": "refused"}
+    shutil.rmtree(sales / "orders")
+    states.update(str(sales / "ORDERS"), lambda kept: kept.__class__(run_ms=2))
+    assert (sales / "ORDERS" / MARK).read_text() == "sales/ORDERS"
+
+
+def test_which_table_was_first_is_not_known_where_the_store_does_not_answer(folder, monkeypatch):
+    sales = folder / "lake" / "sales"
+    states = Project(folder).environment.apply_states
+    states.update(str(sales / "orders"), worked_on)
+    shutil.copytree(sales / "orders", sales / "ORDERS")
+    states.update(str(sales / "ORDERS"), lambda kept: kept.__class__(run_ms=2))
+    ask = Environment.worked_on_since
+
+    def asked(environment, location):
+        if location.endswith("/orders"):
+            raise RetryableError("ETC240", "the store does not answer")
+        return ask(environment, location)
+
+    monkeypatch.setattr(Environment, "worked_on_since", asked)
+    with pytest.raises(SeveralErrors) as error:
+        Project(folder).plan(at=NOON, check=True)
+    assert [one.action for one in error.value.report.tables] == ["refused", "refused", "compact"]
+
+
+def worked_on(kept):
+    return kept.__class__(run_ms=1)
+
+
 def test_folders_that_somebody_makes_hide_no_table_of_the_last_runs(folder, monkeypatch):
     """So many folders are looked at, in the order of their names: 20,000 of them hid all tables behind."""
     (folder / "policies" / "sales.yml").write_text(SALES + "    verify: {level: metadata}\n")
@@ -288,6 +363,23 @@ def test_a_bucket(folder, moto_server, s3_variables):
         ("sales_refunds", f"{root}/sales/Refunds", f"{root}/s*/*"),
     ]
     assert project.left_out().keys() == {f"{root}/sales/prices", f"{root}/sales/tmp_1"}
+
+
+def test_a_newcomer_in_a_bucket_with_the_records_of_etc(folder, moto_server, s3_variables):
+    bucket = moto_server.make_bucket()
+    root = moto_server.upload(folder / "lake", bucket, "lake").replace("s3a:", "s3:")
+    (folder / "policies" / "sales.yml").write_text(SALES.replace("lake/sales/*", f"{root}/sales/*"))
+    storage = f'{{endpoint: "{moto_server.endpoint}", region: us-east-1, path_style: true}}'
+    (folder / "etc_project.yml").write_text(
+        f"name: p\nprofiles: {{p: {{target: d, targets: {{d: {{storage: {storage}}}}}}}}}\n"
+    )
+    Project(folder).environment.apply_states.update(f"{root}/sales/orders", worked_on)
+    time.sleep(1.1)  # a store's times are whole seconds
+    copy = moto_server.download(bucket, "lake/sales/orders", folder / "copy")
+    (copy / MARK).write_text("sales/ORDERS")
+    moto_server.upload(copy, bucket, "lake/sales/ORDERS")
+    assert planned(Project(folder))[0]["sales_orders"] == "nothing_due"
+    assert {one.name: one.table for one in Project(folder).policies()}["sales_orders"] == f"{root}/sales/orders"
 
 
 @pytest.fixture

@@ -100,7 +100,8 @@ def test_what_another_version_of_etc_keeps_stays(base, file):
     theirs = {"of_a_later_etc": [1], "refusals": {"count": "many"}}
     file.write_text(json.dumps(theirs))
     FileApplyStateStore().update(base, lambda kept: replace(kept, run_ms=5))
-    assert json.loads(file.read_text()) == {**theirs, "run_ms": 5}
+    kept = json.loads(file.read_text())
+    assert kept == {**theirs, "run_ms": 5, "place": "/".join(Path(base).parts[-2:])}
 
 
 def test_nothing_is_written_where_nothing_changes(base, file, monkeypatch):

@@ -110,7 +110,7 @@ class TestLease:
         finally:
             os.umask(before)
         modes = {path.name: path.stat().st_mode & 0o777 for path in (table.meta / ".etc").iterdir()}
-        assert modes == {"apply.lease": 0o664, JAVA_LEASE: 0o664, "memory.json": 0o664}
+        assert modes == {"apply.lease": 0o664, JAVA_LEASE: 0o664, "memory.json": 0o664, "place": 0o664}
 
     def test_a_lock_that_a_killed_run_left_is_cleared_but_not_beside_a_living_one(self, table):
         lock = table.meta / ".etc" / "lock"
