@@ -36,7 +36,7 @@ from etc_policy.table.history import TableHistory
 from etc_policy.table.state import TableState
 from etc_policy.table.watermark import event_time_bound
 from etc_policy.verify.late_data import LateData
-from etc_policy.verify.ports import ExpectationResult, Verification
+from etc_policy.verify.ports import GRAVEST, ExpectationResult, Verification
 
 #: Files that are copied as they are.
 ASSETS = (
@@ -83,7 +83,6 @@ _DONE = {
     "failed": Chip("Failed", "bad"),
     None: Chip("Verification only", "quiet"),
 }
-_WORST_FIRST = ("fail", "error", "warn", "pass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +269,7 @@ def verdict_chip(verification: Verification) -> Chip:
 
 
 def _worst_first(results: Sequence[ExpectationResult]) -> list[ExpectationResult]:
-    return sorted(results, key=lambda result: _WORST_FIRST.index(result.status))
+    return sorted(results, key=lambda result: GRAVEST.index(result.status))
 
 
 def _epoch_ms(iso: str) -> int:

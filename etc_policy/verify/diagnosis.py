@@ -547,27 +547,29 @@ def catalog_sync(facts: TableFacts) -> Found:
     return "warn", f"{message}: queries by it miss new partitions", "run Hudi's sync; no compaction helps"
 
 
+#: Of findings that are as grave the first here is shown first: whether anything can be done, what puts rows at risk, what
+#: holds RO back or hides rows from queries, what it costs, and what is so.
 CHECKS: Mapping[str, TableCheck] = {
     "plan": can_be_planned,
-    "version": table_version,
     "completed at": completion_times,
     "time zone": time_zone,
-    "log file size": log_file_sizes,
-    "event times": event_times,
-    "data latency": data_latency,
-    "compactions": foreign_compactions,
-    "backlog": compaction_backlog,
-    "catalog": catalog_sync,
+    "unseen rows": unseen_rows,
+    "index records": index_records,
+    "double keys": duplicate_keys,
+    "lost indexes": dropped_indexes,
     "index": declared_index,
     "lock": declared_lock,
-    "pauses": pauses,
-    "double keys": duplicate_keys,
-    "unseen rows": unseen_rows,
-    "lost indexes": dropped_indexes,
-    "written as": written_as,
-    "merges as": merges_as,
-    "index records": index_records,
+    "event times": event_times,
+    "data latency": data_latency,
+    "backlog": compaction_backlog,
     "partitions": partition_ends,
+    "pauses": pauses,
+    "catalog": catalog_sync,
+    "compactions": foreign_compactions,
+    "log file size": log_file_sizes,
+    "version": table_version,
+    "merges as": merges_as,
+    "written as": written_as,
 }
 
 

@@ -14,6 +14,8 @@ from etc_policy.policy.manifest import Frozen, Policy, VerifyLevel
 from etc_policy.table.state import TableState
 
 CheckStatus = Literal["pass", "warn", "fail", "error"]
+#: The gravest first.
+GRAVEST: tuple[CheckStatus, ...] = ("fail", "error", "warn", "pass")
 
 
 class ExpectationResult(Frozen):
@@ -93,8 +95,9 @@ class Verification(Frozen):
 
     @property
     def failures(self) -> str:
-        """What did not pass, with its messages, on one line."""
-        return "; ".join(f"{e.expectation}: {e.message or e.status}" for e in self.expectations if e.status != "pass")
+        """What did not pass, with its messages, on one line; the gravest first, as who shows it may cut it off."""
+        failed = sorted((e for e in self.expectations if e.status != "pass"), key=lambda e: GRAVEST.index(e.status))
+        return "; ".join(f"{e.expectation}: {e.message or e.status}" for e in failed)
 
     @property
     def exit_code(self) -> ExitCode:

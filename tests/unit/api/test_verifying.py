@@ -33,6 +33,12 @@ def verification(status, *failed):
     return Verification(level="data", status=status, threshold_ms=0, expectations=found)
 
 
+def test_what_did_not_pass_is_said_the_gravest_first():
+    """Messages and reports cut off what is long."""
+    found = verification("fail", ("late", "warn"), ("rows", "fail"), ("fine", "pass"), ("read", "error"))
+    assert found.failures == "rows: fail; read: error; late: warn"
+
+
 @pytest.mark.parametrize(
     ("found", "code"),
     [

@@ -1,5 +1,5 @@
 from etc_policy.report.debug import DebugReport, list_debug, render_debug
-from etc_policy.verify.diagnosis import Finding
+from etc_policy.verify.diagnosis import CHECKS, Finding, finding
 
 
 def test_what_does_not_fit_stays_in_its_column():
@@ -37,3 +37,17 @@ def test_each_of_several_tables_has_a_line_the_gravest_first():
     )
     one = DebugReport(etc_version="1", findings=findings[:3])
     assert list_debug(one, 80) == render_debug(one, 80)
+
+
+def test_of_warnings_the_line_says_the_gravest():
+    """What puts rows at risk, then what holds RO back, then what only costs."""
+    told = {"log file size": "large", "data latency": "late", "lock": "in one JVM", "pauses": "none", "version": "9"}
+    found = [
+        finding(name, check, "warn" if check in told else "ok", told.get(check, "fine"))
+        for name in ("a", "b", "c", "d")
+        for check in CHECKS
+        if name != "d" or check not in ("lock", "data latency")
+    ]
+    lines = list_debug(DebugReport(etc_version="1", findings=tuple(found)), 116).splitlines()
+    assert lines[0] == "a  WARN  lock, data latency, pauses, log file size, version: in one JVM"
+    assert lines[3] == "d  WARN  pauses, log file size, version: none"
