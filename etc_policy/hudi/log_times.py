@@ -114,12 +114,18 @@ def why_not_believed(
 
 
 def _to_ask(state: TableState, cache: TimesCache) -> Files:
-    recorded = [(s, f) for s, f in state.log_files if f.min_event_time_ms is not None]
-    before = ((s, f, cache.entries.get(path_of(s, f))) for s, f in (recorded if cache.entries else ()))
+    names = {path.rpartition("/")[2] for path in cache.entries}
+    before = ((s, f, cache.entries.get(path_of(s, f))) for s, f in state.log_files if f.name in names)
     known = [(s, f) for s, f, entry in before if entry is not None and _contradiction(s, f, entry[1])]
-    newest = {s.group: (s, f) for s, f in recorded}  # they are in the order of completion
-    latest = sorted(newest.values(), key=lambda one: (one[1].completed, one[1].name), reverse=True)
+    of_slices = ((s, _newest_recorded(s)) for s in state.slices)
+    newest = [(s, f) for s, f in of_slices if f is not None]
+    latest = sorted(newest, key=lambda one: (one[1].completed, one[1].name), reverse=True)
     return (known or latest)[:_ASKED]
+
+
+def _newest_recorded(file_slice: FileSlice) -> LogFile | None:
+    """The last to complete of its log files whose event time is known."""
+    return next((one for one in reversed(file_slice.log_files) if one.min_event_time_ms is not None), None)
 
 
 def _contradiction(file_slice: FileSlice, log_file: LogFile, times: LogTimes | None) -> str | None:
@@ -210,7 +216,7 @@ def _read_files(
         if times is not None:
             cache.put(path, times)
     if cache.entries:
-        cache.save({path_of(s, f) for s, f in state.log_files})
+        cache.save({f.name for _, f in state.log_files})
     return cache, files
 
 

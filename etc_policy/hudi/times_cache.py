@@ -69,16 +69,16 @@ class TimesCache:
         self.entries[path] = self.versions.get(path, _NONE), times
 
     def save(self, present: set[str]) -> None:
-        """Write the cache, of log files that are gone the newest; one that cannot be written only costs the next reading."""
-        gone = sorted(self.entries.keys() - present, key=lambda path: (_instant_in(path), path), reverse=True)
-        kept = present.union(gone[:KEPT_GONE])
+        """Write the cache, of log files whose names are not `present` the newest; what is not written costs the next reading."""
+        gone = [path for path in self.entries if path.rpartition("/")[2] not in present]
+        too_old = set(sorted(gone, key=lambda path: (_instant_in(path), path), reverse=True)[KEPT_GONE:])
         own = {
             path: (
                 *(version, t.min_ms, t.null_rows, t.unreadable, t.why, t.deletes, t.damaged, t.seen_ms, t.max_ms),
                 *(sorted(t.instants), sorted(t.taken_back)),
             )
             for path, (version, t) in self.entries.items()
-            if path in kept and not t.damaged  # it may be restored
+            if path not in too_old and not t.damaged  # it may be restored
         }
         if self.cache is not None and (self.read or len(own) < len(self.entries)):
             self.cache.put(self.key, json.dumps(own, sort_keys=True).encode())
