@@ -17,8 +17,8 @@ from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.plan.hold import MAX_HOLD_BYTES
 from etc_policy.policy.bounded_json import load_json
 from etc_policy.policy.quantities import MAX_MS
-from etc_policy.storage.open_storage import is_remote, open_reader, open_storage, real_path
-from etc_policy.storage.shared_file import change_shared, read_shared
+from etc_policy.storage.open_storage import is_remote, open_reader, real_path
+from etc_policy.storage.shared_file import change_shared, read_shared, write_shared
 from etc_policy.table.apply_state import (
     ApplyState,
     ComparedFiles,
@@ -97,7 +97,7 @@ def _placed(base_path: str, content: Mapping[str, Any]) -> dict[str, str]:
     place = _place_of(base_path)
     with suppress(OSError):
         if content.get("place") != place and worked_on_since(base_path) is None:
-            open_storage(base_path).replace(_PLACE, os.fsencode(place))
+            write_shared(base_path, _PLACE, os.fsencode(place))
         return {"place": place}
     return {}
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from etc_policy.storage.open_storage import is_remote, local_path, open_reader, open_remote_storage
+from etc_policy.storage.open_storage import is_remote, local_path, open_reader, open_remote_storage, open_storage
 from etc_policy.storage.port import MAX_VERSION_BYTES, RemoteStorage, StoreRefusedError
 from etc_policy.storage.safe_files import folder_of, replace_in
 
@@ -46,6 +46,16 @@ def change_shared(location: str, path: str, change: Change, *, alone: bool = Fal
         _change_remote(open_remote_storage(location), path, change, alone=alone)
     else:
         _change_local(location, path, change, alone=alone)
+
+
+def write_shared(location: str, path: str, content: bytes) -> None:
+    """Write a file of the table at a location which says the same whoever writes it.
+
+    Raises:
+        OSError: the storage does not take it.
+
+    """
+    open_storage(location).replace(path, content)
 
 
 def _change_local(location: str, path: str, change: Change, *, alone: bool) -> None:
