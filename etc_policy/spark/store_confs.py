@@ -7,8 +7,7 @@ from pathlib import Path
 
 from etc_policy.policy.project_schema import StorageSettings
 from etc_policy.spark.cluster import is_local
-from etc_policy.storage.object_stores import endpoint_of
-from etc_policy.storage.store_keys import aws_keys
+from etc_policy.storage.store_keys import aws_keys, endpoint_of
 
 _CLIENT = "hadoop-aws"
 _PREFIX = "spark.hadoop.fs.s3a."

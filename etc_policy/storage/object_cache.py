@@ -8,6 +8,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -32,16 +33,14 @@ _DIGEST_BYTES = _DIGEST().digest_size
 _IS_ENTRY = re.compile(r"/[0-9a-f]{2}/[0-9a-f]{62}$")
 
 
-@cache
-def cache_in(folder: Path) -> ObjectCache:
-    """The cache in a folder, one for all tables."""
-    return ObjectCache(folder)
+def cache_in(folder: Path, server: str = "") -> Cache:
+    """The cache in a folder, one for all tables, as far as it is of a server."""
+    return _OfServer(_objects_in(folder), server)
 
 
-@cache
-def tables_cache_in(folder: Path) -> ObjectCache:
-    """The cache for what is kept of tables, one for all."""
-    return ObjectCache(folder / _TABLES, MAX_TABLES_BYTES, MAX_TABLE_BYTES)
+def tables_cache_in(folder: Path, server: str = "") -> Cache:
+    """The cache for what is kept of tables, one for all, as far as it is of a server."""
+    return _OfServer(_tables_in(folder), server)
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path | None:
@@ -105,6 +104,20 @@ class MemoryCache(dict[str, bytes]):
     def put(self, key: str, content: bytes) -> None:
         """Keep a content."""
         self[key] = content
+
+
+@dataclass(frozen=True, slots=True)
+class _OfServer:
+    """What is kept of one server: what another has at the same place, it may call the same version."""
+
+    kept: Cache
+    server: str
+
+    def get(self, key: str) -> bytes | None:
+        return self.kept.get(f"{self.server}\0{key}")
+
+    def put(self, key: str, content: bytes) -> None:
+        self.kept.put(f"{self.server}\0{key}", content)
 
 
 class ObjectCache:
@@ -172,6 +185,16 @@ class ObjectCache:
                     one = os.lstat(path)
                     found.append((one.st_mtime, max(one.st_size, one.st_blocks * 512), path))
         return found
+
+
+@cache
+def _objects_in(folder: Path) -> ObjectCache:
+    return ObjectCache(folder)
+
+
+@cache
+def _tables_in(folder: Path) -> ObjectCache:
+    return ObjectCache(folder / _TABLES, MAX_TABLES_BYTES, MAX_TABLE_BYTES)
 
 
 def _entry(key: str) -> str:

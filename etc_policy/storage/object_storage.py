@@ -17,7 +17,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import GCSStore
 
 from etc_policy.storage.listings import ListingBounds
-from etc_policy.storage.object_cache import MAX_FILE_BYTES, ObjectCache
+from etc_policy.storage.object_cache import MAX_FILE_BYTES, Cache
 from etc_policy.storage.object_tree import ObjectTreeLister
 from etc_policy.storage.port import MAX_READ_BYTES, MAX_VERSION_BYTES, FileInfo, Version, read_at_most, too_large
 from etc_policy.storage.remote_files import ReadAhead, open_ranges
@@ -42,7 +42,7 @@ class ObjectContents:
     def __init__(
         self,
         store: ObjectStore,
-        cache: ObjectCache | None,
+        cache: Cache | None,
         place_of: Callable[[str], str],
         list_folder: Callable[[str], object],
     ) -> None:
@@ -201,7 +201,7 @@ class Stores(NamedTuple):
     store: ObjectStore
     single: ObjectStore
     timeout_seconds: float = 30.0
-    cache: ObjectCache | None = None
+    cache: Cache | None = None
 
 
 class ObjectStorage:

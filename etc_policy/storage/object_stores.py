@@ -14,18 +14,16 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
-from etc_policy.policy.manifest import digest
 from etc_policy.policy.project_schema import StorageSettings
 from etc_policy.policy.schema_values import is_address, require_server
 from etc_policy.storage.object_cache import cache_folder, cache_in
 from etc_policy.storage.object_storage import ObjectStorage, Stores
-from etc_policy.storage.store_keys import AwsKeys, aws_keys, require_other_keys
+from etc_policy.storage.store_keys import ENDPOINTS, AwsKeys, aws_keys, endpoint_of, require_other_keys, server_of
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 _FAMILIES = ("AWS_", "GOOGLE_", "AZURE_", "SERVICE_ACCOUNT")
-_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _MAX_RETRIES = 7
 #: Of a bucket, container or account: obstore panics at others.
 _NAME = re.compile(r"[A-Za-z0-9$][A-Za-z0-9._$-]*")
@@ -54,8 +52,7 @@ def open_object_storage(location: str, settings: StorageSettings) -> ObjectStora
     stores = _open_bucket(bucket._replace(prefix=""), settings, environment)
     folder = cache_folder(os.environ)
     if folder is not None:
-        store_name = digest(endpoint_of(settings, dict(environment)) or "")
-        stores = stores._replace(cache=cache_in(folder / store_name))
+        stores = stores._replace(cache=cache_in(folder, server_of(settings, dict(environment))))
     return ObjectStorage(stores, bucket.prefix, location)
 
 
@@ -77,11 +74,6 @@ def parse_bucket(location: str) -> Bucket:
         message = f"`{location}` has `.` or `..` in its path, which a store takes for names"
         raise TableError(Code.NOT_LOCAL, message, hint="write the path without them")
     return Bucket(scheme, name, account.partition(".")[0], "/".join(part for part in prefix.split("/") if part))
-
-
-def endpoint_of(settings: StorageSettings, environment: Mapping[str, str]) -> str | None:
-    """The URL of an S3 server other than Amazon's; the target's goes before the environment's."""
-    return settings.endpoint or next((environment[name] for name in _ENDPOINTS if environment.get(name)), None)
 
 
 def region_of(settings: StorageSettings, environment: Mapping[str, str]) -> str:
@@ -147,7 +139,7 @@ def _require_url(endpoint: str | None) -> None:
         require_server(endpoint)
     except ValueError as error:
         hint = f"write it as `https://{endpoint}`" if "://" not in endpoint else None
-        message = f"`{endpoint[:60]}` is not the URL of a server: it is the value of {' or '.join(_ENDPOINTS)}"
+        message = f"`{endpoint[:60]}` is not the URL of a server: it is the value of {' or '.join(ENDPOINTS)}"
         raise TableError(Code.NOT_LOCAL, message, hint=hint) from error
 
 

@@ -15,6 +15,8 @@ from etc_policy.errors import TableError, first_line
 from etc_policy.errors.codes import Code
 from etc_policy.policy.project_schema import StorageSettings
 
+#: They name an S3 server other than Amazon's.
+ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _FILES = {"AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials", "AWS_CONFIG_FILE": "~/.aws/config"}
 #: Of botocore's sources those that ask the metadata address.
 _OF_MACHINES = ("iam-role", "container-role")
@@ -27,6 +29,16 @@ _AZURE = (
     *("AZURE_STORAGE_SAS_KEY", "AZURE_STORAGE_TOKEN", "AZURE_CLIENT_SECRET", "AZURE_STORAGE_CLIENT_SECRET"),
     *("AZURE_FEDERATED_TOKEN_FILE", "AZURE_USE_AZURE_CLI"),
 )
+
+
+def endpoint_of(settings: StorageSettings, environment: Mapping[str, str]) -> str | None:
+    """The URL of an S3 server other than Amazon's; the target's goes before the environment's."""
+    return settings.endpoint or next((environment[name] for name in ENDPOINTS if environment.get(name)), None)
+
+
+def server_of(settings: StorageSettings, environment: Mapping[str, str]) -> str:
+    """What says, beside a location, whom it is asked of."""
+    return f"{endpoint_of(settings, environment) or ''} {environment.get('HADOOP_CONF_DIR', '')}"
 
 
 @dataclass(frozen=True, slots=True)

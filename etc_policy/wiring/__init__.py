@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from etc_policy.report.sync import PropertyStore
     from etc_policy.run.forgetting import Forgetter
     from etc_policy.run.runner import Runner
-    from etc_policy.storage.object_cache import ObjectCache
+    from etc_policy.storage.object_cache import Cache
     from etc_policy.table.apply_state import ApplyState, ApplyStateStore
     from etc_policy.table.cuts import BaseFiles
     from etc_policy.table.history import WholeTable
@@ -77,6 +77,14 @@ class Readings(SparkSessions):
 
         return GlueCatalog(self.target.catalog, self.target.storage)
 
+    def _tables_cache(self) -> Cache | None:
+        """Where commands keep what they decoded of tables; None where the user wants nothing kept."""
+        from etc_policy.storage.object_cache import cache_folder, tables_cache_in
+        from etc_policy.storage.store_keys import server_of
+
+        folder = cache_folder(os.environ)
+        return tables_cache_in(folder, server_of(self.target.storage, os.environ)) if folder else None
+
     def _reach_storages(self) -> None:
         """As the target says, also where another project has been at work in between."""
         from etc_policy.storage.open_storage import use_storage_settings
@@ -94,7 +102,7 @@ class Readings(SparkSessions):
         """
         from etc_policy.hudi.table import FileTableReader
 
-        reader, location = FileTableReader(_tables_cache(), self.note_state), self.locate(policy)
+        reader, location = FileTableReader(self._tables_cache(), self.note_state), self.locate(policy)
 
         def read(event_time: EventTime) -> TableState:
             return reader.read(location, event_time, policy.writer.heartbeat_expiry_ms)
@@ -133,7 +141,7 @@ class Readings(SparkSessions):
         """What `read_table` gives, and what reads this past on to the newest archived commits."""
         from etc_policy.hudi.table import FileTableReader
 
-        reader, location = FileTableReader(_tables_cache() if kept else None, self.note_state), self.locate(policy)
+        reader, location = FileTableReader(self._tables_cache() if kept else None, self.note_state), self.locate(policy)
 
         def read(event_time: EventTime) -> tuple[TableState, tuple[TableHistory, Further]]:
             expiry_ms, most = policy.writer.heartbeat_expiry_ms, None if archived else 0
@@ -152,7 +160,7 @@ class Readings(SparkSessions):
         """The state of a policy's table as `read_state` gives it without statistics, and all of its past, from one reading."""
         from etc_policy.hudi.table import FileTableReader
 
-        reader, location = FileTableReader(_tables_cache(), self.note_state), self.locate(policy)
+        reader, location = FileTableReader(self._tables_cache(), self.note_state), self.locate(policy)
 
         def read(event_time: EventTime) -> WholeTable:
             return reader.read_whole(location, event_time, policy.writer.heartbeat_expiry_ms)
@@ -239,7 +247,7 @@ class Readings(SparkSessions):
         if self.metadata_only:
             return {}
         self._say_what_is_not_read()
-        return sampled_lags(state, event_times, types, _tables_cache())
+        return sampled_lags(state, event_times, types, self._tables_cache())
 
     def _say_what_is_not_read(self) -> None:
         """Say once that no base file is looked at, where pyarrow is not installed."""
@@ -270,7 +278,7 @@ class Readings(SparkSessions):
             return found
         from etc_policy.hudi.log_times import why_not_believed
 
-        why = why_not_believed(state_of(found), policy, _tables_cache(), self.progress)
+        why = why_not_believed(state_of(found), policy, self._tables_cache(), self.progress)
         if why is None:
             return found
         advice = (
@@ -295,14 +303,14 @@ class Readings(SparkSessions):
             from etc_policy.hudi.log_times import fill_from_logs, read_all_logs
 
             read = read_all_logs if all_logs else fill_from_logs
-            state = read(state, policy, _tables_cache(), self.progress)
+            state = read(state, policy, self._tables_cache(), self.progress)
         if not self.metadata_only and not any(state.log_files):
             from etc_policy.hudi.base_times import with_left_times, with_newest_times
 
             self._say_what_is_not_read()
             is_new = read_logs and promise_of(policy, state) is None
             state = with_newest_times(state, policy.event_time) if is_new else state
-            state = with_left_times(state, policy.event_time, _tables_cache())
+            state = with_left_times(state, policy.event_time, self._tables_cache())
         kept = self.apply_states.read(state.base_path) if noted is None else noted
         # of both times of a log file the earlier one counts
         state = with_true_times(state, of_event_time(kept.misrecorded, policy.event_time, state))
@@ -314,7 +322,7 @@ class Readings(SparkSessions):
             return history
         from etc_policy.hudi.log_times import with_read_times
 
-        return with_read_times(history, state, policy, _tables_cache())
+        return with_read_times(history, state, policy, self._tables_cache())
 
     @property
     def apply_states(self) -> ApplyStateStore:
@@ -517,14 +525,6 @@ class Environment(Readings):
         from etc_policy.wiring.git import git_state
 
         return git_state(self.project_dir, (folder for _, folder in self.folders))
-
-
-def _tables_cache() -> ObjectCache | None:
-    """Where commands keep what they decoded of tables; None where the user wants nothing kept."""
-    from etc_policy.storage.object_cache import cache_folder, tables_cache_in
-
-    folder = cache_folder(os.environ)
-    return tables_cache_in(folder) if folder else None
 
 
 def resolve_table(environment: Environment, policy: Policy) -> Policy:

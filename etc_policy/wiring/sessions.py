@@ -135,7 +135,7 @@ class SparkSessions:
             raise TableError(Code.NOT_TRUSTED, message, hint=hint)
 
     def _has_endpoint(self) -> bool:
-        from etc_policy.storage.object_stores import endpoint_of
+        from etc_policy.storage.store_keys import endpoint_of
 
         return endpoint_of(self.target.storage, os.environ) is not None
 

@@ -256,3 +256,22 @@ def test_keys_are_nowhere(etc, project, uploaded, s3_variables):
     written = "".join(file.read_text() for file in (project / "target").rglob("*") if file.is_file())
     assert "testtest" not in written
     assert "testtest" not in repr(read_own_settings(str(project), s3_variables, "store").target)
+
+
+def test_what_is_kept_is_of_one_server_is_shown_and_is_cleared(etc, project, uploaded, moto_server, monkeypatch):
+    """Another server may say other things of the same bucket, and call them the same version."""
+    cache = project / "cache"
+    monkeypatch.setenv("ETC_CACHE", str(cache))
+
+    def kept():
+        assert etc("plan", "--target", "store", "--at", NOON)[0] == 0
+        return [one["files"] for one in json.loads(etc("cache", "--output", "json")[1])["kept"]][:2]
+
+    copies, facts = kept()
+    assert copies > 0 and facts > 0
+    assert kept() == [copies, facts]
+    settings = project / "etc_project.yml"
+    settings.write_text(settings.read_text().replace("127.0.0.1", "localhost"))
+    assert kept() == [2 * copies, 2 * facts]
+    etc("cache", "clear")
+    assert not [path for path in cache.rglob("*") if path.is_file()]
