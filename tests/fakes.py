@@ -152,7 +152,7 @@ class MemoryFiles:
     def wrong_schema(self, base_path: str, instant: str) -> str | None:
         return f"the table's schema was altered at {self.table.altered}" if self.table.altered else None
 
-    def before_commit(self, job: Job) -> AtCommit:
+    def read_at_commit(self, job: Job) -> AtCommit:
         schema, restore = self.wrong_schema(job.base_path, job.instant), self.table.restore
         if job.table_version not in CUT_VERSIONS:
             done = (one.requested for one in self.table.state.instants if one.action == "rollback")

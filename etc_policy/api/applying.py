@@ -141,7 +141,7 @@ class Applier:
         policies = [table.declared for table in tables]
         with step("plan"):
             plan = plan_tables(
-                self.environment, policies, self.now_ms, read_stats=True, written_to=left_out, every_ms=self.every_ms
+                self.environment, policies, self.now_ms, read_stats=True, contended=left_out, every_ms=self.every_ms
             )
         compacts = {table.policy for table in plan.tables if table.action == "compact"}
         idle = [table for table in tables if table.busy and table.policy.name not in compacts]

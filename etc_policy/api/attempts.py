@@ -10,7 +10,7 @@ from enum import Enum, auto
 from etc_policy.errors import OvertakenError, StalePlanError
 from etc_policy.plan.model import TablePlan
 from etc_policy.plan.refusals import REFUSED_BY_WRITERS
-from etc_policy.plan.skipped_slices import WrittenTo
+from etc_policy.plan.skipped_slices import ContendedSlices
 from etc_policy.run.results import TableResult
 from etc_policy.table.state import GroupKey
 
@@ -119,12 +119,12 @@ class Tried:
             self.attempts.append(Attempt(outcome, next_step(outcome, self), error))
 
     @property
-    def leaves_out(self) -> WrittenTo:
+    def leaves_out(self) -> ContendedSlices:
         """What the next plan leaves out: nothing at first, then what was overtaken, then all that could be."""
         tries = [attempt.overtaken for attempt in self.attempts if attempt.overtaken_try]
         if len(tries) < OVERTAKEN_AT_MOST:
-            return WrittenTo()
-        return WrittenTo(frozenset().union(*tries), all_deletes=len(tries) > OVERTAKEN_AT_MOST)
+            return ContendedSlices()
+        return ContendedSlices(frozenset().union(*tries), all_deletes=len(tries) > OVERTAKEN_AT_MOST)
 
     @property
     def is_held_up(self) -> bool:

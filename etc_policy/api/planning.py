@@ -16,7 +16,7 @@ from etc_policy.plan.model import UNREAD_VERSION, Plan, SeenState, TablePlan, ma
 from etc_policy.plan.pace import Pace, has_pace, pace_of
 from etc_policy.plan.refusals import refusal_message
 from etc_policy.plan.rules import may_pass
-from etc_policy.plan.skipped_slices import WrittenTo
+from etc_policy.plan.skipped_slices import ContendedSlices
 from etc_policy.plan.split import is_exact, later_rows
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.formats import format_time, iso_time
@@ -37,20 +37,20 @@ def plan_tables(
     now_ms: int,
     *,
     read_stats: bool,
-    written_to: Mapping[str, WrittenTo] | None = None,
+    contended: Mapping[str, ContendedSlices] | None = None,
     every_ms: int | None = None,
 ) -> Plan:
     """The plan over all policies; a table that cannot be read is refused in it, with the reason.
 
-    `written_to` are file slices to leave out, by the policy's name; `every_ms` is the time from run to run, where it is not
+    `contended` are file slices to leave out, by the policy's name; `every_ms` is the time from run to run, where it is not
     the policies'. Right after a write a table is read and planned again once the bound on clock skew is past. Column statistics
     are read with the release of Hudi that takes the table.
     """
-    left_out, chosen = written_to or {}, tuple(policies)
+    left_out, chosen = contended or {}, tuple(policies)
 
     def plan_once(policy: Policy, state: TableState) -> TablePlan:
         whole = environment.with_statistics(policy, state) if read_stats else state
-        table = plan_table(policy, whole, now_ms, left_out.get(policy.name, WrittenTo()), every_ms)
+        table = plan_table(policy, whole, now_ms, left_out.get(policy.name, ContendedSlices()), every_ms)
         if table.action != "compact" or not is_exact(policy):
             return table
         found = later_rows(whole, environment.row_groups(policy, whole), table.threshold_ms)
@@ -79,12 +79,12 @@ def plan_table(
     policy: Policy,
     state: TableState,
     now_ms: int,
-    written_to: WrittenTo,
+    contended: ContendedSlices,
     every_ms: int | None,
 ) -> TablePlan:
     """One table's plan, with what earlier runs left to say about it."""
     pace = _pace(policy, state, every_ms)
-    table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to, pace=pace)
+    table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), contended=contended, pace=pace)
     table = _with_doubt(policy, table, state)
     return with_remedy(policy, table, state.apply_state.refusals) if table.action == "refused" else table
 

@@ -15,7 +15,7 @@ from etc_policy.api.observing import freshness_of
 from etc_policy.errors import PolicyError, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.pace import has_pace
-from etc_policy.plan.simulation import ASSUMED_RUN_MS, Price, Schedule, as_it_was, figures_of, replay
+from etc_policy.plan.simulation import ASSUMED_RUN_MS, Price, Schedule, actual_runs, figures_of, replay
 from etc_policy.policy import schema
 from etc_policy.policy.findings import schema_issues
 from etc_policy.policy.hudi_options import COMMITS_BEFORE_COMPACTION
@@ -205,7 +205,7 @@ def _priced(setting: SimulatedSetting, price: Price | None, run_ms: int) -> Simu
 def _settings(
     past: Past, policy: Policy, changed: Policy | None, every_ms: int | None, run_ms: int
 ) -> Iterator[SimulatedSetting]:
-    figures = figures_of(past, policy, as_it_was(past))
+    figures = figures_of(past, policy, actual_runs(past))
     yield SimulatedSetting(kind="past", name="as it was", figures=figures)
     yield _by_policy(past, policy, every_ms, run_ms)
     if changed is not None:

@@ -21,7 +21,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.plan.hold import hold_bytes, next_hold_bytes, plan_bytes
 from etc_policy.plan.model import UNREAD_VERSION, Plan, TablePlan
-from etc_policy.plan.skipped_slices import WrittenTo
+from etc_policy.plan.skipped_slices import ContendedSlices
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.sync import NOT_DONE, verdict_of
 from etc_policy.run.fence import WRITER_WAIT_SECONDS
@@ -233,7 +233,7 @@ class TableApply:
         self._planned = table
 
     @property
-    def leaves_out(self) -> WrittenTo:
+    def leaves_out(self) -> ContendedSlices:
         """What the next plan leaves out, as writers keep adding to it, or are kept out."""
         found = self.tried.leaves_out
         return replace(found, groups=found.groups | self.busy, hold_bytes=self._hold_bytes)

@@ -43,7 +43,7 @@ from etc_policy.table.formats import count_of, format_bytes, format_duration, fo
 from etc_policy.table.history import TableHistory, WriteKey
 from etc_policy.table.impossible_times import latest_in, with_impossible
 from etc_policy.table.instants import instant_to_ms
-from etc_policy.table.log_witness import NOT_THERE, in_words, misrecorded_in, path_of, with_true_times
+from etc_policy.table.log_witness import NOT_THERE, in_words, misrecorded_in, path_of, with_earlier_times
 from etc_policy.table.state import CUT_VERSIONS, FileSlice, LogFile, LogWitness, TableState, UnreadableTime
 
 #: So many are read before what commits recorded is believed.
@@ -91,7 +91,7 @@ def read_all_logs(
     witnesses = tuple(_witness(path_of(s, f), f, cache, may_delete=grows or f.has_deletes) for s, f in files)
     filled = _with_archived_blocks(_filled(state, policy, cache, known_too=True), cache)
     read = replace(filled, unreadable_time=_unreadable(_unknown(state), cache), witnesses=witnesses)
-    return with_true_times(read, misrecorded_in(witnesses))
+    return with_earlier_times(read, misrecorded_in(witnesses))
 
 
 def why_not_believed(

@@ -48,8 +48,8 @@ from etc_policy.plan.refusals import (
     unknown_left_out,
     written_to_all,
 )
-from etc_policy.plan.rules import claiming_nothing, why_refused, why_unknown
-from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices, io_bytes, within_budget
+from etc_policy.plan.rules import why_refused, why_unknown, without_watermark
+from etc_policy.plan.skipped_slices import ContendedSlices, group_skipped_slices, io_bytes, within_budget
 from etc_policy.plan.split import remainder_name
 from etc_policy.policy.manifest import Policy, changed_values, policy_values
 from etc_policy.table.apply_state import ApplyState
@@ -69,25 +69,25 @@ def build_table_plan(
     *,
     now_ms: int,
     clock_ms: int,
-    written_to: WrittenTo = WrittenTo(),  # noqa: B008 - frozen
+    contended: ContendedSlices = ContendedSlices(),  # noqa: B008 - frozen
     pace: Pace | None = None,
 ) -> TablePlan:
     """The plan that makes RO hold every row with event time <= T = `now_ms` - data latency.
 
     `clock_ms` is the wall clock: it bounds the instant C, which `now_ms` never moves. A log file whose smallest event
     time is not known is compacted. The result's `action` is `refused` when the table may not be planned now. Slices
-    that are `written_to`, not closed before a writer in flight began, not in the policy's partitions, beyond its budget or
+    that are `contended`, not closed before a writer in flight began, not in the policy's partitions, beyond its budget or
     beyond a hold of the writers' lock are left out, and T is lowered to what is known to be complete without them. By a
     `pace` T is before all that slices hold which can wait for the next run.
     """
     policy = policy.at(now_ms)
-    context = context_of(policy, state, now_ms, clock_ms, written_to, pace)
+    context = context_of(policy, state, now_ms, clock_ms, contended, pace)
     refusal = why_refused(policy, state, clock_ms)
     if refusal is not None:
         refused, unknown = _idle(context, "refused", refusal), why_unknown(policy, state, clock_ms)
-        return claiming_nothing(refused, unknown) if unknown else refused
+        return without_watermark(refused, unknown) if unknown else refused
     if empty := no_commit(state):
-        return claiming_nothing(_idle(context, "nothing_due", empty), empty)
+        return without_watermark(_idle(context, "nothing_due", empty), empty)
     if not context.exposed and (published := is_published(policy, state, context.threshold_ms)):
         return _idle(context, "nothing_due", published)
     return _of_due(context, tuple(filter(context.is_due, state.slices)))
@@ -98,7 +98,7 @@ def _of_due(context: PlanningContext, due: Slices) -> TablePlan:
     wanted, policy = tuple(one for one in due if is_wanted(context, one)), context.policy
     reason: SkipReason = "due_but_not_chosen" if policy.is_stock else "due_but_in_other_partitions"
     context = _leaving_out(context, due, wanted, reason)
-    chosen = tuple(file_slice for file_slice in wanted if file_slice not in context.written_to)
+    chosen = tuple(file_slice for file_slice in wanted if file_slice not in context.contended)
     if wanted and not chosen:
         return _idle(context, "refused", written_to_all(context.state))
     if unknown_in := _unknown_left_out(context):
@@ -139,7 +139,7 @@ def _within_hold(context: PlanningContext, chosen: Slices) -> tuple[PlanningCont
 
     Those without which T would not be known, or keys could come to exist twice, are taken whatever they take.
     """
-    limit, growth = context.written_to.hold_bytes, context.state.write_growth
+    limit, growth = context.contended.hold_bytes, context.state.write_growth
     if limit is None or context.is_exact:
         return context, chosen
 
@@ -183,7 +183,7 @@ def _is_unknown(file_slice: FileSlice, *, is_excused: bool) -> bool:
 
 def _refused_unknown(context: PlanningContext, file_slice: FileSlice) -> TablePlan:
     by_writers = file_slice.group not in context.left_out
-    refusal = unknown_left_out(context.policy, context.state, file_slice, written_to=by_writers)
+    refusal = unknown_left_out(context.policy, context.state, file_slice, contended=by_writers)
     return _idle(replace(context, left_out={}), "refused", refusal)
 
 
@@ -319,7 +319,7 @@ def _idle(context: PlanningContext, action: Action, why: Reason | None, place: P
         instant_start=place.start if place else None,
         moves=moves,
         left_out=group_skipped_slices(
-            state.slices, context.is_due, context.written_to, context.left_out, refused=action == "refused"
+            state.slices, context.is_due, context.contended, context.left_out, refused=action == "refused"
         ),
         notes=tuple(f"C moved from {move.before} to {move.after}: {move.why}" for move in moves),
         warnings=_warnings(context, action),

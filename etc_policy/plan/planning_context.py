@@ -10,7 +10,7 @@ from etc_policy.plan.carry import Split, split_slice
 from etc_policy.plan.cut import compacted, remaining
 from etc_policy.plan.model import Move
 from etc_policy.plan.pace import Pace, next_due_ms, threshold_in_time
-from etc_policy.plan.skipped_slices import SkipReasons, WrittenTo
+from etc_policy.plan.skipped_slices import ContendedSlices, SkipReasons
 from etc_policy.plan.split import is_exact, is_whole, straddling
 from etc_policy.plan.stock_choice import stock_choice
 from etc_policy.policy.manifest import OTHER_GRANULARITY, Policy
@@ -31,7 +31,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class PlanningContext:
-    """The policy, the table and the clocks; `left_out` are due slices that are not compacted, beside those `written_to`.
+    """The policy, the table and the clocks; `left_out` are due slices that are not compacted, beside those `contended`.
 
     `threshold_ms` is T, where nothing is left out: slices with an event at or below it are due. They are merged up to
     `merged_up_to_ms`: above T where slices wait for a later run, below it where the budget reaches no further. `exposed` are
@@ -44,7 +44,7 @@ class PlanningContext:
     state: TableState
     now_ms: int
     clock_ms: int
-    written_to: WrittenTo
+    contended: ContendedSlices
     left_out: SkipReasons
     exposed: frozenset[GroupKey]
     threshold_ms: int
@@ -114,7 +114,7 @@ class PlanningContext:
 
     def leaves_out(self, file_slice: FileSlice) -> bool:
         """Whether the slice is not compacted though it is due."""
-        return file_slice in self.written_to or file_slice.group in self.left_out
+        return file_slice in self.contended or file_slice.group in self.left_out
 
     def watermark(self, log_files: Iterable[LogFile]) -> Watermark:
         """How far RO is complete without these log files."""
@@ -139,7 +139,7 @@ def is_wanted(context: PlanningContext, file_slice: FileSlice) -> bool:
 
 
 def context_of(
-    policy: Policy, state: TableState, now_ms: int, clock_ms: int, written_to: WrittenTo, pace: Pace | None
+    policy: Policy, state: TableState, now_ms: int, clock_ms: int, contended: ContendedSlices, pace: Pace | None
 ) -> PlanningContext:
     """The context that leaves out nothing yet."""
     exposed = frozenset() if sees_log_files(policy.writer.index, state.metadata_partitions) else state.exposed
@@ -151,7 +151,7 @@ def context_of(
         latest_ms = pace.latest_ms(now_ms, latency_ms)
     stock = stock_choice(policy, state)
     return PlanningContext(
-        policy, state, now_ms, clock_ms, written_to, {}, exposed, threshold_ms, latest_ms, pace, stock, closing
+        policy, state, now_ms, clock_ms, contended, {}, exposed, threshold_ms, latest_ms, pace, stock, closing
     )
 
 

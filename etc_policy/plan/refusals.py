@@ -168,9 +168,9 @@ def written_to_all(state: TableState) -> Refusal:
     )
 
 
-def unknown_left_out(policy: Policy, state: TableState, left_out: FileSlice, *, written_to: bool) -> Refusal:
+def unknown_left_out(policy: Policy, state: TableState, left_out: FileSlice, *, contended: bool) -> Refusal:
     """A slice that is left out may hold any event, so that no T would be true."""
-    if written_to:
+    if contended:
         by = "writers that keep adding to its file slice leave"
     else:
         by = "`strategy.type` leaves" if policy.is_stock else "`strategy.partitions` or `strategy.max_io` leaves"

@@ -966,7 +966,7 @@ def damage_of(code: str) -> Damage:
     return rule.damage if rule else Damage.NONE
 
 
-def claiming_nothing(refused: TablePlan, why: Reason) -> TablePlan:
+def without_watermark(refused: TablePlan, why: Reason) -> TablePlan:
     """The plan without what it would say of completeness, and of what its file slices hold; it says why not."""
     other = () if why.code == refused.reason_code else (f"how far RO is complete is not known: {why.reason}",)
     return refused.model_copy(

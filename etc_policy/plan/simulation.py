@@ -94,7 +94,7 @@ def replay(
         time_ms = schedule.next_ms(past, time_ms, free_ms)
 
 
-def as_it_was(past: Past) -> Iterator[SimulatedRun]:
+def actual_runs(past: Past) -> Iterator[SimulatedRun]:
     """The compactions of the past, whoever made them."""
     waiting: dict[GroupKey, list[Arrival]] = {}
     for one in past.arrivals:

@@ -34,7 +34,7 @@ SkipReasons = Mapping[GroupKey, SkipReason]
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenTo:
+class ContendedSlices:
     """File slices that writers kept adding to while they were compacted: these groups, or `all_deletes`: all with deletes.
 
     Where a plan is made while writers are kept out, it may take `hold_bytes` (`plan/hold.py`).
@@ -52,7 +52,7 @@ class WrittenTo:
 def group_skipped_slices(
     slices: Iterable[FileSlice],
     is_due: Callable[[FileSlice], bool],
-    written_to: WrittenTo,
+    contended: ContendedSlices,
     left_out: SkipReasons,
     *,
     refused: bool,
@@ -64,7 +64,7 @@ def group_skipped_slices(
             found["no_log_files"].append(file_slice)
         elif not is_due(file_slice):
             found["newer_than_threshold"].append(file_slice)
-        elif file_slice in written_to:
+        elif file_slice in contended:
             found["due_but_written_to"].append(file_slice)
         elif file_slice.group in left_out:
             found[left_out[file_slice.group]].append(file_slice)

@@ -11,7 +11,7 @@ from etc_policy.errors import EtcError, RetryableError, TableError, first_line
 from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import glob_matches
 from etc_policy.policy.project_schema import CatalogSettings, StorageSettings
-from etc_policy.report.sync import PREFIX, PropertyChanges, lies_at, no_partition, partition_values
+from etc_policy.report.sync import PREFIX, PropertyChanges, is_located_at, no_partition, partition_values
 from etc_policy.storage.store_keys import aws_session, no_keys
 
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -131,7 +131,7 @@ class GlueCatalog:
                 found = self._client.get_partition(**where, PartitionValues=values)["Partition"]
             except (self._client.exceptions.EntityNotFoundException, self._client.exceptions.InvalidInputException):
                 raise no_partition(table, partition) from None
-            if not lies_at(str(found.get("StorageDescriptor", {}).get("Location", "")), partition):
+            if not is_located_at(str(found.get("StorageDescriptor", {}).get("Location", "")), partition):
                 raise no_partition(table, partition)
             names = self._client.meta.service_model.shape_for("PartitionInput").members
             partition_input = {key: value for key, value in found.items() if key in names}

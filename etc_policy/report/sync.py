@@ -72,7 +72,7 @@ def no_partition(table: str, partition: str) -> TableError:
     return TableError(Code.NO_RO_TABLE, f"the catalog has no partition of `{table}` at `{partition}`", hint=hint)
 
 
-def lies_at(location: str, partition: str) -> bool:
+def is_located_at(location: str, partition: str) -> bool:
     """Whether a partition that lies there has this path."""
     return f"/{location.rstrip('/')}".endswith(f"/{partition}")
 

@@ -65,7 +65,7 @@ class Fence:
 
         """
         self.lease.require_alive(self.job.instant)
-        found = self.files.before_commit(self.job)
+        found = self.files.read_at_commit(self.job)
         if found.is_completed:
             message = f"another run has completed the compaction at {self.job.instant}; this one commits nothing"
             raise EngineError(Code.COMPLETED_ELSEWHERE, message)
@@ -90,7 +90,7 @@ class Fence:
     def _require_not_spoiled(self, files: AtCommit) -> None:
         """What rules object to the compaction that is about to be committed."""
         job = self.job
-        self.last = self._read() if job.carries or not self._may_refuse else self.last
+        self.last = self._read() if job.carries or not self._can_withdraw else self.last
         facts = Facts(
             job.policy,
             self.last,
@@ -130,7 +130,7 @@ class Fence:
             return ()
         if completed is None:
             return None
-        known = (i.requested for i in self.last.instants if self._may_refuse or i.requested < self.job.instant)
+        known = (i.requested for i in self.last.instants if self._can_withdraw or i.requested < self.job.instant)
         try:
             return writes_beside(self.job.policy, groups, frozenset(known), self._read(), completed)
         except (EtcError, OSError):  # whoever looks again says what it was
@@ -142,7 +142,7 @@ class Fence:
         return groups_with_deletes(self.job.operations, self.last)
 
     @property
-    def _may_refuse(self) -> bool:
+    def _can_withdraw(self) -> bool:
         """Before table version 8 writers add to the slice that the plan begins, and would lose their rows without it."""
         return self.job.table_version in CUT_VERSIONS
 
@@ -151,7 +151,7 @@ class Fence:
         return find_overtaken(self.job.policy, self.job.operations, self.last)
 
     def _refuse(self, found: tuple[Overtaken, ...]) -> None:
-        if found and self._may_refuse:
+        if found and self._can_withdraw:
             more = f", and {count_of(len(found) - 1, 'more file group')} like it" if len(found) > 1 else ""
             message = f"the plan for `{self.job.policy.name}` was overtaken: {found[0].why}{more}"
             hint = "nothing was committed; plan again when its writers are at rest, for example in their job, between two batches"

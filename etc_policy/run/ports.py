@@ -137,7 +137,7 @@ class TableFiles(Protocol):
     def wrong_schema(self, base_path: str, instant: str) -> str | None:
         """Why Hudi would not merge a compaction at an instant by the table's schema, as a clause; None where it would."""
 
-    def before_commit(self, job: Job) -> AtCommit:
+    def read_at_commit(self, job: Job) -> AtCommit:
         """What the table's files say of the compaction at that moment."""
 
     def writes_in_flight(self, base_path: str, heartbeat_expiry_ms: int) -> frozenset[str]:

@@ -51,7 +51,7 @@ def require_clock_and_instants(policy: Policy, state: TableState, clock_ms: int)
 
 
 @contextmanager
-def else_by_hand(files: TableFiles, job: Job, why: str) -> Iterator[None]:
+def with_manual_hint(files: TableFiles, job: Job, why: str) -> Iterator[None]:
     """Around the withdrawal of a plan that may not be executed; where writers have added to its slice, it must be mended by hand.
 
     Raises:

@@ -19,7 +19,13 @@ from etc_policy.run.fence import Fence
 from etc_policy.run.file_lock import FileLock
 from etc_policy.run.lock_hold import LONGEST_DRAIN_SECONDS, POLL_SECONDS, LockHold, hold_place, take_between_writes
 from etc_policy.run.ports import Compactor, Job, Lease, TableFiles
-from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_refusal, raise_unfit, require_clock_and_instants
+from etc_policy.run.refusing import (
+    find_spoiled,
+    raise_refusal,
+    raise_unfit,
+    require_clock_and_instants,
+    with_manual_hint,
+)
 from etc_policy.run.results import TableResult, TableStatus, timed
 from etc_policy.table.formats import count_of, format_duration
 from etc_policy.table.history import Commit
@@ -107,7 +113,7 @@ class Runner:
         spoiled = find_spoiled(self.files, state, job)
         if spoiled:
             self.progress(f"{name}: withdrawing it: {spoiled}")
-            with else_by_hand(self.files, job, spoiled):
+            with with_manual_hint(self.files, job, spoiled):
                 self._engine_once_free(job, lease).withdraw(job)
             raise OvertakenError(Code.OVERTAKEN, f"the plan for `{name}` was overtaken: {spoiled}", frozenset())
         require_clock_and_instants(job.policy, state, self.clock_ms())
@@ -332,7 +338,7 @@ class Runner:
             seconds = self._execute(job, fence)
         except OvertakenError as error:
             fence.lease.require_alive(job.instant)  # its traces are fresh, and ours
-            with else_by_hand(self.files, job, error.message):
+            with with_manual_hint(self.files, job, error.message):
                 self.compactor().withdraw(job)
             raise
         except EngineError as error:

@@ -129,7 +129,7 @@ class HudiFiles:
         """
         return read_until_stable(base_path, lambda: _wrong_schema(timeline_of(base_path), instant))
 
-    def before_commit(self, job: Job) -> AtCommit:
+    def read_at_commit(self, job: Job) -> AtCommit:
         """What stands against the commit of the compaction, from one listing of the timeline."""
 
         def look() -> AtCommit:

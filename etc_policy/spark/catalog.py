@@ -11,7 +11,7 @@ from typing import Any
 
 from etc_policy.errors import EtcError, RetryableError, TableError, first_line
 from etc_policy.errors.codes import Code
-from etc_policy.report.sync import PREFIX, PropertyChanges, lies_at, no_partition, partition_values
+from etc_policy.report.sync import PREFIX, PropertyChanges, is_located_at, no_partition, partition_values
 from etc_policy.spark.interrupts import raise_if_interrupted
 
 
@@ -85,7 +85,7 @@ class SparkPropertyStore:
             names = [columns.apply(place) for place in range(columns.size())]
             spec = jvm.PythonUtils.toScalaMap(dict(zip(names, partition_values(partition, len(names)), strict=False)))
             found = catalog.getPartitionOption(database, name, spec)
-        if found.isEmpty() or not lies_at(str(found.get().location().getPath()), partition):
+        if found.isEmpty() or not is_located_at(str(found.get().location().getPath()), partition):
             raise no_partition(table, partition)
         with catalog_errors(table):
             one = found.get()

@@ -43,7 +43,7 @@ def still_there(state: TableState, found: Iterable[Misrecorded]) -> tuple[Misrec
     return tuple(one for one in looked_for if sizes.get(one.path) == one.size_bytes)
 
 
-def with_true_times(state: TableState, found: Iterable[Misrecorded]) -> TableState:
+def with_earlier_times(state: TableState, found: Iterable[Misrecorded]) -> TableState:
     """The state with the times that these log files hold, where these are earlier than what is known of them."""
     times = {one.path: one.found_ms for one in still_there(state, found)}
     if not times:

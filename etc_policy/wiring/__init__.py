@@ -16,7 +16,7 @@ from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
 from etc_policy.policy.locations import S3_SCHEMES, is_catalog_name
 from etc_policy.policy.manifest import EventTime, GitState, Policy
 from etc_policy.table.history import Further, TableHistory, promise_of
-from etc_policy.table.log_witness import of_event_time, with_true_times
+from etc_policy.table.log_witness import of_event_time, with_earlier_times
 from etc_policy.table.state import RowGroup, TableState, WriterOption, newest_base_file
 from etc_policy.wiring.sessions import SparkSessions as SparkSessions
 
@@ -313,7 +313,7 @@ class Readings(SparkSessions):
             state = with_left_times(state, policy.event_time, self._tables_cache())
         kept = self.apply_states.read(state.base_path) if noted is None else noted
         # of both times of a log file the earlier one counts
-        state = with_true_times(state, of_event_time(kept.misrecorded, policy.event_time, state))
+        state = with_earlier_times(state, of_event_time(kept.misrecorded, policy.event_time, state))
         return replace(state, apply_state=kept, release=self.release_for(policy, state))
 
     def _with_read_times(self, policy: Policy, state: TableState, history: TableHistory) -> TableHistory:

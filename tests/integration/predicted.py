@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from etc_policy.api.project import Project
-from etc_policy.plan.simulation import Schedule, SimulatedRun, as_it_was, figures_of, replay
+from etc_policy.plan.simulation import Schedule, SimulatedRun, actual_runs, figures_of, replay
 from etc_policy.table.formats import format_bytes, format_duration
 from etc_policy.table.history import WholeTable
 from etc_policy.table.instants import instant_to_ms
@@ -80,7 +80,7 @@ def compare(policy, whole: WholeTable) -> Compared:
     schedule = AtTimes(policy, 1, paced=False, times_ms=tuple(moments))
     predicted, real = (
         [run._replace(ended_ms=end) for run, end in zip(runs, ends, strict=True)]
-        for runs in (replay(past, schedule, length_ms=lambda: next(lengths)), as_it_was(past))
+        for runs in (replay(past, schedule, length_ms=lambda: next(lengths)), actual_runs(past))
     )
     by_real, by_prediction = reached(real), reached(predicted)
     shares = [abs(one.bytes_written / other.bytes_written - 1) for one, other in zip(predicted, real, strict=True)]

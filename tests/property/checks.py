@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.hold import slice_bytes
 from etc_policy.plan.model import TablePlan
-from etc_policy.plan.skipped_slices import WrittenTo
+from etc_policy.plan.skipped_slices import ContendedSlices
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import FileSlice, LogFile, TableState
 from tests.property.expected_cut import (
@@ -125,8 +125,8 @@ def check_busy_slices(data: bytes, whole: TablePlan) -> None:
     history, busy = History(data), whole.operations[data[0] % len(whole.operations)].group
     state, due = history.state(), {operation.group for operation in whole.operations}
     now, clock = history.threshold + LATENCY_MS, history.clock - history.offset_ms
-    without = WrittenTo(frozenset({busy}))
-    plan = build_table_plan(history.policy(), state, now_ms=now, clock_ms=clock, written_to=without)
+    without = ContendedSlices(frozenset({busy}))
+    plan = build_table_plan(history.policy(), state, now_ms=now, clock_ms=clock, contended=without)
     if due == {busy}:
         assert plan.action == "refused", "there is nothing else to be compacted"
         return
@@ -145,8 +145,8 @@ def check_hold(data: bytes, whole: TablePlan) -> None:
     history, slices = History(data), len(whole.operations)
     state, limit = history.state(), 1 + data[0] % slices
     now, clock = history.threshold + LATENCY_MS, history.clock - history.offset_ms
-    held = WrittenTo(hold_bytes=slice_bytes(0, 0) * limit)
-    plan = build_table_plan(history.policy(), state, now_ms=now, clock_ms=clock, written_to=held)
+    held = ContendedSlices(hold_bytes=slice_bytes(0, 0) * limit)
+    plan = build_table_plan(history.policy(), state, now_ms=now, clock_ms=clock, contended=held)
     if plan.action != "compact":
         assert history.options, f"refused: {plan.reason}"
         return

@@ -31,7 +31,7 @@ from etc_policy.policy.schema import LearnedLatency
 from etc_policy.report.results import TableFreshness
 from etc_policy.report.sync import COMPLETE_UNTIL, STATUS, ro_properties
 from etc_policy.table.history import TableHistory
-from etc_policy.table.log_witness import of_event_time, with_true_times
+from etc_policy.table.log_witness import of_event_time, with_earlier_times
 from etc_policy.table.proofs import look_back_to, without_doubts_about_rows
 from etc_policy.table.state import TableState
 from etc_policy.verify.catalog import NO_KEY_TWICE, VIEWS_AGREE
@@ -413,7 +413,7 @@ class Judged(Lifetime):
             self._read = mark, self._read_files()
         state, history = self._read[1]
         kept = self.notes.read(str(self.folder))
-        state = with_true_times(state, of_event_time(kept.misrecorded, self.event_time, state))
+        state = with_earlier_times(state, of_event_time(kept.misrecorded, self.event_time, state))
         return replace(state, apply_state=kept), history
 
     def _read_files(self) -> tuple[TableState, TableHistory]:

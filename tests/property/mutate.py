@@ -180,7 +180,7 @@ MUTATIONS: dict[str, Broken] = {
     "deletes by key may lie behind a writer": replaced(builder, "_EXCUSING", ()),
     "nothing else unknown may": replaced(builder, "_unknown_left_out", lambda _: None),
     "slices that writers kept adding to are left out": replaced(
-        skipped_slices.WrittenTo, "__contains__", lambda *_: False
+        skipped_slices.ContendedSlices, "__contains__", lambda *_: False
     ),
     "T is before what they hold": replaced(
         planning_context.PlanningContext, "leaves_out", lambda context, one: one.group in context.left_out

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.hold import slice_bytes
-from etc_policy.plan.skipped_slices import WrittenTo
+from etc_policy.plan.skipped_slices import ContendedSlices
 from etc_policy.table.instants import instant_from_ms
 from etc_policy.table.state import FileSlice, Instant, LogFile
 from tests.unit.plan.states import NOW, POLICY, STATE
@@ -53,11 +53,11 @@ def test_every_slice_has_its_turn(data):
     some = st.frozensets(st.integers(0, count - 1))
     slices = tuple(FileSlice("p", f"f{number}", at(NOW - 10**7), "base.parquet", 1, (), 1) for number in range(count))
     state = replace(STATE, slices=slices)
-    held = WrittenTo(hold_bytes=fitting * slice_bytes(0, 0))
+    held = ContendedSlices(hold_bytes=fitting * slice_bytes(0, 0))
     for number in range(ROUNDS):
         now_ms = NOW + number * MINUTE_MS
         state = written(state, data.draw(some, "written to"), now_ms, data.draw(some, "deletes in"))
-        plan = build_table_plan(JUST_BEHIND, state, now_ms=now_ms, clock_ms=now_ms, written_to=held)
+        plan = build_table_plan(JUST_BEHIND, state, now_ms=now_ms, clock_ms=now_ms, contended=held)
         assert plan.action != "refused", plan.reason
         state = compacted(state, plan)
         turns = ceil(count / fitting)

@@ -16,7 +16,7 @@ from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.model import make_plan
 from etc_policy.plan.pace import pace_of
-from etc_policy.plan.simulation import Schedule, as_it_was, figures_of, lags_of, quantile_ms, replay
+from etc_policy.plan.simulation import Schedule, actual_runs, figures_of, lags_of, quantile_ms, replay
 from etc_policy.policy.manifest import Policy, Strategy
 from etc_policy.table.instants import instant_from_ms
 from etc_policy.table.past import Arrival, Past, past_of
@@ -104,7 +104,7 @@ def test_a_replay_of_the_history_is_what_real_plans_did(granularity, just_in_tim
     past = lake.past()
     schedule = Schedule(promise.policy, promise.every, RUN, paced=just_in_time)
     predicted = [run for run in replay(past, schedule) if run.merged and run.ended_ms <= past.end_ms]
-    happened = list(as_it_was(past))
+    happened = list(actual_runs(past))
     assert len(happened) > 3
     assert [_facts(run) for run in predicted] == [_facts(run) for run in happened]
     one, other = (figures_of(past, promise.policy, runs) for runs in (predicted, happened))

@@ -157,7 +157,7 @@ def test_a_newcomer_of_the_same_name_stops_nobody(folder, known_by):
     assert planned(Project(folder))[0]["sales_orders"] == "nothing_due"
 
 
-def as_it_was(newcomer):
+def actual_runs(newcomer):
     """The newcomer is a copy as it is, records of etc and all."""
 
 
@@ -178,7 +178,7 @@ def with_links_to_the_records(newcomer):
 
 
 @pytest.mark.parametrize(
-    "made", [as_it_was, with_its_own_name, with_a_record_that_nobody_can_read, with_links_to_the_records]
+    "made", [actual_runs, with_its_own_name, with_a_record_that_nobody_can_read, with_links_to_the_records]
 )
 def test_a_newcomer_with_the_records_of_etc_stops_nobody_where_those_of_runs_are_gone(folder, made):
     """Whoever may read a table may copy all that etc keeps beside it; when the storage took it cannot be copied."""

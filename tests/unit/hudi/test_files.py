@@ -93,7 +93,7 @@ class TestHudiFiles:
         table.clean(at("10:00:20"), at("10:00:20"), at("10:00:07"))
         why = f"the table's schema was altered at {at(found)}" if found else None
         assert HudiFiles().wrong_schema(str(table.base), C) == why
-        assert HudiFiles().before_commit(job_of(table)) == AtCommit(False, why)
+        assert HudiFiles().read_at_commit(job_of(table)) == AtCommit(False, why)
         names = {one.requested: one.schema for one in FileTableReader().read(str(table.base), TS).instants}
         assert names.pop(C) == names.pop(at("10:00:20")) == ""
         assert [bool(name) for _, name in sorted(names.items())] == [bool(extra) for extra in (*before, *after)]
@@ -112,10 +112,10 @@ class TestHudiFiles:
         planned = operation("f1", base("f1").name(at("10:00:00")), log("f1").name(at("10:00:02")))
         words = f"the rollback at {at('10:00:08')} takes back the write at {at(of)}, which it compacts"
         expected = words if of in ("10:00:00", "10:00:02") else None
-        assert HudiFiles().before_commit(job_of(table, planned)).rolled_back == expected
-        assert HudiFiles().before_commit(job_of(table)).rolled_back is None
+        assert HudiFiles().read_at_commit(job_of(table, planned)).rolled_back == expected
+        assert HudiFiles().read_at_commit(job_of(table)).rolled_back is None
         table.plan(C, {}, planned)  # somebody else's: it is not in the job
-        assert HudiFiles().before_commit(job_of(table)).rolled_back == expected
+        assert HudiFiles().read_at_commit(job_of(table)).rolled_back == expected
 
     @pytest.mark.parametrize(
         ("of", "named", "is_taken"),
@@ -145,39 +145,39 @@ class TestHudiFiles:
         plan = {"instantToRollback": {"commitTime": at(of)}, "rollbackRequests": requests}
         table.file(at("10:00:08"), ".rollback.requested", avro(ROLLBACK_PLAN, plan))
         job = job_of(table, operation("f1", base("f1").name(at("10:00:00")), OLD_LOG))
-        assert HudiFiles().before_commit(job) == AtCommit(False, rollbacks=frozenset([at("10:00:08")] * is_taken))
+        assert HudiFiles().read_at_commit(job) == AtCommit(False, rollbacks=frozenset([at("10:00:08")] * is_taken))
         for archived in table.timeline.glob("2026010110000[01]000*"):
             archived.unlink()  # Hudi takes what lies before its timeline for committed
-        found = HudiFiles().before_commit(job)
+        found = HudiFiles().read_at_commit(job)
         assert (bool(found.rolled_back), found.rollbacks) == (is_taken, frozenset())
 
     def test_a_restore_that_has_not_ended(self, table):
         table.plan(C, OURS)
-        assert HudiFiles().before_commit(job_of(table)).restore is None
+        assert HudiFiles().read_at_commit(job_of(table)).restore is None
         table.file(at("10:00:08"), ".restore.requested")
-        assert HudiFiles().before_commit(job_of(table)).restore == at("10:00:08")
+        assert HudiFiles().read_at_commit(job_of(table)).restore == at("10:00:08")
         table.file(at("10:00:08"), ".restore.inflight")
-        assert HudiFiles().before_commit(job_of(table)).restore == at("10:00:08")
+        assert HudiFiles().read_at_commit(job_of(table)).restore == at("10:00:08")
         table.file(at("10:00:08"), f"_{at('10:00:09')}.restore")
-        assert HudiFiles().before_commit(job_of(table)).restore is None
+        assert HudiFiles().read_at_commit(job_of(table)).restore is None
 
     def test_a_table_that_is_not_what_the_job_has_seen(self, table):
         table.plan(C, OURS)
         properties = table.meta / "hoodie.properties"
         before, job = properties.read_text(), job_of(table)
-        assert HudiFiles().before_commit(job).changed_table is None
+        assert HudiFiles().read_at_commit(job).changed_table is None
         properties.write_text(f"{before}hoodie.table.metadata.partitions=record_index,files\n")
-        others = HudiFiles().before_commit(job).changed_table
+        others = HudiFiles().read_at_commit(job).changed_table
         assert others == "its metadata table has files, record_index now, and had nothing"
         job = replace(job, metadata_partitions=("files", "record_index"))
-        assert HudiFiles().before_commit(job).changed_table is None
+        assert HudiFiles().read_at_commit(job).changed_table is None
         properties.write_text(before)
-        assert HudiFiles().before_commit(job).changed_table is not None
-        upgraded = HudiFiles().before_commit(replace(job, table_version=8)).changed_table
+        assert HudiFiles().read_at_commit(job).changed_table is not None
+        upgraded = HudiFiles().read_at_commit(replace(job, table_version=8)).changed_table
         assert upgraded == "it is of table version 9 now, and was of 8"
         (table.meta / ".etc").mkdir()
         (table.meta / ".etc" / "metadata_partitions").write_text("files\nrecord_index")
-        assert HudiFiles().before_commit(job).changed_table is None  # etc builds it anew
+        assert HudiFiles().read_at_commit(job).changed_table is None  # etc builds it anew
 
     @pytest.mark.parametrize("of_another", [True, False])
     def test_an_index_that_was_dropped_and_made_anew(self, table, of_another):
@@ -205,7 +205,7 @@ class TestHudiFiles:
         table.plan(C, OURS)
         assert HudiFiles().completed_commit(str(table.base), C) is None
         table.compaction(C, at("10:00:30"), base("f1"), base("f2"))
-        assert HudiFiles().before_commit(job_of(table)) == AtCommit(True)
+        assert HudiFiles().read_at_commit(job_of(table)) == AtCommit(True)
         done = HudiFiles().completed_commit(str(table.base), C)
         assert (done.completed, done.bytes_written, done.plan_id) == (at("10:00:30"), 200, None)
 

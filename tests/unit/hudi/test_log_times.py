@@ -20,7 +20,7 @@ from etc_policy.hudi.log_times import fill_from_logs, read_all_logs, with_read_t
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.rules import why_refused
-from etc_policy.plan.skipped_slices import WrittenTo
+from etc_policy.plan.skipped_slices import ContendedSlices
 from etc_policy.policy.manifest import EventTime, Policy, Strategy
 from etc_policy.report.freshness import table_freshness
 from etc_policy.storage import by_cores, local
@@ -107,10 +107,10 @@ def test_what_is_read_wins_over_a_commit_by_which_deletes_alone_have_no_event_ti
     assert [f.unknown_is_deletes for _, f in state.log_files] == [True]
     filled = fill_from_logs(state, POLICY, None)
     assert [(f.min_event_time_ms, f.unknown_is_deletes) for _, f in filled.log_files] == [(None, is_deletes)]
-    busy = WrittenTo(frozenset({("p", "f1")}))
+    busy = ContendedSlices(frozenset({("p", "f1")}))
     now = instant_to_ms(SECOND_DONE, UTC) + 60_000
     beside = replace(filled, slices=(*filled.slices, replace(filled.slices[0], file_id="f2")))
-    plan = build_table_plan(POLICY, beside, now_ms=now, clock_ms=now, written_to=busy)
+    plan = build_table_plan(POLICY, beside, now_ms=now, clock_ms=now, contended=busy)
     assert plan.reason_code == (None if is_deletes else "unknown_left_out")
 
 

@@ -8,7 +8,7 @@ from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.delete_rule import find_overtaken, groups_with_deletes, writes_beside
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.model import make_plan
-from etc_policy.plan.skipped_slices import WrittenTo
+from etc_policy.plan.skipped_slices import ContendedSlices
 from etc_policy.policy.manifest import Strategy, Writer
 from etc_policy.table.double_keys import SEES_LOG_FILES
 from etc_policy.table.state import LogFile, WriteInFlight
@@ -170,12 +170,12 @@ class TestWritesBeside:
 
 
 class TestLeavingOut:
-    def plan(self, **written_to):
-        return build_table_plan(POLICY, STATE, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(**written_to))
+    def plan(self, **contended):
+        return build_table_plan(POLICY, STATE, now_ms=NOW, clock_ms=NOW, contended=ContendedSlices(**contended))
 
-    @pytest.mark.parametrize("written_to", [{"groups": frozenset({F1})}, {"all_deletes": True}])
-    def test_what_writers_keep_adding_to_is_left_out_and_the_rest_goes_on(self, written_to):
-        table = self.plan(**written_to)
+    @pytest.mark.parametrize("contended", [{"groups": frozenset({F1})}, {"all_deletes": True}])
+    def test_what_writers_keep_adding_to_is_left_out_and_the_rest_goes_on(self, contended):
+        table = self.plan(**contended)
         assert [operation.file_id for operation in table.operations] == ["f2"]
         left = {one.reason: one.file_slices for one in table.left_out}
         assert left == {"due_but_written_to": 1}
@@ -204,28 +204,30 @@ class TestLeavingOut:
     def test_a_writer_that_has_not_ended_is_named(self):
         """It may be dead: one that is alone on its table keeps no heartbeat."""
         state = in_flight(None)
-        table = build_table_plan(POLICY, state, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({F1, F2})))
+        table = build_table_plan(
+            POLICY, state, now_ms=NOW, clock_ms=NOW, contended=ContendedSlices(frozenset({F1, F2}))
+        )
         assert (table.action, table.reason_code) == ("refused", "writer_in_flight")
         assert f"the writer that began at {instant('11:59:00')} has not ended" in table.reason
         assert any("if it is dead" in hint for hint in table.hints)
-        some = build_table_plan(POLICY, state, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({F1})))
+        some = build_table_plan(POLICY, state, now_ms=NOW, clock_ms=NOW, contended=ContendedSlices(frozenset({F1})))
         assert any(f"began at {instant('11:59:00')} has not ended" in warning for warning in some.warnings)
 
     def test_one_that_is_not_due_is_no_reason_to_lower_the_threshold(self):
         newer = added_to("f2", with_slice(STATE, "f2", log_files=()))
-        table = build_table_plan(POLICY, newer, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({F2})))
+        table = build_table_plan(POLICY, newer, now_ms=NOW, clock_ms=NOW, contended=ContendedSlices(frozenset({F2})))
         assert (table.threshold_ms, table.left_out_though_due) == (PLAN.threshold_ms, 0)
 
     def test_rows_of_which_nobody_knows_the_time_are_not_left_behind(self):
         """A threshold was committed by the promise on latency, over rows that may be older than it."""
         state = with_slice(STATE, "f1", log_files=(*slice_of(STATE, "f1").log_files, UNKNOWN))
-        table = build_table_plan(POLICY, state, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({F1})))
+        table = build_table_plan(POLICY, state, now_ms=NOW, clock_ms=NOW, contended=ContendedSlices(frozenset({F1})))
         assert (table.action, table.reason_code) == ("refused", "unknown_left_out")
         assert "writers that keep adding to its file slice leave it out" in table.reason
 
     def test_what_is_left_out_is_not_said_to_be_compacted(self):
         state = with_slice(STATE, "f2", log_files=(*slice_of(STATE, "f2").log_files, UNKNOWN))
-        table = build_table_plan(POLICY, state, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({F1})))
+        table = build_table_plan(POLICY, state, now_ms=NOW, clock_ms=NOW, contended=ContendedSlices(frozenset({F1})))
         assert any(one.startswith("1 log file of 3 without a known event time") for one in table.warnings)
 
     def test_what_others_leave_out_is_not_blamed_for_it(self):
@@ -236,5 +238,5 @@ class TestLeavingOut:
         )
         policy = POLICY.model_copy(update={"strategy": Strategy(granularity="log_file", partitions=("p",))})
         more = replace(state, slices=(*state.slices, replace(slice_of(STATE, "f2"), file_id="f3")))
-        table = build_table_plan(policy, more, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({F1})))
+        table = build_table_plan(policy, more, now_ms=NOW, clock_ms=NOW, contended=ContendedSlices(frozenset({F1})))
         assert (table.reason_code, "writers that keep adding" in table.reason) == ("unknown_left_out", True)

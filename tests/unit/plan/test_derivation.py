@@ -11,7 +11,7 @@ from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.derivation import find_malformed, find_underived
 from etc_policy.plan.model import TablePlan
 from etc_policy.plan.rules import find_stale
-from etc_policy.plan.skipped_slices import WrittenTo
+from etc_policy.plan.skipped_slices import ContendedSlices
 from etc_policy.policy.manifest import Strategy
 from etc_policy.table.state import Instant
 from tests.unit.plan.plan_cases import epoch_ms, inputs_of_case, instant, state_of
@@ -185,7 +185,7 @@ class TestWhatSomebodyChanged:
 
     def test_slices_that_are_left_out_are_never_saved(self):
         left_out = build_table_plan(
-            POLICY, BOTH, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({("p", "f1")}))
+            POLICY, BOTH, now_ms=NOW, clock_ms=NOW, contended=ContendedSlices(frozenset({("p", "f1")}))
         )
         assert left_out.action == "compact"
         assert "its `left_out_though_due` is 1" in said(left_out, BOTH)
