@@ -111,19 +111,8 @@ def verify_table(
         verifier = data_verifier()
         listing = _listing(evidence.state, verifier)
         if verdict_over(listing) == "pass":
-            chosen, release = [bound[place] for place in with_rows], verifier.release or "unknown"
-            changed, rests_on = _changed_since(evidence, chosen, level, verifier)
-            partitions = None if rests_on is None else frozenset(one.partition for one in changed.state.slices)
-            asked = _data_check(changed, tuple(one.model_dump() for one in chosen), level, partitions)
-            late_rows, results = verifier.check(asked)
-            checked = zip(with_rows, results, strict=True)
-            found |= {place: _judged(one, bound[place], evidence.claim) for place, one in checked}
-            listing += _indexes(evidence.state, verifier, asked, changed.state)
-            listing = (*listing, *check_bundle(evidence, release))
-            proved = _verification(
-                evidence, level, found, listing, late_rows, _coverage(request, evidence), read_by=release
-            )
-            return proved.model_copy(update={"rests_on": rests_on})
+            coverage = _coverage(request, evidence)
+            return _by_rows(evidence, level, coverage, dict(enumerate(bound)), found, verifier, listing)
     elif level == "logs" and running is not None:
         listing = _indexes(evidence.state, running)
     unchecked = tuple(
@@ -132,6 +121,28 @@ def verify_table(
     )
     reached: VerifyLevel = "logs" if is_proven_by_logs(evidence) else "metadata"
     return _verification(evidence, reached, found, listing, unchecked=unchecked)
+
+
+def _by_rows(
+    evidence: Evidence,
+    level: VerifyLevel,
+    coverage: Coverage | None,
+    bound: Mapping[int, SuiteExpectation],
+    found: Mapping[int, ExpectationResult],
+    verifier: DataVerifier,
+    listing: tuple[ExpectationResult, ...],
+) -> Verification:
+    """The verdict with what rows say of the expectations for which nothing is `found` yet."""
+    chosen = {place: one for place, one in bound.items() if place not in found}
+    release = verifier.release or "unknown"
+    changed, rests_on = _changed_since(evidence, list(chosen.values()), level, verifier)
+    partitions = None if rests_on is None else frozenset(one.partition for one in changed.state.slices)
+    asked = _data_check(changed, tuple(one.model_dump() for one in chosen.values()), level, partitions)
+    late_rows, results = verifier.check(asked)
+    judged = {place: _judged(one, chosen[place], evidence.claim) for place, one in zip(chosen, results, strict=True)}
+    listing += _indexes(evidence.state, verifier, asked, changed.state) + tuple(check_bundle(evidence, release))
+    proved = _verification(evidence, level, {**found, **judged}, listing, late_rows, coverage, read_by=release)
+    return proved.model_copy(update={"rests_on": rests_on})
 
 
 def compared_since(evidence: Evidence, release: str) -> dict[str, int]:
