@@ -43,7 +43,7 @@ def latency_rows(table: TablePlan) -> Iterator[tuple[str, str]]:
         read = f", {found.read_writes:,} of them read from log files" if found.read_writes else ""
         share = float(table.policy_values.get("learned_latency.quantile", 1))
         why = (
-            f"learned: {share * 100:g} % of {count_of(found.writes, 'write')} since "
+            f"learned: {'all' if share == 1 else f'{share * 100:g} %'} of {count_of(found.writes, 'write')} since "
             f"{format_time(found.since_ms)}{read} came in within {format_duration(found.observed_ms)}; {within} are allowed"
         )
     if found.promised_ms is not None and table.now_ms == found.promised_ms + latency_ms:

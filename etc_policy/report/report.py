@@ -384,11 +384,7 @@ def _latency(verdict: LatencyVerdict) -> str:
     seen = None if verdict.status == "unknown" else verdict.observed
     if seen is None:
         return f"{said}{verdict.reason}{_known_so_far(verdict, verdict.observed) if verdict.observed else ''}"
-    most = "" if verdict.suggested_ms is None else f"99 % within {format_duration(seen.p99_ms)}, "
-    said += (
-        f"of {count_of(seen.writes, 'write')}{seen.origin} half came within {format_duration(seen.p50_ms)}, "
-        f"{most}all within {format_duration(seen.max_ms)}"
-    )
+    said += str(seen)
     if seen.loaded_writes:
         said += f"; {count_of(seen.loaded_writes, 'write')} of old data before them do not count"
     fits = verdict.status == "fits" or verdict.suggested_ms is None
@@ -398,9 +394,9 @@ def _latency(verdict: LatencyVerdict) -> str:
 def _known_so_far(verdict: LatencyVerdict, seen: ObservedLatency) -> str:
     """What few writes show."""
     late = round((verdict.late_share or 0) * seen.writes)
-    which = f"{late} of them " if seen.writes > 1 else ""
+    which = "" if seen.writes == 1 else "all of them " if late == seen.writes else f"{late} of them "
     beyond = f", {which}later than {format_duration(verdict.declared_ms)}" if late else ""
-    return f"; {seen.so_far}{beyond}"
+    return f"; so far {seen}{beyond}"
 
 
 #: So many partitions are shown one by one.

@@ -9,7 +9,16 @@ from etc_policy.errors import EtcError
 from etc_policy.plan.simulation import Figures, Price
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.report.results import Report
-from etc_policy.table.formats import Line, block, count_of, format_bytes, format_duration, format_time, table_lines
+from etc_policy.table.formats import (
+    Line,
+    block,
+    count_of,
+    format_bytes,
+    format_duration,
+    format_time,
+    part_of,
+    table_lines,
+)
 
 SIMULATION_SCHEMA_VERSION = 1
 
@@ -108,7 +117,7 @@ def _lines(table: TableSimulation, width: int, *, has_price: bool) -> Iterator[L
     back = "the table's first write" if table.whole else "what was before is not known, or left out"
     yield "sees back to", f"{format_time(table.begin_ms)}, {back}"
     if table.unknown_writes:
-        text = f"{table.unknown_writes:,} of {count_of(table.writes, 'write')}: taken to come as late as `data_latency` allows"
+        text = f"{part_of(table.unknown_writes, table.writes, 'write')}: taken to come as late as `data_latency` allows"
         yield "unknown times", text
     known = "assumed, as none is known" if table.run_assumed else "as the last one"
     yield "a run takes", f"{format_duration(table.run_ms)} ({known})"

@@ -85,6 +85,39 @@ def count_of(count: int, noun: str) -> str:
     return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{count:,} {noun}s"
 
 
+def part_of(part: int, total: int, noun: str) -> str:
+    """`3 of 4 commits`, `all 4 commits`, `both commits`, `the only commit`."""
+    if part < total:
+        return f"{part:,} of {count_of(total, noun)}"
+    return f"the only {noun}" if total == 1 else f"{'both' if total == 2 else f'all {total:,}'} {count_of(2, noun)[2:]}"
+
+
+def lateness(number: int, noun: str, half_ms: int, worst_ms: int, most_ms: int | None = None, origin: str = "") -> str:
+    """How long after their earliest event so many commits or writes came, in no more figures than differ.
+
+    So late or sooner came half of them, 99 % where `most_ms` says it, and all. `origin` is said behind their number.
+    """
+    count = part_of(number, number, noun) if number == 2 else f"{'all ' * (number > 1)}{count_of(number, noun)}"
+    if number == 1:
+        return (
+            f"{count}{origin} came {f'{format_duration(worst_ms)} after its earliest event' if worst_ms else 'at once'}"
+        )
+    if half_ms == worst_ms:
+        return f"{count}{origin} came {f'{_within(worst_ms)} of their earliest event' if worst_ms else 'at once'}"
+    of_all = f"of {count_of(number, noun)}{origin}"
+    if number == 2:
+        first = f"came {format_duration(half_ms)} after its earliest event" if half_ms else "came at once"
+        return f"{of_all} one {first}, the other {format_duration(worst_ms)}{'' if half_ms else ' after its earliest event'}"
+    shares = {"half": half_ms, "99 %": most_ms, "all": worst_ms}
+    said = {_within(share_ms): share for share, share_ms in shares.items() if share_ms is not None}
+    parts = [f"{share} {'' if at else 'came '}{late}" for at, (late, share) in enumerate(said.items())]
+    return f"{of_all} {', '.join(parts)} of their earliest event"
+
+
+def _within(milliseconds: int) -> str:
+    return f"within {format_duration(milliseconds)}" if milliseconds else "at once"
+
+
 def with_place(place: str, reason: str | None, between: str = ": ") -> str:
     """A place with what is said of it, which may name it already."""
     return place if reason is None else reason if place in reason else f"{place}{between}{reason}"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from etc_policy.policy.manifest import EventTime
-from etc_policy.table.formats import format_duration
+from etc_policy.table.formats import format_duration, part_of
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import CUT_VERSIONS, LogFile, TableState
 
@@ -172,8 +172,9 @@ def late_in(state: TableState, declared_ms: int) -> LateCommits | None:
 def late_text(found: LateCommits, column: str, declared_ms: int, ordering: Sequence[str]) -> tuple[str, str]:
     """That most commits bring late events, and what to do."""
     other = "" if column in ordering or not ordering else f", such as the ordering field `{ordering[0]}`"
-    commits = f"{found.late:,} of {found.commits:,} commits {found.which}"
-    late = f"`data_latency` ({format_duration(declared_ms)}), half of all came {format_duration(found.half_ms)} late or later"
+    commits = f"{part_of(found.late, found.commits, 'commit')} {found.which}"
+    half = "one of them" if found.commits == 2 else "half of all"
+    late = f"`data_latency` ({format_duration(declared_ms)}), {half} {format_duration(found.half_ms)} or more after they happened"
     return (
         f"{commits} brought events later than {late}: if updates leave `{column}` as it was, each update of an old row takes "
         "RO back",

@@ -27,7 +27,7 @@ from etc_policy.policy.hudi_options import (
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.policy.writers import TRACKED_SINCE
 from etc_policy.table.double_keys import Merged, Written, find_exposed, sees_log_files, written_by
-from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
+from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time, part_of
 from etc_policy.table.history import THRESHOLD, Commit, TableHistory
 from etc_policy.table.impossible_times import late_text
 from etc_policy.table.state import CUT_VERSIONS, WHOLE_SLICE_VERSIONS, LogFile, TableState, WriterOption
@@ -181,7 +181,9 @@ def log_file_sizes(facts: TableFacts) -> Found:
     if not large:
         return "ok", f"{count_of(len(files), 'log file')}, none larger than `log_file_max_size`", None
     largest = format_bytes(max(log_file.size_bytes for log_file in large))
-    message = f"{len(large)} of {count_of(len(files), 'log file')} larger than {format_bytes(limit)}, up to {largest}"
+    verb, up_to = ("is", "with") if len(large) == 1 else ("are", "up to")
+    count = part_of(len(large), len(files), "log file")
+    message = f"{count} {verb} larger than {format_bytes(limit)}, {up_to} {largest}"
     hint = "give the writers `hoodie.logfile.max.size` (`etc compile`); a file may pass it by its last block"
     return "warn", message, hint
 
@@ -204,9 +206,9 @@ def event_times(facts: TableFacts) -> Found:
     if not bare:
         return "ok", f"{count_of(len(commits), 'commit')} to log files, all with event times", None
     recent = sum(c in bare for c in commits[-_RECENT:])
-    message = (
-        f"{len(bare)} of {count_of(len(commits), 'commit')} to log files record none, {recent} of the last {_RECENT}"
-    )
+    last = f", {recent} of the last {_RECENT}" if len(bare) < len(commits) > _RECENT else ""
+    verb = "records" if len(bare) == 1 else "record"
+    message = f"{part_of(len(bare), len(commits), 'commit')} to log files {verb} none{last}"
     reason = facts.untracked
     if reason is not None:
         return "ok", f"{message}: {reason}; they are read from the log files", None
@@ -231,7 +233,11 @@ def data_latency(facts: TableFacts) -> Found:
         return "skipped", f"too little is known: {verdict.reason}{f'; {seen}' if seen else ''}", None
     enough = format_duration(verdict.suggested_ms or 0)
     if verdict.status == "too_short":
-        return "warn", f"{declared} is too short: {seen}", f"set `data_latency: {enough}`, which covers 99 % of them"
+        return (
+            "warn",
+            f"{declared} is too short: {seen}",
+            f"set `data_latency: {enough}`, which covers {verdict.covers} them",
+        )
     return "ok", f"{declared} {'is generous' if verdict.status == 'generous' else 'fits'}: {seen}", None
 
 

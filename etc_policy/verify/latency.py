@@ -12,7 +12,7 @@ from pydantic import Field
 
 from etc_policy.policy.manifest import Frozen, LatencyEvidence
 from etc_policy.policy.schema import LearnedLatency
-from etc_policy.table.formats import count_of, format_duration
+from etc_policy.table.formats import count_of, format_duration, lateness
 from etc_policy.table.history import GroupWrite, TableHistory
 from etc_policy.table.impossible_times import LateCommits, late_in, mostly_late, old_data_ms
 from etc_policy.table.instants import instant_to_ms
@@ -57,20 +57,8 @@ class ObservedLatency(Frozen):
     max_ms: int
 
     def __str__(self) -> str:
-        half, most, worst = map(format_duration, (self.p50_ms, self.p99_ms, self.max_ms))
-        writes = f"{count_of(self.writes, 'write')}{self.origin}"
-        if self.writes == 1:
-            return f"{writes}: its earliest event came {worst} before its commit"
-        share = f"99 % {most}, " if self.writes >= FEWEST_WRITES else ""
-        return f"of {writes} half came {half} after their earliest event or sooner, {share}all {worst}"
-
-    @property
-    def so_far(self) -> str:
-        """What a few writes show, of which no share says anything."""
-        half, worst = map(format_duration, (self.p50_ms, self.max_ms))
-        if self.writes == 1:
-            return f"1 write: its earliest event came {worst} before its commit"
-        return f"so far half came within {half}, all within {worst}"
+        most_ms = self.p99_ms if self.writes >= FEWEST_WRITES else None
+        return lateness(self.writes, "write", self.p50_ms, self.max_ms, most_ms, self.origin)
 
     @property
     def origin(self) -> str:
@@ -96,6 +84,12 @@ class LatencyVerdict(Frozen):
     late_share: float | None = None
     suggested_ms: int | None = None
     mostly_late: LateCommits | None = Field(default=None, exclude=True)
+
+    @property
+    def covers(self) -> str:
+        """Which share of the writes `suggested_ms` covers."""
+        seen = self.observed
+        return "99 % of" if seen is not None and seen.max_ms > (self.suggested_ms or 0) else "all of"
 
     @property
     def judged(self) -> ObservedLatency | None:
@@ -230,10 +224,12 @@ def _too_few(written: int, seen: int, known: Sequence[_Write], judged: int, untr
         return f"all events are {least} old and older ({writes}), as where old data are loaded or replayed"
     loaded = f", {len(known) - judged} of them old data" if judged < len(known) else ""
     read = sum(one.is_read for one in known)
-    origin = f" ({'' if read == len(known) else f'{read} '}read from the files)" if read else ""
+    times = "" if len(known) < seen else "event times "
+    origin = f" ({times if read == len(known) else f'{read} '}read from the files)" if read else ""
     why = f" ({untracked}), nor have log files been read" if untracked and not read else ""
+    writes = f"{count_of(seen, 'write')} to log files"
     of_seen = (
-        f"{len(known)} of {count_of(seen, 'write')} to log files {'has' if seen == 1 else 'have'} known event times"
+        writes if len(known) == seen else f"{len(known)} of {writes} {'has' if seen == 1 else 'have'} known event times"
     )
     return f"{of_seen}{origin}{why}{loaded}; it takes {FEWEST_WRITES}"
 

@@ -10,7 +10,7 @@ from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.refusals import Reason
 from etc_policy.policy.manifest import Freshness, Writer
 from etc_policy.table.double_keys import exposed_in, merged_by, sees_log_files
-from etc_policy.table.formats import count_of, format_duration
+from etc_policy.table.formats import count_of, format_duration, part_of
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import CompactionRecord, Lacking, LogFile, find_lacking, not_as_recorded, path_below
 from etc_policy.table.watermark import event_time_bound
@@ -268,9 +268,7 @@ def _event_times_tracked(kwargs: Mapping[str, Any], evidence: Evidence) -> Expec
     least = 1 if given is None else given
     tracked = sum(write.known_min_ms is not None for write in writes)
     observed = {"log_writes": len(writes), "tracked": tracked, "least_share": least}
-    message = (
-        f"{len(writes) - tracked} of {count_of(len(writes), 'write')} to log files without an event time in the commit"
-    )
+    message = f"{part_of(len(writes) - tracked, len(writes), 'write')} to log files without an event time in the commit"
     return judged("expect_event_times_tracked", observed, message if tracked < least * len(writes) else None)
 
 
@@ -286,7 +284,7 @@ def _log_files_no_larger_than(kwargs: Mapping[str, Any], evidence: Evidence) -> 
     allowed = limit * (1 + (LOG_FILE_TOLERANCE if given is None else given))
     wrong = [file_name for size, file_name in sizes if size > allowed]
     observed |= {"max_bytes": limit, "too_large": len(wrong), "examples": wrong[:_NAMED_FILES]}
-    count = f"{len(wrong)} of {count_of(len(sizes), 'log file')}"
+    count = part_of(len(wrong), len(sizes), "log file")
     message = f"{count} larger than {limit:,} bytes, the largest {observed['largest_bytes']:,}"
     return judged(name, observed, message if wrong else None)
 

@@ -21,7 +21,7 @@ from etc_policy.hudi.event_time_values import UNIT_OF_DIGITS, format_ms, kind_of
 from etc_policy.hudi.properties import ordering_fields
 from etc_policy.policy.files import MARK
 from etc_policy.policy.manifest import EventTime, Frozen, Policy
-from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
+from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time, lateness
 from etc_policy.table.impossible_times import late_text
 from etc_policy.verify.diagnosis import (
     TableFacts,
@@ -133,10 +133,8 @@ class _Candidate(NamedTuple):
         """How late its events came; empty where that is not known."""
         if self.half_ms is None:
             return ""
-        half = format_duration(self.half_ms)
-        if len(self.lags) == 1:
-            return f"1 commit came {half} after its earliest event"
-        return f"of {len(self.lags)} commits half came {half} or more after their earliest event"
+        number = len(self.lags)
+        return lateness(number, "commit", self.lags[(number - 1) // 2], self.lags[-1])
 
     @property
     def is_named(self) -> bool:
@@ -346,13 +344,13 @@ def _latency(survey: Survey) -> Iterator[Line]:
         yield Line(
             "data_latency",
             format_duration(verdict.suggested_ms),
-            f"{verdict.observed}; this covers 99 % of them",
+            f"{verdict.observed}; this covers {verdict.covers} them",
         )
         return
     seen = f" So far, {verdict.observed}." if verdict.observed and best.name == by_column else ""
     reason = f"{verdict.reason}.{seen}"
     if best.late:
-        reason = f"too few writes. By `{one_line(best.name)}` {best.late}, the latest {format_duration(best.lags[-1])}."
+        reason = f"too few writes. By `{one_line(best.name)}`, {best.late}."
     text = f"how late may an event arrive? The table does not show it: {reason}"
     yield Line("data_latency", "1h", text, asks=True)
 

@@ -26,7 +26,7 @@ def test_what_is_wrong_is_told_with_what_to_do(etc, project):
     assert code == 1
     assert found["orders_ro", "table"]["status"] == "ok"
     large = found["orders_ro", "log file size"]
-    assert (large["status"], large["message"]) == ("warn", "1 of 1 log file larger than 1.0 MiB, up to 1.9 MiB")
+    assert (large["status"], large["message"]) == ("warn", "the only log file is larger than 1.0 MiB, with 1.9 MiB")
     missing = found["payments_ro", "table"]
     assert (missing["status"], "the folder does not exist" in missing["message"]) == ("error", True)
     assert found["project", "git"]["status"] == "warn"
@@ -72,5 +72,5 @@ def test_text(etc, project):
     _, out, _ = etc("debug", "--select", "orders_ro")
     lines = out.splitlines()
     assert lines[0] == "machine"
-    assert "  log file size WARN  1 of 1 log file larger than 1.0 MiB, up to 1.9 MiB" in lines
+    assert "  log file size WARN  the only log file is larger than 1.0 MiB, with 1.9 MiB" in lines
     assert lines[-1].endswith("warnings.") or lines[-1].endswith("warning.")
