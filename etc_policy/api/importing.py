@@ -41,6 +41,7 @@ from etc_policy.table.instants import instant_to_ms
 from etc_policy.verify.diagnosis import TableFacts
 from etc_policy.verify.proposal import (
     Survey,
+    answer_faults,
     find_drift,
     proposed_lines,
     readable_times,
@@ -161,7 +162,8 @@ class Importer:
             status = "drifted" if drift else "known"
             return ImportedTable(table=policy.table, policy=policy.name, status=status, file=policy.source, drift=drift)
 
-        tables, _ = each_table(self.environment, owners.values(), self._read_facts, self._failed, compare)
+        read = partial(read_facts, self.environment)
+        tables, _ = each_table(self.environment, owners.values(), read, self._failed, compare)
         return dict(zip(owners, tables, strict=True))
 
     def _new(self, found: Mapping[str, _Found]) -> dict[str, ImportedTable]:
@@ -180,7 +182,23 @@ class Importer:
 
         chosen = [self._provisional(name, one.location) for name, (_, one) in policies.items()]
         self._require_used(chosen)
-        tables, _ = each_table(self.environment, chosen, read, failed, self._written)
+        refused, texts = dict[Refusal, dict[str, str]](), dict[str, str]()
+        has_answers, write = bool(self.answers.of_files or self.answers.of_project), self.write or _dropped
+        keep = texts.__setitem__ if has_answers else write
+
+        def proposed(policy: Policy, survey: Survey) -> ImportedTable:
+            for code, key, fault, hint in answer_faults(survey) if has_answers else ():
+                refused.setdefault((code, key, fault), {})[policy.name] = hint
+            table, text = self._proposed(policy, survey)
+            if table.file is not None:
+                keep(table.file, text)
+            return table
+
+        tables, _ = each_table(self.environment, chosen, read, failed, proposed)
+        if refused:
+            raise PolicyError(_refused(refused))
+        for file, text in texts.items():
+            write(file, text)
         return {policies[table.policy][0]: table for table in tables}
 
     def _failed(self, policy: Policy, error: EtcError, *, is_named: bool = True) -> ImportedTable:
@@ -235,12 +253,14 @@ class Importer:
         event_time = policy.event_time.model_copy(update={"column": names[0]})
         facts = self._read_facts(policy.model_copy(update={"event_time": event_time}))
         facts = replace(facts, policy=_with_partition_time(facts))
-        ranges = self.environment.column_ranges(facts.state, names)
+        given = {one.key: one.value for one in self.answers.of_files if one.fits(policy.name, table)}
+        asked = dict.fromkeys((*names, *filter(columns.types.__contains__, _columns_in(given))))
+        ranges = self.environment.column_ranges(facts.state, tuple(asked))
         written = max((one.base_instant for one in facts.state.slices if one.base_file), default=None)
         written_ms = None if written is None else instant_to_ms(written, ZoneInfo(facts.state.timezone))
-        given = {one.key: yaml_text(one.value) for one in self.answers.of_files if one.fits(policy.name, table)}
-        keys = frozenset(one.key for one in self.answers.of_project), self.answers.defaults
-        survey = Survey(table, facts, columns.types, ranges, written_ms, found.ro_table, {}, given, *keys)
+        of_all = {one.key: one.value for one in self.answers.of_project}
+        said = given, of_all, self.answers.defaults
+        survey = Survey(table, facts, columns.types, ranges, written_ms, found.ro_table, {}, *said)
         lags = self.environment.sampled_lags(facts.state, readable_times(survey), columns.types)
         return replace(survey, lags=lags)
 
@@ -251,13 +271,14 @@ class Importer:
                 hint = did_you_mean(one.tables or "", names) or f"the tables are {', '.join(names[:10])}"
                 raise UsageError(Code.USAGE, f"`--set`: no table that is new fits `{one.tables}`", hint=hint)
 
-    def _written(self, policy: Policy, survey: Survey) -> ImportedTable:
+    def _proposed(self, policy: Policy, survey: Survey) -> tuple[ImportedTable, str]:
+        """What becomes of a new table, and the text of its policy."""
         asked = tuple(line.key for line in proposed_lines(survey) if line.asks)
         if self.write is None:
-            return ImportedTable(table=policy.table, policy=policy.name, status="new", questions=asked)
+            return ImportedTable(table=policy.table, policy=policy.name, status="new", questions=asked), ""
         file = f"{self.folder}/{policy.name}.yml"
-        self.write(file, render_proposal(survey, guesses=self.guesses))
-        return ImportedTable(table=policy.table, policy=policy.name, status="written", file=file, questions=asked)
+        table = ImportedTable(table=policy.table, policy=policy.name, status="written", file=file, questions=asked)
+        return table, render_proposal(survey, guesses=self.guesses)
 
     def _as_written(self, location: str) -> str:
         """The location as the policy names it: from the target's `table_root`, where it lies below that."""
@@ -284,9 +305,17 @@ class Importer:
         return found
 
 
+def _dropped(_: str, __: str) -> None:
+    """Nothing is written."""
+
+
 #: A policy that is right, to try values in; and what a value for many policies cannot be.
-_ANY = {"name": "any", "table": "any", "event_time_column": "any", "data_latency": "1h"}
+_ANY = {"name": "any", "table": "any", "event_time_column": {"column": "any"}, "data_latency": "1h"}
 _NOT_FOR_MANY = ("name", "table", "tables", "exclude", "extends", "for_each")
+#: What tables have against an answer: code, key and fault.
+Refusal = tuple[Code, str, str]
+#: So many tables are named, and so many hints are given.
+_NAMED, _HINTS = 10, 3
 #: Keys that a file has by the keys below them.
 _GROUPS = ("strategy", "writer", "verify", "sync")
 
@@ -335,6 +364,29 @@ def _in_parts(key: str, value: object) -> Iterable[tuple[str, object]]:
     if key in _GROUPS and isinstance(value, dict):
         return ((f"{key}.{name}", one) for name, one in value.items())
     return ((key, value),)
+
+
+def _columns_in(given: Mapping[str, object]) -> tuple[str, ...]:
+    """The event-time column that was said."""
+    value = given.get(OF_A_TABLE)
+    column = value.get("column") if isinstance(value, dict) else value
+    return (column,) if isinstance(column, str) else ()
+
+
+def _refused(refused: Mapping[Refusal, Mapping[str, str]]) -> Iterator[Issue]:
+    """An error for each answer that tables contradict, with their names."""
+    for (code, key, fault), hints in refused.items():
+        by_hint = dict[str, list[str]]()
+        for name, hint in hints.items():
+            by_hint.setdefault(hint, []).append(name)
+        of_tables = (f"{_named(names, 3)}: {hint}" for hint, names in [*by_hint.items()][:_HINTS])
+        hint = "; ".join(of_tables) if len(by_hint) > 1 else next(iter(by_hint))
+        yield Issue(code=code, message=f"`--set` of `{key}`: {_named([*hints], _NAMED)}: {fault}", hint=hint)
+
+
+def _named(names: Sequence[str], most: int) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(f"`{name}`" for name in names[:most]) + more
 
 
 def _faults(key: str, value: object) -> Iterator[Issue]:

@@ -12,7 +12,15 @@ from etc_policy.plan.planning_context import PlanningContext
 from etc_policy.plan.refusals import not_ended
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
-from etc_policy.table.impossible_times import late_in, late_text, too_early_unit, unit_advice
+from etc_policy.table.impossible_times import (
+    ColumnDoubt,
+    OtherTimes,
+    column_that_moves,
+    doubt_by_files,
+    doubt_text,
+    too_early_unit,
+    unit_advice,
+)
 from etc_policy.table.instants import instant_from_ms, instant_to_ms
 from etc_policy.table.partitions import after_their_end
 from etc_policy.table.state import WRITE_ACTIONS, FileSlice, TableState, path_below
@@ -34,32 +42,39 @@ def unknown_warning(context: PlanningContext) -> tuple[str, ...]:
     )
 
 
-def impossible_warning(event_time: EventTime, state: TableState) -> Iterator[str]:
-    """Event times that cannot be true, and those that look as if they were read in too small a unit."""
+def column_warnings(policy: Policy, state: TableState, doubt: ColumnDoubt | None) -> Iterator[tuple[str, str]]:
+    """What is to be said of the event-time column, and what to do: times that cannot be true, and what commits say against it.
+
+    Every command that looks at a table says this.
+    """
+    event_time, early = policy.event_time, too_early_unit(policy.event_time, state)
+    if not (isinstance(doubt, OtherTimes) and doubt.kind == "ahead"):
+        yield from _impossible(event_time, state)
+    if early is not None:
+        shown = f"no known event time in `{event_time.column}` is later than {format_time(early.event_time_ms)}"
+        yield f"{shown}, so that whatever is written is due at once", unit_advice(early.fitting, event_time.column)
+    elif doubt is not None:
+        yield doubt_text(doubt, event_time, policy.data_latency_ms, state.ordering_fields)
+
+
+def _impossible(event_time: EventTime, state: TableState) -> Iterator[tuple[str, str]]:
+    """Event times that cannot be true."""
     ahead, column = state.log_files_ahead, event_time.column
     if ahead:
-        yield (
+        message = (
             f"{count_of(len(ahead), 'log file')} with an event time in `{column}` that is later than its commit by more than "
             f"{format_duration(event_time.ahead_ms)} (`event_time_column.max_ahead`), for example {ahead[0].name}: "
             f"{format_time(ahead[0].impossible_ms)}. It counts as unknown, so that the file is compacted whatever it holds"
         )
-    yield from map("; ".join, early_unit(event_time, state))
+        other = column_that_moves(column, state.ordering_fields) if len(ahead) == len(list(state.log_files)) else ""
+        hint = "look at the writer's clock and at `event_time_column`, or raise its `max_ahead`"
+        yield message, f"take {other}; else {hint}" if other else hint
 
 
-def early_unit(event_time: EventTime, state: TableState) -> Iterator[tuple[str, str]]:
-    """That even the newest event times are decades old, and what to do, where another unit fits."""
-    early = too_early_unit(event_time, state)
-    if early is not None:
-        shown = f"no known event time in `{event_time.column}` is later than {format_time(early.event_time_ms)}"
-        yield f"{shown}, so that whatever is written is due at once", unit_advice(early.fitting, event_time.column)
-
-
-def late_warning(policy: Policy, state: TableState) -> Iterator[str]:
-    """A column that may not move with updates, by the log files that are not compacted."""
-    found = late_in(state, policy.data_latency_ms)
-    if found is not None:
-        message = late_text(found, policy.event_time.column, policy.data_latency_ms, state.ordering_fields)
-        yield "; ".join(message)
+def column_warning(policy: Policy, state: TableState) -> Iterator[str]:
+    """The same by the files alone."""
+    doubt = doubt_by_files(state, policy.event_time, policy.data_latency_ms)
+    yield from map("; ".join, column_warnings(policy, state, doubt))
 
 
 def after_end_warning(policy: Policy, state: TableState, now_ms: int) -> Iterator[str]:

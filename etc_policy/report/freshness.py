@@ -7,7 +7,7 @@ from itertools import chain
 from operator import attrgetter
 from zoneinfo import ZoneInfo
 
-from etc_policy.plan.plan_warnings import early_unit
+from etc_policy.plan.plan_warnings import column_warnings
 from etc_policy.plan.refusals import no_commit
 from etc_policy.plan.rules import why_unknown
 from etc_policy.plan.skipped_slices import NAMED_SLICES
@@ -16,7 +16,6 @@ from etc_policy.report.results import HeldBack, TableFreshness
 from etc_policy.table.apply_state import Proof, proof_of, proven_until
 from etc_policy.table.formats import format_time
 from etc_policy.table.history import TableHistory, promise_of, promises_in, with_times_of
-from etc_policy.table.impossible_times import late_text
 from etc_policy.table.instants import instant_from_ms, instant_to_ms
 from etc_policy.table.partitions import partitions_freshness
 from etc_policy.table.state import CompactionRecord, TableState
@@ -24,7 +23,7 @@ from etc_policy.table.unknown_times import why_unknown_times
 from etc_policy.table.watermark import completeness_of, event_time_bound
 from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
 from etc_policy.verify.late_data import late_data
-from etc_policy.verify.latency import judge_latency, late_commits
+from etc_policy.verify.latency import column_doubt, judge_latency
 
 
 def table_freshness(
@@ -162,14 +161,12 @@ def _of_history(policy: Policy, state: TableState, history: TableHistory | None,
     if history is None:
         return {}
     late = late_data(with_times_of(promises_in(policy, history), state))
-    latency_ms, column = policy.data_latency_ms, policy.event_time.column
-    verdict = judge_latency(history, latency_ms, now_ms, state.shape.untracked(policy.event_time))
-    found = late_commits(verdict, state)
-    said = [] if found is None else [late_text(found, column, latency_ms, state.ordering_fields)]
+    verdict = judge_latency(history, policy.data_latency_ms, now_ms, state.shape.untracked(policy.event_time))
+    said = column_warnings(policy, state, column_doubt(policy, verdict, state))
     return {
         "late_data": late[-1] if late else None,
         "data_latency": verdict,
-        "warnings": tuple(map("; ".join, (*early_unit(policy.event_time, state), *said))),
+        "warnings": tuple(map("; ".join, said)),
     }
 
 

@@ -1,21 +1,22 @@
 """Event times that cannot be true: later than the commit that wrote them, by more than the policy allows.
 
 Where all of them are, the policy names another unit than the column's: RO would look complete for ever. Where most writes
-bring old ones, it may name a column that updates leave as it was: each takes RO back.
+bring old ones, it may name a column that updates leave as it was: each takes RO back. Whether commits bring times of events at
+all is judged here, and said here, for every command.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta, tzinfo
 from functools import lru_cache
-from itertools import dropwhile
+from itertools import combinations, dropwhile, takewhile
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from etc_policy.policy.manifest import EventTime
-from etc_policy.table.formats import format_duration, part_of
+from etc_policy.table.formats import format_duration, format_time, part_of
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import CUT_VERSIONS, LogFile, TableState
 
@@ -26,6 +27,15 @@ _NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nan
 _OLDEST_MS = timedelta(days=20 * 365) // timedelta(milliseconds=1)
 #: Rows are old data if they are older than both when they are written: this long, and this many times `data_latency`.
 _OLD_MS, _OLD_TIMES = timedelta(days=30) // timedelta(milliseconds=1), 10
+DAY_MS = timedelta(days=1) // timedelta(milliseconds=1)
+#: Numbers that seem to be older are no times of events (1980).
+EARLIEST_MS = 315_532_800_000
+#: An earliest event that comes so long after its commit is ahead of it by more than clocks differ.
+_AHEAD_MS = timedelta(minutes=10) // timedelta(milliseconds=1)
+#: So many commits show whether a column moves with the writes; so many of the newest are looked at.
+ENOUGH_COMMITS, _NEWEST_COMMITS = 3, 20
+#: Old data come in order if so large a share of their pairs, less those of the other order, does.
+_IN_ORDER = 0.7
 
 
 class WrongUnit(NamedTuple):
@@ -90,12 +100,12 @@ def too_early_unit(event_time: EventTime, state: TableState) -> WrongUnit | None
     """The unit that fits where even the newest log files' events seem to be decades old: nothing is lost, all is due at once."""
     if state.base_times is not None:
         return _of_base_file(event_time, state, is_early=True)
-    if state.left_times:
-        return _of_left_times(event_time, state)
     newest = (one.log_files[-1] for one in state.slices if one.log_files) if event_time.unit is not None else ()
     known = (one for one in newest if one.min_event_time_ms is not None)
     last = max(known, key=lambda one: one.min_event_time_ms or 0, default=None)
-    return None if last is None else _fitting(event_time, state, last, last.min_event_time_ms)
+    if last is not None:
+        return _fitting(event_time, state, last, last.min_event_time_ms)
+    return _of_left_times(event_time, state) if state.left_times else None
 
 
 def _fitting(event_time: EventTime, state: TableState, log_file: LogFile, found_ms: int | None) -> WrongUnit | None:
@@ -138,45 +148,218 @@ class LateCommits(NamedTuple):
     which: str = "after the table's first"
 
 
+OtherKind = Literal["numbers", "still", "ahead", "days"]
+
+
+class OtherTimes(NamedTuple):
+    """The earliest event times of each of the last so many commits, from the first to the last, are no times of events.
+
+    They are `numbers` that are no times, stand `still` while the table is written, are `ahead` of their commits, or are of
+    `days` alone. `ahead_ms` is how long after its commit the first one ahead comes at least. With a `file` they are its own.
+    """
+
+    kind: OtherKind
+    commits: int
+    first_ms: int
+    last_ms: int
+    ahead_ms: int = 0
+    file: str = ""
+
+
+#: What the commits of a table say against its event-time column.
+ColumnDoubt = LateCommits | OtherTimes
+
+
+class Arrival(NamedTuple):
+    """When a commit completed, and the earliest event in it."""
+
+    completed_ms: int
+    event_ms: int
+
+    @property
+    def lag_ms(self) -> int:
+        """How long before its commit the event was; negative where it was after."""
+        return self.completed_ms - self.event_ms
+
+
 def old_data_ms(declared_ms: int) -> int:
     """Rows that are older than this when they are written are loaded or replayed, where `data_latency` is so long."""
     return max(_OLD_MS, _OLD_TIMES * declared_ms)
 
 
+def doubt_in(arrivals: Iterable[tuple[int, int]], event_time: EventTime, declared_ms: int) -> ColumnDoubt | None:
+    """What the commits after the table's first say against the event-time column; None where they say nothing.
+
+    `arrivals` are when each commit completed, and an event in it.
+    """
+    commits = _by_commit(arrivals)
+    found = _other_times(commits, event_time, declared_ms) or mostly_late(commits, declared_ms)
+    are_days = len(commits) >= ENOUGH_COMMITS and has_days_alone(one.event_ms for one in commits)
+    if found is None and are_days and declared_ms < DAY_MS:
+        return _span("days", commits[-_NEWEST_COMMITS:])
+    return found
+
+
+def _by_commit(arrivals: Iterable[tuple[int, int]]) -> list[Arrival]:
+    """The earliest event of each commit, in the order of completion."""
+    earliest = dict[int, int]()
+    for completed_ms, event_ms in arrivals:
+        earliest[completed_ms] = min(earliest.get(completed_ms, event_ms), event_ms)
+    return [Arrival(*one) for one in sorted(earliest.items())]
+
+
+def has_days_alone(times_ms: Iterable[int]) -> bool:
+    """Whether two times or more are all midnights, as those of a date are."""
+    found = list(times_ms)
+    return len(found) > 1 and not any(time_ms % DAY_MS for time_ms in found)
+
+
+def _other_times(commits: Sequence[Arrival], event_time: EventTime, declared_ms: int) -> OtherTimes | None:
+    """Whether the last commits, and most of the newest, bring no times of events."""
+    old_ms, newest = old_data_ms(declared_ms), commits[-_NEWEST_COMMITS:]
+    kinds: dict[OtherKind, Callable[[Arrival], bool]] = {
+        "numbers": lambda one: event_time.unit is not None and one.event_ms < EARLIEST_MS,
+        "still": lambda one: one.lag_ms > old_ms,
+        "ahead": lambda one: one.lag_ms < -_AHEAD_MS,
+    }
+    for kind, is_such in kinds.items():
+        found = [*takewhile(is_such, reversed(newest))][::-1]
+        is_most = len(found) >= ENOUGH_COMMITS and 2 * len(found) > len(newest)
+        if is_most and not (kind == "still" and _come_in_order(found)):
+            return _span(kind, found)
+    return None
+
+
+def _come_in_order(commits: Sequence[Arrival]) -> bool:
+    """Whether old data are loaded or replayed in one order: they move with the writes, and not slower than half as fast."""
+    steps = [a.event_ms - b.event_ms for a, b in combinations(commits, 2)]
+    order = abs(sum((step > 0) - (step < 0) for step in steps)) / len(steps)
+    moved_ms, took_ms = (abs(commits[-1][n] - commits[0][n]) for n in (1, 0))
+    return order >= _IN_ORDER and 2 * moved_ms >= took_ms
+
+
+def _span(kind: OtherKind, commits: Sequence[Arrival]) -> OtherTimes:
+    times = [one.event_ms for one in commits]
+    return OtherTimes(kind, len(commits), min(times), max(times), min(-one.lag_ms for one in commits))
+
+
 def mostly_late(arrivals: Iterable[tuple[int, int]], declared_ms: int) -> LateCommits | None:
     """Where two commits or more, and most of all, bring events later than declared, how many; None where they do not.
 
-    `arrivals` are when each commit after the table's first completed, and an event in it; old data before the first other
-    ones do not count.
+    Old data before the first other ones do not count. Of a day nobody knows when in it an event was: it is late after its end.
     """
-    lags = dict[int, int]()
-    for completed_ms, event_ms in arrivals:
-        lags[completed_ms] = max(lags.get(completed_ms, 0), completed_ms - event_ms)
-    old_ms = old_data_ms(declared_ms)
-    judged = [*dropwhile(lambda lag_ms: lag_ms > old_ms, (lags[at] for at in sorted(lags)))]
+    commits, old_ms = _by_commit(arrivals), old_data_ms(declared_ms)
+    of_days = has_days_alone(one.event_ms for one in commits)
+    found = [*dropwhile(lambda lag_ms: lag_ms > old_ms, (one.lag_ms for one in commits))]
+    judged = [max(0, lag_ms - DAY_MS * of_days) for lag_ms in found]
     late = sum(lag_ms > declared_ms for lag_ms in judged)
     is_most = late > 1 and 2 * late > len(judged)
     return LateCommits(late, len(judged), sorted(judged)[len(judged) // 2]) if is_most else None
 
 
-def late_in(state: TableState, declared_ms: int) -> LateCommits | None:
-    """The same of the log files that are not compacted, or where none is left of what base files still hold."""
-    if state.left_times:
-        found = mostly_late(state.left_times, declared_ms)
-        return found and found._replace(which="of which the newest base files hold rows")
+def whole_days_ms(duration_ms: int) -> int:
+    """So many whole days or the next more."""
+    return -(-duration_ms // DAY_MS) * DAY_MS
+
+
+def doubt_by_files(state: TableState, event_time: EventTime, declared_ms: int) -> ColumnDoubt | None:
+    """The same of the log files that are not compacted, and of what the newest base files still hold where it was read."""
+    found = doubt_in(_known_in(state).values(), event_time, declared_ms)
+    if isinstance(found, LateCommits) and state.left_times:
+        files = "base and log files" if any(state.log_files) else "newest base files"
+        return found._replace(which=f"of which the {files} hold rows")
+    return found or _of_base_times(state, event_time)
+
+
+def _of_base_times(state: TableState, event_time: EventTime) -> OtherTimes | None:
+    """Whether a table that has only been loaded holds numbers that are no times, or times ahead of all commits."""
+    found = state.base_times
+    if found is None or state.last_completed is None:
+        return None
+    ahead_ms = found.first_ms - instant_to_ms(state.last_completed, ZoneInfo(state.timezone), latest=True)
+    are_numbers, are_ahead = event_time.unit is not None and found.last_ms < EARLIEST_MS, ahead_ms > _AHEAD_MS
+    kind: OtherKind = "numbers" if are_numbers else "ahead"
+    return OtherTimes(kind, 0, *found[1:], ahead_ms, found.file) if are_numbers or are_ahead else None
+
+
+def needs_base_files(state: TableState, declared_ms: int) -> bool:
+    """Whether the log files that are not compacted show too little of the column, or nothing but other times."""
+    known = [Arrival(*one) for one in _known_in(state).values()]
+    is_usual = (-_AHEAD_MS <= one.lag_ms <= old_data_ms(declared_ms) for one in known)
+    return len(known) < ENOUGH_COMMITS or not any(is_usual)
+
+
+def _known_in(state: TableState) -> dict[int, tuple[int, int]]:
+    """By when commits after the table's first began, when they completed, or began, and the earliest event known in each."""
     zone, first = ZoneInfo(state.timezone), state.first_instant if state.table_version in CUT_VERSIONS else ""
-    known = ((f.completed, f.min_event_time_ms) for _, f in state.log_files if f.requested > first)
-    return mostly_late(((instant_to_ms(at, zone), time) for at, time in known if time is not None), declared_ms)
+    found = {began_ms: (began_ms, time_ms) for began_ms, time_ms in state.left_times}
+    in_logs = dict[str, tuple[str, int]]()
+    for _, one in state.log_files:
+        time_ms = one.seen_event_time_ms if one.min_event_time_ms is None else one.min_event_time_ms
+        if time_ms is not None and one.requested > first:
+            _, before_ms = in_logs.get(one.requested, ("", time_ms))
+            in_logs[one.requested] = one.completed, min(time_ms, before_ms)
+    for requested, (completed, time_ms) in in_logs.items():
+        began_ms = instant_to_ms(requested, zone)
+        _, before_ms = found.get(began_ms, (0, time_ms))
+        found[began_ms] = instant_to_ms(completed, zone), min(time_ms, before_ms)
+    return found
 
 
-def late_text(found: LateCommits, column: str, declared_ms: int, ordering: Sequence[str]) -> tuple[str, str]:
-    """That most commits bring late events, and what to do."""
+def doubt_text(found: ColumnDoubt, event_time: EventTime, declared_ms: int, ordering: Sequence[str]) -> tuple[str, str]:
+    """What the commits say against the column and what follows, and what to do."""
+    other = column_that_moves(event_time.column, ordering)
+    if isinstance(found, LateCommits):
+        return _late_text(found, event_time.column, declared_ms), f"take {other}; else a longer `data_latency`"
+    after = {
+        "days": ", with times of day; else `data_latency: 1d`, or longer",
+        "still": ", unless old data are being loaded in no order",
+        "ahead": "; else look at the writer's clock and zone",
+        "numbers": "",
+    }
+    return _other_text(found, event_time), f"take {other}{after[found.kind]}"
+
+
+def column_that_moves(column: str, ordering: Sequence[str]) -> str:
+    """What to take in the place of a column; the ordering field mostly is such a one."""
     other = "" if column in ordering or not ordering else f", such as the ordering field `{ordering[0]}`"
+    return f"a column that moves with updates{other}"
+
+
+def _late_text(found: LateCommits, column: str, declared_ms: int) -> str:
     commits = f"{part_of(found.late, found.commits, 'commit')} {found.which}"
     half = "one of them" if found.commits == 2 else "half of all"
     late = f"`data_latency` ({format_duration(declared_ms)}), {half} {format_duration(found.half_ms)} or more after they happened"
     return (
         f"{commits} brought events later than {late}: if updates leave `{column}` as it was, each update of an old row takes "
-        "RO back",
-        f"take a column that moves with updates{other}; else a longer `data_latency`",
+        "RO back"
     )
+
+
+def _other_text(found: OtherTimes, event_time: EventTime) -> str:
+    seen = f"`{event_time.column}` in base file {found.file}"
+    if not found.file:
+        seen = f"the earliest `{event_time.column}` of each of the last {found.commits} commits"
+    between = f"{seen} {_between(found)}"
+    back = "each write takes RO back to before its own, and all that is written is due at once"
+    if found.kind == "numbers":
+        return f"{between}, as where numbers are no times in `{event_time.unit}`: {back}"
+    if found.kind == "still":
+        return f"{between}: it does not move with the writes, so that {back}"
+    if found.kind == "days":
+        return f"{between}, always a midnight: by days alone RO's freshness can be told by days only"
+    ahead = (
+        f"{between}, {format_duration(found.ahead_ms)} or more after its commit: it does not say when an event happened"
+    )
+    if found.ahead_ms > event_time.ahead_ms:
+        return f"{ahead}, counts as unknown, and all that is written is compacted whatever it holds"
+    return f"{ahead}, and a row is due only so long after it was written"
+
+
+def _between(found: OtherTimes) -> str:
+    """Days alone where the times are many days apart."""
+    is_wide = found.kind == "days" or found.last_ms - found.first_ms > 2 * DAY_MS
+    first, last = (
+        format_time(one)[: len("yyyy-mm-dd") if is_wide else None] for one in (found.first_ms, found.last_ms)
+    )
+    return f"is {first}" if first == last else f"lies between {first} and {last}"

@@ -14,7 +14,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.plan.between_writes import can_hold, ends_refusals
 from etc_policy.plan.bundles import right_releases
 from etc_policy.plan.carry import is_carried_name
-from etc_policy.plan.plan_warnings import after_end_warning, early_unit, impossible_warning
+from etc_policy.plan.plan_warnings import after_end_warning, column_warnings
 from etc_policy.plan.rules import MEND_WRONG_TIME, MEND_ZONE, may_pass, why_refused
 from etc_policy.policy.hudi_options import (
     COMMITS_BEFORE_COMPACTION,
@@ -29,13 +29,13 @@ from etc_policy.policy.writers import TRACKED_SINCE
 from etc_policy.table.double_keys import Merged, Written, find_exposed, sees_log_files, written_by
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time, part_of
 from etc_policy.table.history import THRESHOLD, Commit, TableHistory
-from etc_policy.table.impossible_times import late_text
+from etc_policy.table.impossible_times import ColumnDoubt, LateCommits, doubt_text
 from etc_policy.table.state import CUT_VERSIONS, WHOLE_SLICE_VERSIONS, LogFile, TableState, WriterOption
 from etc_policy.table.unknown_times import null_rows_in
 from etc_policy.table.watermark import completeness_of
 from etc_policy.table.writing import Writing, writing_of
 from etc_policy.verify.freshness import completeness_lag_ms, error_limit_ms, judge_lag
-from etc_policy.verify.latency import judge_latency, late_commits
+from etc_policy.verify.latency import LatencyVerdict, column_doubt, judge_latency
 
 FindingStatus = Literal["ok", "warn", "error", "skipped"]
 
@@ -108,6 +108,12 @@ class TableFacts:
     def untracked(self) -> str | None:
         """Why Hudi cannot record the policy's event times here; None where it can."""
         return self.state.shape.untracked(self.policy.event_time)
+
+    @property
+    def judged(self) -> tuple[LatencyVerdict, ColumnDoubt | None]:
+        """Whether `data_latency` fits the history, and what commits say against the event-time column."""
+        verdict = judge_latency(self.history, self.policy.data_latency_ms, self.clock_ms, self.untracked)
+        return verdict, column_doubt(self.policy, verdict, self.state)
 
     @property
     def foreign_compactions(self) -> tuple[Commit, ...]:
@@ -193,12 +199,11 @@ def event_times(facts: TableFacts) -> Found:
     writes = facts.history.writes
     commits = list(dict.fromkeys(one.requested for one in writes))
     bare = {one.requested for one in writes if one.certain_min_ms is None}
-    early = next(early_unit(facts.policy.event_time, facts.state), None)
-    if early is not None:
-        return "warn", *early
-    impossible = next(impossible_warning(facts.policy.event_time, facts.state), None)
-    if impossible is not None:
-        return "warn", impossible, "look at the writer's clock and at `event_time_column`, or raise its `max_ahead`"
+    _, doubt = facts.judged
+    other = None if isinstance(doubt, LateCommits) else doubt
+    said = next(column_warnings(facts.policy, facts.state, other), None)
+    if said is not None:
+        return "warn", *said
     without = [log_file for _, log_file in facts.state.log_files if log_file.null_rows]
     if without:
         message = f"{null_rows_in(facts.policy.event_time, without)}: these log files are compacted whatever they hold"
@@ -223,11 +228,9 @@ def event_times(facts: TableFacts) -> Found:
 
 def data_latency(facts: TableFacts) -> Found:
     """Whether events come as late as the policy says, and whether the column moves with updates."""
-    policy, state = facts.policy, facts.state
-    verdict = judge_latency(facts.history, policy.data_latency_ms, facts.clock_ms, facts.untracked)
-    late = late_commits(verdict, state)
-    if late is not None:
-        return "warn", *late_text(late, policy.event_time.column, policy.data_latency_ms, state.ordering_fields)
+    policy, (verdict, doubt) = facts.policy, facts.judged
+    if isinstance(doubt, LateCommits):
+        return "warn", *doubt_text(doubt, policy.event_time, policy.data_latency_ms, facts.state.ordering_fields)
     seen, declared = verdict.observed, format_duration(policy.data_latency_ms)
     if verdict.judged is None or seen is None:
         return "skipped", f"too little is known: {verdict.reason}{f'; {seen}' if seen else ''}", None

@@ -10,11 +10,20 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field
 
-from etc_policy.policy.manifest import Frozen, LatencyEvidence
+from etc_policy.policy.manifest import Frozen, LatencyEvidence, Policy
 from etc_policy.policy.schema import LearnedLatency
 from etc_policy.table.formats import count_of, format_duration, lateness
 from etc_policy.table.history import GroupWrite, TableHistory
-from etc_policy.table.impossible_times import LateCommits, late_in, mostly_late, old_data_ms
+from etc_policy.table.impossible_times import (
+    ColumnDoubt,
+    LateCommits,
+    doubt_by_files,
+    doubt_in,
+    has_days_alone,
+    mostly_late,
+    old_data_ms,
+    whole_days_ms,
+)
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import TableState
 
@@ -44,7 +53,7 @@ class ObservedLatency(Frozen):
     So the quantiles are those of the latest row of each such write, not of single rows; `max_ms` is that of the latest
     row of all. Of `read_writes` the commits record no event time, and log files were read. `unknown_writes` have no known event
     time, `loaded_writes` held old data before the first that did not; both are not in it. `since_ms` is when the first
-    write completed.
+    write completed. With `of_days` all event times are midnights, and what is shown of them are whole days.
     """
 
     writes: int
@@ -55,10 +64,17 @@ class ObservedLatency(Frozen):
     p50_ms: int
     p99_ms: int
     max_ms: int
+    of_days: bool = Field(default=False, exclude=True)
+
+    def shown_ms(self, latency_ms: int) -> int:
+        """A latency as precisely as it is known."""
+        return whole_days_ms(latency_ms) if self.of_days else latency_ms
 
     def __str__(self) -> str:
         most_ms = self.p99_ms if self.writes >= FEWEST_WRITES else None
-        return lateness(self.writes, "write", self.p50_ms, self.max_ms, most_ms, self.origin)
+        half_ms, worst_ms = self.shown_ms(self.p50_ms), self.shown_ms(self.max_ms)
+        shown_ms = None if most_ms is None else self.shown_ms(most_ms)
+        return lateness(self.writes, "write", half_ms, worst_ms, shown_ms, self.origin)
 
     @property
     def origin(self) -> str:
@@ -74,7 +90,8 @@ class LatencyVerdict(Frozen):
     `too_short`: more than 1 % of the writes brought rows later than declared, or most commits where there are few writes.
     `generous`: it is more than twice the largest seen. `unknown`: `reason` says why, and `observed` what the few writes show.
     `suggested_ms` covers 99 % of the writes, rounded up to a value that reads well; None where they are few.
-    `mostly_late` is about the commits, where most of them brought rows later than declared.
+    `mostly_late` is about the commits, where most of them brought rows later than declared. `arrivals` are when those after the
+    table's first completed, each with an event in it.
     """
 
     declared_ms: int
@@ -84,6 +101,7 @@ class LatencyVerdict(Frozen):
     late_share: float | None = None
     suggested_ms: int | None = None
     mostly_late: LateCommits | None = Field(default=None, exclude=True)
+    arrivals: tuple[tuple[int, int], ...] = Field(default=(), exclude=True)
 
     @property
     def covers(self) -> str:
@@ -123,11 +141,12 @@ def judge_latency(history: TableHistory, declared_ms: int, now_ms: int, untracke
     return next((one for one in judged if one.judged is not None), None) or next(iter(judged), found[-1])
 
 
-def late_commits(verdict: LatencyVerdict, state: TableState) -> LateCommits | None:
-    """Where most commits brought rows later than declared, by their history, or where that does not say by base files."""
-    if verdict.mostly_late is not None or verdict.judged is not None:
-        return verdict.mostly_late
-    return late_in(state, verdict.declared_ms) if state.left_times else None
+def column_doubt(policy: Policy, verdict: LatencyVerdict, state: TableState) -> ColumnDoubt | None:
+    """What commits say against the event-time column, by their history, or where that does not say by what files hold."""
+    found = doubt_in(verdict.arrivals, policy.event_time, policy.data_latency_ms)
+    if found is not None or verdict.judged is not None:
+        return found
+    return doubt_by_files(state, policy.event_time, policy.data_latency_ms)
 
 
 def learn_latency(history: TableHistory, learned: LearnedLatency, now_ms: int) -> tuple[int, LatencyEvidence]:
@@ -178,16 +197,22 @@ def _judge(
     judged = _worth_judging(seen, declared_ms)
     observed = _observed(judged, len(seen) - len(known), len(known) - len(judged)) if judged else None
     late_share = sum(one.latency_ms > declared_ms for one in judged) / len(judged) if judged else None
-    later = ((one.completed_ms, one.event_ms or 0) for one in judged if one.completed_ms > first_ms)
+    later = tuple((one.completed_ms, one.event_ms or 0) for one in known if one.completed_ms > first_ms)
     late = mostly_late(later, declared_ms)
     verdict = LatencyVerdict(
-        declared_ms=declared_ms, status="unknown", observed=observed, late_share=late_share, mostly_late=late
+        declared_ms=declared_ms,
+        status="unknown",
+        observed=observed,
+        late_share=late_share,
+        mostly_late=late,
+        arrivals=later,
     )
     if observed is None or late_share is None or observed.writes < FEWEST_WRITES:
         reason = _too_few(len(written), len(seen), known, len(judged), untracked)
         return verdict.model_copy(update={"reason": reason, "status": "too_short" if late else "unknown"})
     status = _status(late_share, declared_ms, observed)
-    return verdict.model_copy(update={"status": status, "suggested_ms": round_up_ms(observed.p99_ms)})
+    suggested_ms = round_up_ms(observed.shown_ms(observed.p99_ms))
+    return verdict.model_copy(update={"status": status, "suggested_ms": suggested_ms})
 
 
 def _worth_judging(seen: Sequence[_Write], declared_ms: int) -> list[_Write]:
@@ -209,6 +234,7 @@ def _observed(judged: Sequence[_Write], unknown: int, loaded: int) -> ObservedLa
         p50_ms=quantile(latencies, 0.5),
         p99_ms=quantile(latencies, 0.99),
         max_ms=latencies[-1],
+        of_days=has_days_alone(one.event_ms or 0 for one in judged),
     )
 
 

@@ -10,19 +10,26 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 import yaml
 
+from etc_policy.errors.codes import Code
 from etc_policy.errors.plain_text import one_line
 from etc_policy.hudi.discovery import Range
 from etc_policy.hudi.event_time_values import UNIT_OF_DIGITS, format_ms, kind_of, text_ms, time_reader
 from etc_policy.hudi.properties import ordering_fields
+from etc_policy.plan.plan_warnings import column_warnings
 from etc_policy.policy.files import MARK
 from etc_policy.policy.manifest import EventTime, Frozen, Policy
+from etc_policy.policy.schema import PartitionTime
+from etc_policy.policy.suggestions import did_you_mean
+from etc_policy.policy.times import usual_pattern
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time, lateness
-from etc_policy.table.impossible_times import late_text
+from etc_policy.table.impossible_times import DAY_MS, EARLIEST_MS, LateCommits, fitting_unit, unit_advice, whole_days_ms
 from etc_policy.verify.diagnosis import (
     TableFacts,
     declared_index,
@@ -30,16 +37,14 @@ from etc_policy.verify.diagnosis import (
     diagnose_table,
     foreign_compactions,
 )
-from etc_policy.verify.latency import judge_latency, late_commits
+from etc_policy.verify.latency import judge_latency
 
 _WIDTH = 118
 #: What a policy cannot do without.
 _NEEDED = ("event_time_column", "data_latency")
+_OF_COLUMN, _SAID = "event_time_column.", "said by `--set` when it was imported"
 #: Checks that have a question, or a value, of their own.
 _ASKED = ("lock", "compactions", "index", "event times", "data latency")
-_DAY_MS = 86_400_000
-#: A policy may not be older: what is earlier is taken for another thing than the time of an event.
-_EARLIEST_MS = 315_532_800_000
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _TIME_WORDS = frozenset(_WORD.findall("at date datetime day dt epoch micros millis ms time timestamp ts tstamp when"))
 _EVENT_WORDS = frozenset(_WORD.findall("event happened measured observed occurred placed"))
@@ -63,6 +68,7 @@ _ENOUGH_LAGS = 3
 #: An ordering field whose events come so soon is the column, whatever its name.
 _SOON_MS = 3_600_000
 _TAKES_BACK = "by a column that does not each update of an old row takes RO back"
+_DAYS = "it has days alone, so that RO's freshness can be told by days only"
 #: Patterns of texts that are not ISO 8601, by their parts; where several fit, the first is offered.
 _PATTERNS = tuple(
     f"{day}{clock}"
@@ -79,8 +85,8 @@ class Survey:
 
     `columns` are the Avro types by name, `ranges` what the newest base file holds of some, `written_ms` when that was written.
     `lags` are how late the events of the newest commits came by some columns, the shortest first.
-    `given` are values as YAML that the user has said for its policy, `answered` keys of which etc_project.yml has what the user
-    said for all, and `defaults` those that it has else: these are not asked.
+    `given` are values that the user has said for its policy, `answered` those that the user said for all and etc_project.yml has,
+    and `defaults` keys that it has else: these are not asked.
     """
 
     table: str
@@ -90,8 +96,8 @@ class Survey:
     written_ms: int | None = None
     ro_table: str | None = None
     lags: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    given: Mapping[str, str] = field(default_factory=dict)
-    answered: frozenset[str] = frozenset()
+    given: Mapping[str, object] = field(default_factory=dict)
+    answered: Mapping[str, object] = field(default_factory=dict)
     defaults: frozenset[str] = frozenset()
 
 
@@ -111,7 +117,8 @@ class Line(NamedTuple):
 class _Candidate(NamedTuple):
     """A column that may hold event times; `fault` says why what it holds is no such time, `seen` what it holds.
 
-    `pattern` is one that its texts fit, `lags` are how late its events came.
+    `pattern` is one that its texts fit, `lags` are how late its events came. With `midnights` it holds nothing but those,
+    with `is_said` the user said its unit or pattern.
     """
 
     name: str
@@ -122,19 +129,29 @@ class _Candidate(NamedTuple):
     seen: str = ""
     fault: str | None = None
     lags: tuple[int, ...] = ()
+    midnights: bool = False
+    is_said: bool = False
+
+    @property
+    def has_days_alone(self) -> bool:
+        """Whether it says on which day an event happened, and no more."""
+        return self.midnights or kind_of(self.type_name) == "date"
 
     @property
     def half_ms(self) -> int | None:
-        """So late or later came half of its events; None where that is not known."""
-        return self.lags[len(self.lags) // 2] if self.lags else None
+        """So late or later came half of its events; None where that is not known. In its day an event may come at any time."""
+        if not self.lags:
+            return None
+        half_ms = self.lags[len(self.lags) // 2]
+        return max(0, half_ms - 1) // DAY_MS * DAY_MS if self.has_days_alone else half_ms
 
     @property
     def late(self) -> str:
         """How late its events came; empty where that is not known."""
-        if self.half_ms is None:
+        if not self.lags:
             return ""
-        number = len(self.lags)
-        return lateness(number, "commit", self.lags[(number - 1) // 2], self.lags[-1])
+        shown = [whole_days_ms(one) if self.has_days_alone else one for one in self.lags]
+        return lateness(len(shown), "commit", shown[(len(shown) - 1) // 2], shown[-1])
 
     @property
     def is_named(self) -> bool:
@@ -153,20 +170,20 @@ class _Candidate(NamedTuple):
     @property
     def text(self) -> str:
         shown = f"{one_line(self.name)} ({self.type_name})"
-        said = "; ".join(filter(None, (self.fault or self.seen, self.late)))
+        said = "; ".join(filter(None, (self.fault or self.seen, _DAYS if self.has_days_alone else "", self.late)))
         return f"{shown}: {said}" if said else shown
 
-    @property
-    def value(self) -> str:
-        """The column as a policy names it."""
-        name, form = _text(self.name), self.unit or self.pattern
-        key = "unit" if self.unit else "format"
-        return f"{{column: {name}, {key}: {_text(form)}}}" if form else name
+    def value(self, given: Mapping[str, object]) -> str:
+        """The column as a policy names it, with what was said of how to read it."""
+        form = {"unit": self.unit} if self.unit else {"format": self.pattern}
+        parts = {key: value for key, value in {**form, **given}.items() if value is not None}
+        said = (f", {key}: {yaml_text(value)}" for key, value in parts.items())
+        return f"{{column: {_text(self.name)}{''.join(said)}}}" if parts else _text(self.name)
 
 
 def time_columns(columns: Mapping[str, str], properties: Mapping[str, str]) -> tuple[str, ...]:
     """The columns that may hold event times by name and type, the likeliest first."""
-    return tuple(one.name for one in _candidates(columns, properties, {}, None))
+    return tuple(one.name for one in _candidates(columns, properties, {}, None, {}))
 
 
 def readable_times(survey: Survey) -> tuple[EventTime, ...]:
@@ -184,7 +201,15 @@ def proposed_lines(survey: Survey) -> tuple[Line, ...]:
     seen = (_event_time, _latency, _partition_time, _strategy, _writer, _verify, _sync)
     shown = (line for lines in seen for line in lines(survey) if not is_below(line.key, said))
     asked = tuple(line for line in shown if not (line.asks and is_below(line.key, survey.defaults)))
-    return (*asked, *(Line(key, value, "said by `--set` when it was imported") for key, value in survey.given.items()))
+    said_now = {key: value for key, value in survey.given.items() if not key.startswith(_OF_COLUMN)}
+    if (own := said_now.get("event_time_column")) is not None and (form := _said_of_column(survey)):
+        said_now["event_time_column"] = {**(own if isinstance(own, dict) else {"column": own}), **form}
+    return (*asked, *(Line(key, yaml_text(value), _SAID) for key, value in said_now.items()))
+
+
+def _said_of_column(survey: Survey) -> dict[str, object]:
+    """What the user said of how to read the event-time column, without the column or beside it."""
+    return {key.removeprefix(_OF_COLUMN): value for key, value in survey.given.items() if key.startswith(_OF_COLUMN)}
 
 
 def is_below(key: str, keys: Iterable[str]) -> bool:
@@ -193,11 +218,15 @@ def is_below(key: str, keys: Iterable[str]) -> bool:
 
 
 def _candidates(
-    columns: Mapping[str, str], properties: Mapping[str, str], ranges: Mapping[str, Range], written_ms: int | None
+    columns: Mapping[str, str],
+    properties: Mapping[str, str],
+    ranges: Mapping[str, Range],
+    written_ms: int | None,
+    said: Mapping[str, object],
 ) -> list[_Candidate]:
     ordering = ordering_fields(properties)
     found = [
-        _read(_Candidate(name, kind, _rank(name, kind, ordering)), ranges.get(name), written_ms)
+        _read(_with_form(_Candidate(name, kind, _rank(name, kind, ordering)), said), ranges.get(name), written_ms)
         for name, kind in columns.items()
         if _may_be_time(name, kind, ordering)
     ]
@@ -206,7 +235,8 @@ def _candidates(
 
 def _candidates_of(survey: Survey) -> list[_Candidate]:
     """The columns that may hold event times with all that was seen of them, the likeliest first."""
-    found = _candidates(survey.columns, survey.facts.properties, survey.ranges, survey.written_ms)
+    said = _said_of_column(survey)
+    found = _candidates(survey.columns, survey.facts.properties, survey.ranges, survey.written_ms, said)
     return [one._replace(lags=survey.lags.get(one.name, ())) for one in found]
 
 
@@ -223,11 +253,12 @@ def _choose(survey: Survey) -> _Choice:
     candidates, ordering = _candidates_of(survey), ordering_fields(survey.facts.properties)
     usable = [one for one in candidates if one.fault is None]
     still = tuple(_still(usable))
-    left = sorted((one for one in usable if one not in still), key=lambda one: not one.is_named)
+    left = sorted((one for one in usable if one not in still), key=lambda one: (not one.is_named, one.has_days_alone))
     if not left:
         return _Choice(candidates[0], asks=True)
     best, rest = left[0], left[1:]
-    if _is_certain(best, rest, ordering, is_last=bool(still)):
+    by_number = any(not one.is_named for one in candidates if one.name != best.name)
+    if _is_certain(best, rest, ordering, is_last=bool(still), by_number=by_number):
         return _Choice(best, asks=False, still=still)
     if len(best.lags) < _ENOUGH_LAGS and not best.may_move(ordering):
         best = min(
@@ -239,18 +270,24 @@ def _choose(survey: Survey) -> _Choice:
 def _still(usable: list[_Candidate]) -> Iterator[_Candidate]:
     """The columns that do not move with updates: events by another come far sooner."""
     known = [(one.half_ms, one) for one in usable if one.half_ms is not None and not one.says_when_it_came]
-    limit_ms = max(_MOVES_TIMES * min((half_ms for half_ms, _ in known), default=0), _STILL_MS)
+    soonest_ms = min((half_ms + DAY_MS * one.has_days_alone for half_ms, one in known), default=0)
+    limit_ms = max(_MOVES_TIMES * soonest_ms, _STILL_MS)
     return (one for half_ms, one in known if half_ms > limit_ms)
 
 
-def _is_certain(best: _Candidate, rest: list[_Candidate], ordering: tuple[str, ...], *, is_last: bool) -> bool:
-    """Whether nobody has to be asked; `is_last` says that others do not move with updates."""
-    if kind_of(best.type_name) == "text" and (not best.seen or best.pattern is not None):
+def _is_certain(
+    best: _Candidate, rest: list[_Candidate], ordering: tuple[str, ...], *, is_last: bool, by_number: bool
+) -> bool:
+    """Whether nobody has to be asked; `is_last` says that others do not move with updates, `by_number` that the rows are ordered
+    by what is named as no time.
+    """
+    if kind_of(best.type_name) == "text" and (not best.seen or (best.pattern is not None and not best.is_said)):
         return False
     if not (best.is_named or best.seen or best.lags):
         return False
-    is_soon, orders = best.half_ms is not None and best.half_ms <= _SOON_MS, best.name in ordering
-    if is_soon and not best.says_when_it_came and (orders or any(not one.is_named for one in rest)):
+    is_soon = best.half_ms is not None and best.half_ms <= _SOON_MS and not best.has_days_alone
+    orders = best.name in ordering
+    if is_soon and not best.says_when_it_came and (orders or by_number):
         return True
     leads = best.rank >= _RANK and all(best.rank >= one.rank + _LEAD for one in rest)
     may_others = any(one.may_move(ordering) for one in rest)
@@ -274,13 +311,23 @@ def _rank(name: str, kind: str, ordering: tuple[str, ...]) -> int:
     return rank - 5 * bool(words & _OTHER_WORDS) + {"text": -1, "date": -1, "number": 0}.get(held or "", 1)
 
 
+def _with_form(one: _Candidate, said: Mapping[str, object]) -> _Candidate:
+    """The candidate with the unit, or the pattern, that was said of the column, whichever it can have."""
+    key = {"number": "unit", "text": "format"}.get(kind_of(one.type_name) or "")
+    value = None if key is None else said.get(key)
+    if value is None:
+        return one
+    said_of_it = one._replace(is_said=True)
+    return said_of_it._replace(unit=str(value)) if key == "unit" else said_of_it._replace(pattern=str(value))
+
+
 def _read(one: _Candidate, found: Range | None, written_ms: int | None) -> _Candidate:
     """The candidate with what its values in a base file say of it."""
     if found is None:
         return one
     kind = kind_of(one.type_name) or ""
-    unit = _unit(found) if kind == "number" else None
-    pattern = _pattern(found) if kind == "text" else None
+    unit = one.unit or _unit(found) if kind == "number" else None
+    pattern = one.pattern or _pattern(found) if kind == "text" else None
     form = EventTime.model_validate({"column": one.name, "unit": unit, "format": pattern})
     first, last = map(time_reader(kind, form), found)
     shown = f"`{one_line(str(found.first))[:30]}` to `{one_line(str(found.last))[:30]}`"
@@ -288,9 +335,10 @@ def _read(one: _Candidate, found: Range | None, written_ms: int | None) -> _Cand
         return one._replace(fault=f"its values, {shown}, cannot be read as times without more being known")
     fits = f", as its texts fit `{pattern}`" if pattern else ""
     seen = f"{format_time(first)} to {format_time(last)} in the newest base file{fits}"
-    if last < _EARLIEST_MS or (written_ms is not None and last > written_ms + _DAY_MS):
+    if last < EARLIEST_MS or (written_ms is not None and last > written_ms + DAY_MS):
         return one._replace(fault=f"{seen}, which are no times of events that had happened")
-    return one._replace(unit=unit, pattern=pattern, seen=seen)
+    are_midnights = not (first % DAY_MS or last % DAY_MS) and (kind == "text" or first != last)
+    return one._replace(unit=unit, pattern=pattern, seen=seen, midnights=are_midnights)
 
 
 def _pattern(found: Range) -> str | None:
@@ -324,7 +372,7 @@ def _event_time(survey: Survey) -> Iterator[Line]:
     else:
         less = f"less likely by name, type and values: {_listed(others)}" if others else "the only column of times"
         text = f"{best.text}{f', {orders}' if orders else ''}; {less}"
-    yield Line("event_time_column", best.value, text, asks=asks)
+    yield Line("event_time_column", best.value(_said_of_column(survey)), text, asks=asks)
 
 
 def _in_brackets(text: str) -> str:
@@ -351,8 +399,10 @@ def _latency(survey: Survey) -> Iterator[Line]:
     reason = f"{verdict.reason}.{seen}"
     if best.late:
         reason = f"too few writes. By `{one_line(best.name)}`, {best.late}."
-    text = f"how late may an event arrive? The table does not show it: {reason}"
-    yield Line("data_latency", "1h", text, asks=True)
+    has_days, name = best.has_days_alone, one_line(best.name)
+    days = f" `{name}` has days alone, for which less than a day is too short." if has_days else ""
+    text = f"how late may an event arrive? The table does not show it: {reason}{days}"
+    yield Line("data_latency", "1d" if has_days else "1h", text, asks=True)
 
 
 def _partition_time(survey: Survey) -> Iterator[Line]:
@@ -481,6 +531,83 @@ def _text(value: str) -> str:
     return yaml.safe_dump(braced, default_style='"', width=sys.maxsize).strip()
 
 
+class AnswerFault(NamedTuple):
+    """What a table has against an answer, as the same words for every table that has it, and a hint from this one."""
+
+    code: Code
+    key: str
+    fault: str
+    hint: str
+
+
+def answer_faults(survey: Survey) -> Iterator[AnswerFault]:
+    """What the table has against what was said of it: a column that it lacks or that cannot be read so, paths, an index."""
+    said = {**survey.answered, **survey.given}
+    lines = {line.key: line for line in proposed_lines(survey)}
+    if any(is_below(key, ("event_time_column",)) for key in said):
+        line = lines["event_time_column"]
+        yield from _column_faults(survey, EventTime.model_validate(_unrendered(line.value)))
+    if isinstance(timed := said.get("partition_time"), dict):
+        yield from _partition_faults(survey, PartitionTime.model_validate(timed))
+    if isinstance(index := said.get("writer.index"), str):
+        writer = survey.facts.policy.writer.model_copy(update={"index": index})
+        policy = survey.facts.policy.model_copy(update={"writer": writer})
+        status, message, hint = declared_index(replace(survey.facts, policy=policy))
+        if status == "error":
+            yield AnswerFault(Code.USAGE, "writer.index", message, hint or "")
+
+
+def _column_faults(survey: Survey, event_time: EventTime) -> Iterator[AnswerFault]:
+    column, key = event_time.column, "event_time_column"
+    type_name = survey.columns.get(column)
+    if type_name is None:
+        near = did_you_mean(column, survey.columns)
+        shown = ", ".join(f"`{one_line(name)}`" for name in islice(survey.columns, _NAMED))
+        yield AnswerFault(Code.NO_EVENT_TIME_COLUMN, key, f"no column `{column}`", near or f"its columns are {shown}")
+        return
+    kind, no_time = kind_of(type_name), partial(AnswerFault, Code.NOT_A_TIME_COLUMN)
+    shown = f"`{column}` is {type_name}"
+    if kind is None:
+        times = time_columns(survey.columns, survey.facts.properties)
+        yield no_time(key, f"{shown}, which holds no times", f"such as `{times[0]}`")
+    elif event_time.unit and kind not in ("number", "text"):
+        yield no_time(f"{key}.unit", f"{shown}, which has a unit of its own", "leave `unit` out")
+    elif event_time.format and kind != "text":
+        yield no_time(f"{key}.format", f"{shown}, and no text", "leave `format` out")
+    elif (found := survey.ranges.get(column)) is not None:
+        yield from _value_faults(survey, event_time, found, kind)
+
+
+def _value_faults(survey: Survey, event_time: EventTime, found: Range, kind: str) -> Iterator[AnswerFault]:
+    """Whether both ends of what the newest base file holds can be read so, and are times of this unit."""
+    times = [*map(time_reader(kind, event_time), found)]
+    shown = f"`{one_line(str(found.first))[:30]}` to `{one_line(str(found.last))[:30]}`"
+    values = f"its values of `{event_time.column}`, {shown},"
+    if None in times:
+        hint = "`event_time_column.unit` says the unit of numbers, `event_time_column.format` the pattern of texts"
+        yield AnswerFault(Code.NOT_A_TIME_COLUMN, "event_time_column", f"{values} cannot be read so", hint)
+        return
+    latest_ms = (survey.written_ms or survey.facts.clock_ms) + event_time.ahead_ms
+    fitting = {fitting_unit(event_time, time_ms, latest_ms) for time_ms in times if time_ms is not None}
+    if len(fitting) == 1 and (unit := fitting.pop()) is not None:
+        fault = f"{values} are no times in `{event_time.unit}`"
+        yield AnswerFault(Code.WRONG_UNIT, "event_time_column.unit", fault, unit_advice(unit, event_time.column))
+
+
+def _partition_faults(survey: Survey, timed: PartitionTime) -> Iterator[AnswerFault]:
+    partitions = sorted({one.partition for one in survey.facts.state.slices})
+    if partitions and not any(timed.clock.span(one) for one in partitions):
+        usual = usual_pattern(partitions)
+        hint = f"such as `partition_time={{from: {usual}}}`" if usual else f"a partition is `{one_line(partitions[0])}`"
+        yield AnswerFault(Code.BAD_PARTITION_TIME, "partition_time", f"no partition that fits `{timed.pattern}`", hint)
+
+
+def _unrendered(value: str) -> object:
+    """What a value in the text of a policy means; such a text holds no template but braces as texts."""
+    found = yaml.safe_load(value)
+    return {"column": found} if isinstance(found, str) else found
+
+
 class DriftedKey(Frozen):
     """A key of a policy, what it says, and what the table shows now."""
 
@@ -492,11 +619,12 @@ class DriftedKey(Frozen):
 def find_drift(facts: TableFacts) -> Iterator[DriftedKey]:
     """Where the table is not, or no longer, what its policy says of it and its writers; not what only the policy decides."""
     policy = facts.policy
-    verdict = judge_latency(facts.history, policy.data_latency_ms, facts.clock_ms)
-    late, ordering, column = late_commits(verdict, facts.state), facts.state.ordering_fields, policy.event_time.column
-    if late is not None and (verdict.suggested_ms is None or (ordering and column not in ordering)):
-        reason = "; ".join(late_text(late, column, policy.data_latency_ms, ordering))
-        yield DriftedKey(key="event_time_column", declared=column, reason=reason)
+    (verdict, doubt), state, column = facts.judged, facts.state, policy.event_time.column
+    may_be_latency = isinstance(doubt, LateCommits) and verdict.suggested_ms is not None
+    is_of_latency = may_be_latency and not (state.ordering_fields and column not in state.ordering_fields)
+    said = next(column_warnings(policy, state, None if is_of_latency else doubt), None)
+    if said is not None:
+        yield DriftedKey(key="event_time_column", declared=column, reason="; ".join(said))
     elif verdict.status == "too_short":
         enough = f"; {format_duration(verdict.suggested_ms)} would do" if verdict.suggested_ms else ""
         declared, reason = format_duration(policy.data_latency_ms), f"{verdict.observed}{enough}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
 from etc_policy.policy.locations import S3_SCHEMES, is_catalog_name
 from etc_policy.policy.manifest import EventTime, GitState, Policy
 from etc_policy.table.history import Further, TableHistory, promise_of
+from etc_policy.table.impossible_times import needs_base_files
 from etc_policy.table.log_witness import of_event_time, with_earlier_times
 from etc_policy.table.state import RowGroup, TableState, WriterOption, newest_base_file
 from etc_policy.wiring.sessions import SparkSessions as SparkSessions
@@ -257,8 +259,9 @@ class Readings(SparkSessions):
             return
         self._has_said_unread = True
         self.progress(
-            "rows of base files are not looked at, as pyarrow is not installed: nobody sees whether the event-time column of a "
-            f"table that is compacted moves with updates; {install_hint('spark')}"
+            "base files are not read, as pyarrow 26 or later is not installed: nobody sees which column of a compacted table "
+            f"moves with updates, and `etc import` asks for it. So first run `{sys.executable} -m pip install 'pyarrow>=26'`, or "
+            f"for all that Spark needs {install_hint('spark')}"
         )
 
     def _as_believed(
@@ -304,11 +307,11 @@ class Readings(SparkSessions):
 
             read = read_all_logs if all_logs else fill_from_logs
             state = read(state, policy, self._tables_cache(), self.progress)
-        if not self.metadata_only and not any(state.log_files):
+        if not self.metadata_only and needs_base_files(state, policy.data_latency_ms):
             from etc_policy.hudi.base_times import with_left_times, with_newest_times
 
             self._say_what_is_not_read()
-            is_new = read_logs and promise_of(policy, state) is None
+            is_new = read_logs and not any(state.log_files) and promise_of(policy, state) is None
             state = with_newest_times(state, policy.event_time) if is_new else state
             state = with_left_times(state, policy.event_time, self._tables_cache())
         kept = self.apply_states.read(state.base_path) if noted is None else noted

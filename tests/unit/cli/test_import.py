@@ -162,7 +162,7 @@ def wide(lake):
 def test_twenty_tables_become_a_parsed_project_with_three_answers(wide, etc):
     found = json.loads(etc("import", "--bucket", "lake", "--diff", "--output", "json")[1])["tables"]
     assert {key for one in found for key in one["questions"]} == {"data_latency", "writer.compaction"}
-    answers = ("data_latency=30m", "writer.compaction=async", "web_*:writer.index=bucket")
+    answers = ("data_latency=30m", "writer.compaction=async", "web_*:writer.index=simple")
     code, out, err = etc("import", "--bucket", "lake", *(f"--set={one}" for one in answers))
     assert (code, out.splitlines()[-1], err) == (
         0,
@@ -172,7 +172,7 @@ def test_twenty_tables_become_a_parsed_project_with_three_answers(wide, etc):
     assert etc("parse")[:2] == (0, "20 policies OK\n")
     policies = {one.name: one for one in Project(wide.parent).policies()}
     assert {(one.data_latency_ms, one.writer.compaction) for one in policies.values()} == {(1_800_000, "async")}
-    assert {name for name, one in policies.items() if one.writer.index == "bucket"} == {
+    assert {name for name, one in policies.items() if one.writer.index == "simple"} == {
         n for n in policies if "web" in n
     }
     assert (wide.parent / ".gitignore").read_text() == "target/\n"
@@ -182,9 +182,9 @@ def test_twenty_tables_become_a_parsed_project_with_three_answers(wide, etc):
 
 
 def test_a_column_that_is_said_of_all_is_no_default_of_the_project(wide, etc):
-    etc("import", "lake/web_00", "--set", "event_time_column=other", "--set", "data_latency=1h")
+    etc("import", "lake/web_00", "--set", "event_time_column={column: id, unit: s}", "--set", "data_latency=1h")
     assert "event_time_column" not in (wide.parent / "etc_project.yml").read_text()
-    assert "event_time_column: other" in (wide.parent / "policies" / "web_00.yml").read_text()
+    assert "event_time_column: {column: id, unit: s}" in (wide.parent / "policies" / "web_00.yml").read_text()
     etc("import", "lake/web_02")
     assert "event_time_column: ts" in (wide.parent / "policies" / "web_02.yml").read_text()
 
@@ -193,7 +193,7 @@ def test_where_there_is_an_etc_project_its_defaults_are_not_asked_and_other_answ
     project = wide.parent / "etc_project.yml"
     project.write_text("policies: {+data_latency: 1h, +writer: {compaction: async}}\n")
     assert etc("import", "lake/web_00", "--set", "data_latency=1h")[0] == 0
-    assert etc("import", "lake/web_02", "--set", "data_latency=2h", "--set", "web_02:event_time_column=other")[0] == 0
+    assert etc("import", "lake/web_02", "--set", "data_latency=2h", "--set", "web_02:event_time_column=id")[0] == 0
     texts = [(wide.parent / "policies" / f"web_0{number}.yml").read_text() for number in (0, 2)]
     assert ["?" in text for text in texts] == [False, False]
     assert ["data_latency" in text for text in texts] == [False, True]
@@ -213,7 +213,7 @@ def test_where_there_is_an_etc_project_its_defaults_are_not_asked_and_other_answ
             1,
             "error[ETC116]: `data_latency`: `soon` is not a duration\n  --> --set data_latency=soon",
         ),
-        ("event_time_column.unit=s", 1, "error[ETC111]: `column` is missing in `event_time_column`"),
+        ("event_time_column.unit=days", 1, "`event_time_column.unit`"),
         ("data_latency.at_least=1h", 1, "error[ETC116]: `data_latency`: a duration is text"),
         ("data_latenzy=1h", 1, "hint: did you mean `data_latency`?"),
         ("verify.sample.share=x", 1, "error[ETC"),
@@ -466,7 +466,7 @@ def test_three_answers_are_enough_for_twenty_tables_of_ten_kinds(lake, etc):
     asked = {one["policy"] for one in found if "event_time_column" in one["questions"]}
     assert (len(found), asked) == (20, {"text_dmy_1", "text_dmy_2"})
     answers = ("data_latency=5m", "writer.compaction=async")
-    answers += ("text_dmy*:event_time_column={column: event_time, format: dd/MM/yyyy HH:mm}",)
+    answers += ("text_dmy*:event_time_column.format=dd/MM/yyyy HH:mm",)
     etc("import", "--bucket", "lake", *(f"--set={one}" for one in answers))
     assert etc("parse")[:2] == (0, "20 policies OK\n")
     taken = {one.name: one.event_time.column for one in Project(lake.parent).policies()}
@@ -505,11 +505,11 @@ def test_without_pyarrow_it_is_said_once_that_no_base_file_is_looked_at(lake, et
         make_compacted(lake / name)
     monkeypatch.setattr("etc_policy.hudi.footers.can_read_parquet", lambda: False)
     monkeypatch.setattr("etc_policy.hudi.base_times.can_read_parquet", lambda: False)
-    assert etc("import", "lake/updates", "lake/others")[2].count("rows of base files are not looked at") == 1
+    assert etc("import", "lake/updates", "lake/others")[2].count("and `etc import` asks for it") == 1
     for file in (lake.parent / "policies").iterdir():
         file.write_text(BY_PLACED.replace("updates", file.stem))
     said = " ".join(etc("freshness")[2].split())
-    assert said.count("rows of base files are not looked at, as pyarrow is not installed") == 1
+    assert said.count("base files are not read, as pyarrow 26 or later is not installed") == 1
     assert "[spark]" in said
 
 

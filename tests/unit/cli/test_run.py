@@ -88,10 +88,10 @@ def test_a_warning_is_said_once_in_all_rounds(rounds, outside):  # noqa: F811
 def test_a_warning_of_a_plan_is_said_once_whatever_its_figures(rounds, monkeypatch):
     count = itertools.count(1)
 
-    def late_warning(policy, _):
+    def column_warning(policy, _):
         yield f"{next(count)} of 9 commits of {policy.name} came late: why"
 
-    monkeypatch.setattr("etc_policy.plan.builder.late_warning", late_warning)
+    monkeypatch.setattr("etc_policy.plan.builder.column_warning", column_warning)
     monkeypatch.setattr("etc_policy.api.running.Rounds.to_plan", lambda _, due, *rest: due)
     _, said, err = rounds(3)
     assert (len(said), next(count) > 3, err.count("of 9 commits of orders_ro came late\n"), "why" in err) == (

@@ -9,7 +9,7 @@ import pytest
 from etc_policy.errors.codes import Code
 from etc_policy.hudi import base_times
 from etc_policy.hudi.base_times import read_row_groups, with_left_times, with_newest_times
-from etc_policy.plan.plan_warnings import impossible_warning
+from etc_policy.plan.plan_warnings import column_warning
 from etc_policy.plan.rules import why_refused
 from etc_policy.policy.manifest import EventTime
 from etc_policy.report.freshness import table_freshness
@@ -98,6 +98,7 @@ def test_a_field_of_a_struct(tmp_path):
 
 
 NOW_MS = 1_767_268_800_000  # 2026-01-01 12:00
+BEGAN_MS = NOW_MS - DAY_MS
 
 
 def quiet(folder, values, event_time, kind="int64"):
@@ -138,7 +139,7 @@ def test_too_small_a_unit_is_a_warning_once_etc_has_compacted_by_it(unit, left, 
     state = replace(STATE, slices=(), left_times=((NOW_MS, left), (NOW_MS - 9_000, left - 9)))
     past = TableHistory("/t", 9, "UTC", (), complete=True)
     facts = TableFacts(policy, state, past, {}, NOW_MS)
-    warned = [*impossible_warning(event_time, state), *table_freshness(policy, state, NOW_MS, NOW_MS, past).warnings]
+    warned = [*column_warning(policy, state), *table_freshness(policy, state, NOW_MS, NOW_MS, past).warnings]
     status, message, hint = event_times(facts)
     assert [one.endswith("unit: ms}`") for one in warned] == [True, True] * said
     assert (status == "warn", "due at once" in message, "unit: ms}`" in (hint or "")) == (said, said, said)
@@ -146,25 +147,35 @@ def test_too_small_a_unit_is_a_warning_once_etc_has_compacted_by_it(unit, left, 
 
 def test_too_small_a_unit_is_a_warning_there(tmp_path):
     event_time = EventTime(column="ts", unit="us")
-    (said,) = impossible_warning(event_time, quiet(tmp_path, [NOW_MS - 5_000, NOW_MS - 9_000], event_time))
+    (said,) = column_warning(
+        POLICY.model_copy(update={"event_time": event_time}),
+        quiet(tmp_path, [NOW_MS - 5_000, NOW_MS - 9_000], event_time),
+    )
     assert said.endswith("the values look like milliseconds: set `event_time_column: {column: ts, unit: ms}`")
 
 
 @pytest.mark.parametrize(
-    ("values", "kind", "event_time"),
+    ("values", "kind", "event_time", "said"),
     [
-        ([NOW_MS - 5_000, NOW_MS - 9_000], "int64", EventTime(column="ts", unit="ms")),
-        ([NOW_MS - 5_000, (NOW_MS - 9_000) * 1000], "int64", EventTime(column="ts", unit="ms")),  # one wrong row
-        ([7, 12], "int64", EventTime(column="ts", unit="ms")),  # fits no unit
-        (["2026-01-01", "n7"], "string", EventTime(column="ts")),
-        (["", " "], "string", EventTime(column="ts")),
-        ([None], "int64", EventTime(column="ts", unit="s")),
+        ([BEGAN_MS - 5_000, BEGAN_MS - 9_000], "int64", EventTime(column="ts", unit="ms"), None),
+        (
+            [BEGAN_MS - 5_000, (BEGAN_MS - 9_000) * 1000],
+            "int64",
+            EventTime(column="ts", unit="ms"),
+            None,
+        ),  # one wrong row
+        (["2026-01-01", "n7"], "string", EventTime(column="ts"), None),
+        (["", " "], "string", EventTime(column="ts"), None),
+        ([None], "int64", EventTime(column="ts", unit="s"), None),
+        ([7, 12], "int64", EventTime(column="ts", unit="ms"), "as where numbers are no times in `ms`"),  # fits no unit
+        ([NOW_MS + DAY_MS], "int64", EventTime(column="ts", unit="ms"), "does not say when an event happened"),
     ],
 )
-def test_what_may_be_right_is_not_refused(tmp_path, values, kind, event_time):
+def test_what_may_be_right_is_not_refused(tmp_path, values, kind, event_time, said):
     state = quiet(tmp_path, values, event_time, kind)
-    assert why_refused(POLICY.model_copy(update={"event_time": event_time}), state, NOW_MS) is None
-    assert list(impossible_warning(event_time, state)) == []
+    policy = POLICY.model_copy(update={"event_time": event_time})
+    assert why_refused(policy, state, NOW_MS) is None
+    assert [bool(said) and said in one for one in column_warning(policy, state)] == [True] * bool(said)
 
 
 PLACED = EventTime(column="ts")

@@ -10,7 +10,7 @@ from etc_policy.table.history import Commit, GroupWrite, TableHistory
 from etc_policy.table.state import FileSlice, Instant, LogFile
 from etc_policy.table.zone_evidence import ZoneReading
 from etc_policy.verify.diagnosis import CHECKS, HeldLock, TableFacts, diagnose_table
-from tests.unit.plan.plan_cases import instant, state_of
+from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 from tests.unit.plan.states import NOW, with_instant
 
 POLICY = Policy(name="o", table="/t", event_time=EventTime(column="ts"), data_latency_ms=1, log_file_max_bytes=10_000)
@@ -151,7 +151,8 @@ class TestEventTimes:
 
     def test_only_old_ones_have_none(self):
         old = commit("10:00:00", "10:00:01", event_time=None)
-        assert look("event times", old, *(commit(f"10:{m:02}:00", f"10:{m:02}:01") for m in range(1, 11)))[0] == "ok"
+        times = (f"10:{minute:02}:00" for minute in range(1, 11))
+        assert look("event times", old, *(commit(at, at, event_time=epoch_ms(at)) for at in times))[0] == "ok"
 
     @pytest.mark.parametrize(
         ("state", "unit"),

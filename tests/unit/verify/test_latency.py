@@ -2,10 +2,11 @@ from dataclasses import replace
 
 import pytest
 
+from etc_policy.policy.manifest import EventTime
 from etc_policy.policy.schema import LearnedLatency
 from etc_policy.table.formats import lateness, part_of
 from etc_policy.table.history import GroupWrite
-from etc_policy.table.impossible_times import LateCommits, late_text
+from etc_policy.table.impossible_times import LateCommits, doubt_text
 from etc_policy.verify.latency import judge_latency, learn_latency, quantile, round_up_ms
 from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant
@@ -242,7 +243,7 @@ def test_most_commits_that_come_late_are_enough_however_few_they_are(latencies, 
 
 
 def test_a_column_that_moves_with_updates_is_asked_for():
-    message, hint = late_text(LateCommits(2, 3, DAY), "placed_at", HOUR, ("updated_at",))
+    message, hint = doubt_text(LateCommits(2, 3, DAY), EventTime(column="placed_at"), HOUR, ("updated_at",))
     assert message == (
         "2 of 3 commits after the table's first brought events later than `data_latency` (1h), half of all 1d or more "
         "after they happened: if updates leave `placed_at` as it was, each update of an old row takes RO back"
@@ -251,7 +252,7 @@ def test_a_column_that_moves_with_updates_is_asked_for():
         hint
         == "take a column that moves with updates, such as the ordering field `updated_at`; else a longer `data_latency`"
     )
-    assert "ordering" not in late_text(LateCommits(2, 3, DAY), "ts", HOUR, ("ts",))[1]
+    assert "ordering" not in doubt_text(LateCommits(2, 3, DAY), EventTime(column="ts"), HOUR, ("ts",))[1]
 
 
 def test_a_few_writes_have_no_percentiles():

@@ -211,3 +211,27 @@ def read_policies(folder, text):
     compile_project(files, ("ro_as_of", "ro_complete"))
     asked = [issue.message.split(":")[1].strip() for issue in issues if issue.code == "ETC153"]
     return [policy.declaration for policy in files.policies], asked
+
+
+@pytest.mark.parametrize(
+    ("columns", "ordering", "lags", "value", "asks"),
+    [
+        ({"shipped_date": "date", "updated_at": "timestamp-micros"}, "updated_at", (14 * HOUR, 1), "updated_at", False),
+        ({"event_date": "date", "updated_at": "timestamp-micros"}, "id", (14 * HOUR, 400 * SECOND), "updated_at", True),
+        ({"event_day": "string", "updated_at": "timestamp-micros"}, "updated_at", (14 * HOUR, 1), "updated_at", False),
+        ({"shipped_date": "date"}, "shipped_date", (14 * HOUR,), "shipped_date", False),
+        ({"shipped_date": "date", "placed_at": "timestamp-micros"}, "id", (14 * HOUR, 19 * DAY), "shipped_date", True),
+    ],
+)
+def test_a_date_is_judged_by_days_and_a_finer_column_goes_before_it(columns, ordering, lags, value, asks):
+    """By the clock it comes half a day late, whenever it comes."""
+    properties = {"hoodie.table.ordering.fields": ordering}
+    ranges = {"event_day": Range("2025-12-30", "2026-01-01")} if "event_day" in columns else {}
+    given_lags = {name: (lag,) * 3 for name, lag in zip(columns, lags, strict=True)}
+    found = lines(survey(columns, ranges, properties=properties, lags=given_lags))
+    line, day = found["event_time_column"], next(iter(columns))
+    assert (line.value, line.asks) == (value, asks)
+    assert "it has days alone, so that RO's freshness can be told by days only" in line.reason
+    assert "14h" not in line.reason
+    assert ("has days alone, for which less" in found["data_latency"].reason) == (value == day)
+    assert found["data_latency"].value == ("1d" if value == day else "1h")

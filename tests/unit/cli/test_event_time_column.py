@@ -1,0 +1,176 @@
+"""A declared event-time column whose values are no times of events, or not of when they were written: each command says so."""
+
+import json
+from datetime import UTC, datetime
+from random import Random
+
+import pytest
+
+from etc_policy.policy.manifest import EventTime
+from etc_policy.table.impossible_times import LateCommits, OtherTimes, doubt_in
+from etc_policy.wiring import Environment
+from tests.unit.hudi.table_folder import MILLIS, TableFolder, at, base, log
+from tests.unit.plan.plan_cases import epoch_ms
+
+MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
+COMMANDS = ("plan", "freshness", "debug", "import --diff")
+POLICY = """version: 1
+policies:
+  - {name: t, table: lake/t, event_time_column: c, data_latency: 10m}
+"""
+
+
+def year(number):
+    return int(datetime(number, 3, 1, 7, tzinfo=UTC).timestamp() * 1000)
+
+
+BORN = (1980, 1952, 2004, 1961, 1999, 1985, 1974)
+#: What a column holds of the row of the n-th write, which is made at a time, and what is said of it.
+WRONG = {
+    "birth_date": (
+        lambda n, _: year(BORN[n]),
+        "the earliest `c` of each of the last 6 commits lies between 1952-03-01 and 2004-03-01: it does not move with the writes",
+    ),
+    "seq": (
+        lambda n, _: n * 1_000,
+        "lies between 1970-01-01 00:00:01 UTC and 1970-01-01 00:00:06 UTC: it does not move with the writes",
+    ),
+    "never": (lambda *_: 0, "is 1970-01-01 00:00:00 UTC: it does not move with the writes"),
+    "placed_long_ago": (
+        lambda n, now: now - (60, 45, 90, 33, 70, 100, 200)[n] * DAY,
+        "so that each write takes RO back to before its own, and all that is written is due at once",
+    ),
+    "expires_next_year": (
+        lambda _, now: now + 365 * DAY,
+        "ounts as unknown, ",
+    ),
+    "ends_tonight": (
+        lambda _, now: now + 12 * HOUR,
+        "or more after its commit: it does not say when an event happened, and a row is due only so long after",
+    ),
+    "ships_on": (
+        lambda *_: epoch_ms("00:00:00"),
+        "always a midnight: by days alone RO's freshness can be told by days",
+    ),
+}
+RIGHT = {
+    "updated_at": lambda _, now: now - 1_000,
+    "replayed": lambda n, _: year(2005 + n),
+    "late_days": lambda n, now: now - (9, 3, 2, 1, 5, 4, 0)[n] * MINUTE,
+}
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """Nobody may ask for Spark."""
+    monkeypatch.setattr(Environment, "spark", property(lambda _: pytest.fail("Spark was asked for")))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yml").write_text(POLICY)
+    return TableFolder(tmp_path / "lake" / "t", properties={"hoodie.table.ordering.fields": "updated_at"})
+
+
+def write(table, value, *, merged):
+    """A load and six writes, a minute each, of which so many are compacted."""
+    fields = [{"name": name, "type": ["null", MILLIS]} for name in ("c", "updated_at")]
+    extra, left = {"schema": json.dumps({"type": "record", "name": "r", "fields": fields})}, []
+    for number in range(7):
+        if number == merged + 1:
+            compact(table, left, extra)
+        minute = number + 10 * (number > merged)
+        instant, now = at(f"10:{minute:02}:00"), epoch_ms(f"10:{minute:02}:00")
+        row = {"c": value(number, now), "updated_at": now - 1_000}
+        left.append((instant, row))
+        written = log("f1", columns=tuple(row), values=(tuple(row.values()),), rows=1) if number else base("f1")
+        table.commit(instant, at(f"10:{minute:02}:02"), written, extra=extra)
+    if merged == 6:
+        compact(table, left, extra)
+
+
+def compact(table, left, extra):
+    if len(left) > 1:
+        merged = base("f1", previous=at("10:00:00"), left=tuple(left), merged=len(left) - 1)
+        table.compaction(at("10:09:00"), at("10:09:30"), merged, extra=extra)
+        for path in (table.base / "p").glob(".f1_*.log.*"):
+            path.unlink()
+
+
+@pytest.mark.parametrize("merged", [0, 5, 6])
+@pytest.mark.parametrize("kind", WRONG)
+def test_a_column_that_is_no_time_of_writes_is_said_by_every_command_that_looks(table, etc, kind, merged):
+    value, said = WRONG[kind]
+    write(table, value, merged=merged)
+    for command in COMMANDS[::-1]:
+        out = " ".join(etc(*command.split())[1].split())
+        assert said in out, (command, out)
+        assert "the ordering field `updated_at`" in out, (command, out)
+
+
+@pytest.mark.parametrize("merged", [0, 5, 6])
+@pytest.mark.parametrize("kind", RIGHT)
+def test_nothing_is_said_of_one_that_is(table, etc, kind, merged):
+    write(table, RIGHT[kind], merged=merged)
+    for command in COMMANDS:
+        out = " ".join(etc(*command.split())[1].split())
+        assert "the earliest `c`" not in out, (command, out)
+        assert "brought events later" not in out, (command, out)
+
+
+def arrivals(events, *, every_ms=5 * MINUTE):
+    """Commits at equal distances with such events; an event is an age where it is negative."""
+    begin = epoch_ms("08:00:00")
+    times = (begin + number * every_ms for number in range(len(events)))
+    return [(done, event if event > 0 else done + event) for done, event in zip(times, events, strict=True)]
+
+
+def doubt(events, unit=None, declared_ms=HOUR):
+    return doubt_in(arrivals(events), EventTime(column="c", unit=unit), declared_ms)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_replay_in_order_is_no_doubt_even_if_some_of_it_is_out_of_order(seed):
+    """Forwards, and from the newest to the oldest."""
+    random = Random(seed)
+    days = [year(2015) + day * DAY + random.randrange(3 * DAY) for day in range(30)]
+    assert doubt(days) is None
+    assert doubt(days[::-1]) is None
+    assert isinstance(doubt(random.sample(days, 30)), OtherTimes)
+
+
+@pytest.mark.parametrize(
+    ("events", "unit", "kind"),
+    [
+        ([year(1990), year(1985)], None, None),
+        ([year(1990), year(1985), year(1991)], None, "still"),
+        ([year(1990), year(1985), year(1991), -MINUTE], None, None),
+        ([-MINUTE] * 4 + [year(1990), year(1985), year(1991)], None, None),  # old data come in after the others
+        ([-MINUTE] * 2 + [year(1990), year(1985), year(1991)], None, "still"),
+        ([-40 * DAY] * 9, None, None),  # they move, and are late
+        ([1_000, 2_000, 3_000], "s", "numbers"),
+        ([1_000, 2_000, 3_000_000_000], "s", "numbers"),
+        ([1_000, 2_000, 3_000_000_000], None, None),
+        ([HOUR + epoch_ms("08:20:00")] * 3, None, "ahead"),
+        ([5 * MINUTE + epoch_ms("08:00:00"), -MINUTE, -MINUTE], None, None),
+    ],
+)
+def test_so_many_commits_are_a_doubt(events, unit, kind):
+    found = doubt(events, unit)
+    assert (found and getattr(found, "kind", "late")) == kind
+
+
+@pytest.mark.parametrize(
+    ("midnights", "declared_ms", "kind"),
+    [
+        ([0, 0, 0], HOUR, "days"),
+        ([0, 0, 0], DAY, None),
+        ([0, 0], HOUR, None),
+        ([-DAY, -2 * DAY, 0], HOUR, "late"),
+        ([-DAY, -2 * DAY, 0], 2 * DAY, None),
+    ],
+)
+def test_days_are_late_after_their_end(midnights, declared_ms, kind):
+    """At eight in the morning an event of today is no eight hours late."""
+    found = doubt([epoch_ms("00:00:00") + one for one in midnights], declared_ms=declared_ms)
+    assert (found and getattr(found, "kind", "late")) == kind
+    if isinstance(found, LateCommits):
+        assert found.half_ms == 8 * HOUR
