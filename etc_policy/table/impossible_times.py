@@ -337,23 +337,30 @@ def _late_text(found: LateCommits, column: str, declared_ms: int) -> str:
 
 
 def _other_text(found: OtherTimes, event_time: EventTime) -> str:
-    seen = f"`{event_time.column}` in base file {found.file}"
-    if not found.file:
-        seen = f"the earliest `{event_time.column}` of each of the last {found.commits} commits"
-    between = f"{seen} {_between(found)}"
-    back = "each write takes RO back to before its own, and all that is written is due at once"
-    if found.kind == "numbers":
-        return f"{between}, as where numbers are no times in `{event_time.unit}`: {back}"
-    if found.kind == "still":
-        return f"{between}: it does not move with the writes, so that {back}"
-    if found.kind == "days":
-        return f"{between}, always a midnight: by days alone RO's freshness can be told by days only"
-    ahead = (
-        f"{between}, {format_duration(found.ahead_ms)} or more after its commit: it does not say when an event happened"
+    """What the column is, as the first of it alone may be shown, with what was seen, and what follows."""
+    seen = (
+        f"what base file {found.file} holds"
+        if found.file
+        else f"the earliest of each of the last {found.commits} commits"
     )
-    if found.ahead_ms > event_time.ahead_ms:
-        return f"{ahead}, counts as unknown, and all that is written is compacted whatever it holds"
-    return f"{ahead}, and a row is due only so long after it was written"
+    ahead = f", {format_duration(found.ahead_ms)} or more after its commit" if found.kind == "ahead" else ""
+    what = {
+        "numbers": f"holds numbers that are no times in `{event_time.unit}`",
+        "still": "does not move with the writes",
+        "ahead": "does not say when an event happened",
+        "days": "has days alone",
+    }
+    back = "each write takes RO back to before its own, and all that is written is due at once"
+    unknown = "it counts as unknown, and all that is written is compacted whatever it holds"
+    is_far = found.ahead_ms > event_time.ahead_ms
+    follows = {
+        "numbers": back,
+        "still": back,
+        "ahead": unknown if is_far else "a row is due only so long after it was written",
+        "days": "RO's freshness can be told by days only",
+    }
+    shown = f"`{event_time.column}` {what[found.kind]} ({seen} {_between(found)}{ahead})"
+    return f"{shown}: {follows[found.kind]}"
 
 
 def _between(found: OtherTimes) -> str:

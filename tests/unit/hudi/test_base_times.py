@@ -167,7 +167,12 @@ def test_too_small_a_unit_is_a_warning_there(tmp_path):
         (["2026-01-01", "n7"], "string", EventTime(column="ts"), None),
         (["", " "], "string", EventTime(column="ts"), None),
         ([None], "int64", EventTime(column="ts", unit="s"), None),
-        ([7, 12], "int64", EventTime(column="ts", unit="ms"), "as where numbers are no times in `ms`"),  # fits no unit
+        (
+            [7, 12],
+            "int64",
+            EventTime(column="ts", unit="ms"),
+            "holds numbers that are no times in `ms` (what base file p/f.parquet holds lies between",
+        ),  # fits no unit
         ([NOW_MS + DAY_MS], "int64", EventTime(column="ts", unit="ms"), "does not say when an event happened"),
     ],
 )
