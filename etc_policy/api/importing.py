@@ -427,7 +427,7 @@ def _project_text(name: str, answers: Sequence[Answer]) -> str:
 
 
 def _with_partition_time(facts: TableFacts) -> Policy:
-    """The policy with the partitions' days or hours, where their paths are such: for what is to be said of their ends."""
+    """The policy with the partitions' hours, days or months, where their paths are such: for what is to be said of their ends."""
     pattern = usual_pattern(sorted({one.partition for one in facts.state.slices}))
     return facts.policy.model_copy(update={"partition_time": PartitionTime(pattern=pattern) if pattern else None})
 

@@ -23,6 +23,7 @@ from etc_policy.table.state import TableState
 from etc_policy.wiring import Environment, clock_ms
 
 _SHOWN = 3
+_SAVE_ANOTHER = "save a new one with `etc plan --out FILE`"
 
 
 def created_ms(plan: Plan) -> int:
@@ -96,7 +97,10 @@ def load_plan(path: Path) -> Plan:
 
     """
     try:
-        content = load_json(read_given(path).decode("utf-8"))
+        text = read_given(path).decode("utf-8")
+        if not text.strip():
+            raise UsageError(Code.NOT_A_PLAN, "the plan file is empty", where=Where(str(path)), hint=_SAVE_ANOTHER)
+        content = load_json(text)
         plan = Plan.model_validate(content)
         if plan.schema_version != PLAN_SCHEMA_VERSION or (
             plan.computed_checksum != plan.checksum and _is_whole(content)
@@ -107,10 +111,8 @@ def load_plan(path: Path) -> Plan:
             Code.CANNOT_READ_PLAN, f"cannot read the plan file: {error.strerror}", where=Where(str(path))
         ) from error
     except (ValueError, RecursionError, ValidationError) as error:
-        hint = "save a new one with `etc plan --out FILE`"
-        raise UsageError(
-            Code.NOT_A_PLAN, "this is not a plan file of this version of etc", where=Where(str(path)), hint=hint
-        ) from error
+        message = "this is not a plan file of this version of etc"
+        raise UsageError(Code.NOT_A_PLAN, message, where=Where(str(path)), hint=_SAVE_ANOTHER) from error
     require_unedited(plan, path)
     return plan
 

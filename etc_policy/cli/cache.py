@@ -12,7 +12,7 @@ import click
 
 from etc_policy.cli.messages import message_options, show_note
 from etc_policy.cli.options import examples, output_option
-from etc_policy.cli.printing import say
+from etc_policy.cli.printing import say, text_width
 from etc_policy.cli.terminal import print_json
 from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
@@ -46,7 +46,8 @@ def _lines(folder: Path, kept: Sequence[KeptFiles]) -> Iterator[str]:
     yield str(folder)
     for one in kept:
         limit = f", at most {format_bytes(one.limit_bytes)}" if one.limit_bytes else ""
-        yield labelled(format_bytes(one.size_bytes), f"{count_of(len(one.files), 'file')}: {one.what}{limit}")
+        text = f"{count_of(len(one.files), 'file')}: {one.what}{limit}"
+        yield labelled(format_bytes(one.size_bytes), text, text_width())
 
 
 def _clear(kept: Sequence[KeptFiles]) -> None:

@@ -11,11 +11,11 @@ import click
 from etc_policy.api.compiling import manifest_text
 from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import Flags, common_options, examples, require_one_form, trust_options
-from etc_policy.cli.printing import say
+from etc_policy.cli.printing import say, text_width
 from etc_policy.cli.terminal import print_data, print_json, print_text
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.writers import FORMS, FormName
-from etc_policy.table.formats import count_of
+from etc_policy.table.formats import count_of, rows_of
 
 
 @click.command(
@@ -71,6 +71,4 @@ def _summary(folder: Path, total: int, policies: tuple[Policy, ...]) -> Iterator
         return
     yield f"{folder / 'writers'}/  options for the writers of {count_of(len(policies), 'table')}:"
     name = policies[0].name if len(policies) == 1 else "NAME"
-    width = len(name) + max(len(kind.suffix) for kind in FORMS.values())
-    for kind in FORMS.values():
-        yield f"  {name + kind.suffix:<{width}}  {kind.use}"
+    yield rows_of([(f"  {name}{kind.suffix}", kind.use) for kind in FORMS.values()], text_width())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from etc_policy.cli.terminal import print_text
 from etc_policy.errors import UsageError
 from etc_policy.errors.codes import Code, explain
 from etc_policy.policy.suggestions import did_you_mean
-from etc_policy.table.formats import fold
+from etc_policy.table.formats import fold, rows_of
 
 #: How a page begins, and the folders whose pages are meant first where a name is that of several files.
 _TITLE, _FIRST_PAGES = "# ", ("how-to", "concepts", "reference")
@@ -23,6 +25,8 @@ _TITLE, _FIRST_PAGES = "# ", ("how-to", "concepts", "reference")
 _INCLUDE = re.compile(r"```\{include\} (\S+)")
 #: What of a link to a page is not its name.
 _OF_LINKS = re.compile(r"^(\.{1,2}/)*(docs/)?|\.md(#.*)?$|#.*$")
+#: What begins a line of a page that is no prose, an item of a list, and a paragraph.
+_NO_PROSE, _ITEM, _BEGIN = ("|", "#", ":"), re.compile(r" *([-*]|\d+\.) "), re.compile(r" *(?:(?:[-*]|\d+\.) )?")
 _PACKAGE = Path(__file__).parents[1]
 #: What pages name of the repository, and links to files that are no page.
 _OF_REPOSITORY = re.compile(
@@ -51,17 +55,34 @@ def command(word: str | None) -> None:
     the pages by their names.
     """
     if word is None:
-        print_text(_all_codes())
+        print_text(_all_codes(text_width()))
         print_text("\nPages:")
-        for name, title in _titles():
-            print_text(f"{name:<20}  {title}")
+        print_text(rows_of([*_titles()], text_width()))
         return
     text = meaning_of(word)
     if text.startswith(_TITLE):
-        print_text(text)
+        print_text("\n".join(_folded(text, text_width())).rstrip() if sys.stdout.isatty() else text)
         return
     summary, *paragraphs = text.split("\n\n")
     say("\n\n".join([summary, *(fold(paragraph, text_width()) for paragraph in paragraphs)]))
+
+
+def _folded(page: str, width: int) -> Iterator[str]:
+    """The lines of a page, its paragraphs folded; tables, code and what else is no prose stay as they are."""
+    in_code, paragraph = False, ""
+    for line in [*page.split("\n"), ""]:
+        in_code ^= (is_fence := line.lstrip().startswith("```"))
+        is_prose = bool(line.strip()) and not (in_code or is_fence or line.lstrip().startswith(_NO_PROSE))
+        if paragraph and (not is_prose or _ITEM.match(line)):
+            hanging = " " * len(_BEGIN.match(paragraph)[0])  # type: ignore[index]  # it matches any text
+            yield from textwrap.wrap(
+                paragraph, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False
+            )
+            paragraph = ""
+        if is_prose:
+            paragraph = f"{paragraph} {line.strip()}" if paragraph else line
+        else:
+            yield line
 
 
 def _titles() -> Iterator[tuple[str, str]]:
@@ -107,7 +128,7 @@ def _made_for(page: str) -> str:
     if page == "how-to/refused":
         return f"\n\n{_all_refusals()}"
     if page == "reference/errors":
-        return f"\n\n{_all_codes()}"
+        return f"\n\n{_all_codes(text_width())}"
     if page == "docs/reference":
         from etc_policy.report.schemas import keys
 
@@ -128,8 +149,8 @@ def _not_here(page: Path) -> str:
     return "".join(f"\n\n{sentence}" for sentence in said)
 
 
-def _all_codes() -> str:
-    return "\n".join(f"{known}  {known.summary}" for known in sorted(Code))
+def _all_codes(width: int) -> str:
+    return rows_of([(known, known.summary) for known in sorted(Code)], width)
 
 
 def _all_refusals() -> str:

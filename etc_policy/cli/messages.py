@@ -127,7 +127,7 @@ def show_note(text: str) -> None:
     """A note that nobody has to read."""
     if not SETTINGS.quiet:
         SETTINGS.pause()
-        _line("info", text)
+        _line("info", text if SETTINGS.json else _folded(text))
 
 
 def show_text(text: str) -> None:
@@ -144,7 +144,7 @@ def show_step(text: str, elapsed_seconds: float) -> None:
         _line("info", text, elapsed_seconds=round(elapsed_seconds, 1))
     else:
         paint = partial(click.style, dim=True) if SETTINGS.colour else None
-        print_text(f"[{elapsed_seconds:5.1f} s] {one_line(text)}", err=True, paint=paint)
+        print_text(_folded(f"[{elapsed_seconds:5.1f} s] {one_line(text)}"), err=True, paint=paint)
 
 
 def show_issues(issues: Sequence[Issue], *, cause: str | None = None, stack: str | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -23,8 +23,12 @@ from etc_policy.cli.ci_forms import report_checks
 from etc_policy.cli.messages import SETTINGS, show_note, show_step, show_warning
 from etc_policy.cli.options import Flags
 from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, VerdictError
-from etc_policy.errors.plain_text import one_line
+from etc_policy.errors.plain_text import one_line, some_of
+from etc_policy.policy.manifest import Policy
 from etc_policy.table.formats import format_duration
+
+#: So many tables are named of which the same was guessed.
+_NAMED_TABLES = 5
 
 
 class Progress:
@@ -142,15 +146,24 @@ def open_tables(flags: Flags, paths: tuple[str, ...]) -> Iterator[Project]:
             report, failed = report_and_error(project.import_tables, paths, guesses=True)
             if failed is not None and all(table.status == "failed" for table in report.tables):
                 raise failed
-            for policy in project.policies():
-                latency = format_duration(policy.data_latency_ms)
-                show_note(
-                    f"{policy.name}: guessed that `{policy.event_time.column}` is the event time, and that events are at most "
-                    f"{latency} late; `etc import` writes the policy, with reasons and questions"
-                )
+            _show_guesses(project.policies())
             yield project
             if failed is not None:
                 raise failed
+
+
+def _show_guesses(policies: Iterable[Policy]) -> None:
+    """What was guessed, once for all tables of which it is the same."""
+    names: dict[tuple[str, int], list[str]] = {}
+    for policy in policies:
+        names.setdefault((policy.event_time.column, policy.data_latency_ms), []).append(policy.name)
+    for number, ((column, latency_ms), tables) in enumerate(names.items(), start=1):
+        guess = (
+            f"guessed that `{column}` is the event time, and that events are at most {format_duration(latency_ms)} late"
+        )
+        what = "policy" if len(tables) == 1 == len(names) else "policies"
+        last = f"; `etc import` writes the {what}, with reasons and questions" if number == len(names) else ""
+        show_note(f"{some_of(tables, _NAMED_TABLES)}: {guess}{last}")
 
 
 def _warn(issue: Issue) -> None:

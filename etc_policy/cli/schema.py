@@ -10,12 +10,14 @@ import click
 from etc_policy.api.artifacts import write_text
 from etc_policy.cli.messages import message_options
 from etc_policy.cli.options import examples, output_option
+from etc_policy.cli.printing import text_width
 from etc_policy.cli.terminal import print_data, print_json, print_text
 from etc_policy.cli.value_types import FOLDER
 from etc_policy.errors import UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.files import read_schemas
 from etc_policy.policy.suggestions import did_you_mean
+from etc_policy.table.formats import rows_of
 
 
 @click.command(
@@ -52,8 +54,7 @@ def command(name: str | None, out: Path | None, output: str) -> None:
         titles = [{"name": key, "file": file, "title": _title(schemas[file])} for key, file in found.items()]
         print_json(json.dumps({"schema_version": 1, "schemas": titles}, indent=2))
         return
-    for key, file in found.items():
-        print_text(f"{key:<13} {file:<22} {_title(schemas[file])}")
+    print_text(rows_of([(key, file, _title(schemas[file])) for key, file in found.items()], text_width()))
 
 
 def _title(text: str) -> str:

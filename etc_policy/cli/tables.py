@@ -209,8 +209,8 @@ def plan(
     with open_project(flags) as project:
         found, error = report_and_error(project.plan, *flags.terms, at=flags.at, out=out, check=True, **how)
         report_tables(found, lambda: project.policies(*flags.terms))
-    hint = "\n`etc plan --long` shows the tables one by one, `--explain` says why."
-    show(flags, found, lambda: text_of_plan(found, explain=explain, long=long, hint=hint, width=text_width()))
+    hint = fold("`etc plan --long` shows the tables one by one, `--explain` says why.", text_width())
+    show(flags, found, lambda: text_of_plan(found, explain=explain, long=long, hint=f"\n{hint}", width=text_width()))
     if out is not None:
         show_note(f"Saved: etc apply {shlex.quote(str(out))}")
     exit_with(error)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -99,8 +99,20 @@ _FIXED_MS = {"M": 60_000, "H": 3_600_000, "j": 86_400_000, "d": 86_400_000, "s":
 _WORDS = {"M": "a minute", "H": "an hour", "j": "a day", "d": "a day", "m": "a month", "Y": "a year", "s": "a second"}
 
 
-#: How paths mostly name days and hours, the longest first.
-_USUAL = ("year=%Y/month=%m/day=%d", "%Y/%m/%d/%H", "%Y/%m/%d", "%Y-%m-%d-%H", "%Y-%m-%d", "%Y%m%d%H", "%Y%m%d")
+#: How paths mostly name hours, days and months, the longest first.
+_USUAL = (
+    "year=%Y/month=%m/day=%d",
+    "%Y/%m/%d/%H",
+    "%Y/%m/%d",
+    "%Y-%m-%d-%H",
+    "%Y-%m-%d",
+    "%Y%m%d%H",
+    "%Y%m%d",
+    "year=%Y/month=%m",
+    "%Y/%m",
+    "%Y-%m",
+    "%Y%m",
+)
 
 
 #: A folder that names an hour, in one of a day.
@@ -223,12 +235,18 @@ def _directive_expression(pattern: str, found: re.Match[str]) -> str:
     return rf"(?P<{letter}>[0-9]{{{fewest if stands_free else most},{most}}})"
 
 
+def _usual_digits(found: re.Match[str], *, is_free: bool) -> str:
+    """The digits of a directive: a year of ours, and where it has a name before it as few as there are."""
+    fewest, most = _DIGITS[found[1]]
+    return r"(?:19|20)\d\d" if found[1] == "Y" else rf"\d{{{fewest if is_free else most},{most}}}"
+
+
 def usual_pattern(partitions: Sequence[str]) -> str | None:
-    """The usual pattern of days or hours that most of the paths fit; None where there is none."""
+    """The usual pattern of hours, days or months that most of the paths fit; None where there is none."""
     for layout in _USUAL:
-        digits = re.sub(r"%(.)", lambda one: rf"\d{{{_DIGITS[one[1]][1]}}}", layout)
-        found = (re.search(rf"(?<!\d){digits}(?!\d)", unquote(one)) for one in partitions)
-        first = next((one for one in found if one is not None), None)
+        digits = re.sub(r"%(.)", partial(_usual_digits, is_free="=" in layout), layout)
+        found = {one: re.search(rf"(?<!\d){digits}(?!\d)", unquote(one)) for one in partitions}
+        first = next((one for one in found.values() if one is not None), None)
         if first is None:
             continue
         *folders, before = first.string[: first.start()].replace("%", "%%").split("/")
@@ -236,7 +254,7 @@ def usual_pattern(partitions: Sequence[str]) -> str | None:
         below = map(_any_value if "%H" in layout else _hour_or_any, others)
         pattern = "/".join((*map(_any_value, folders), before + layout + after, *below))
         clock = PartitionClock(pattern, None, ZoneInfo("UTC"))
-        if 2 * sum(clock.span(one) is not None for one in partitions) > len(partitions):
+        if 2 * sum(found[one] is not None and clock.span(one) is not None for one in partitions) > len(partitions):
             return pattern
     return None
 

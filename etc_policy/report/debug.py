@@ -46,7 +46,7 @@ def list_debug(report: DebugReport, width: int = TEXT_WIDTH) -> str:
         for worst, name, text in sorted(heads, key=lambda head: _GRAVEST.index(head[0]))
     ]
     more = "`etc debug --verbose` shows each check and what to do, `--select NAME` those of a table."
-    return f"{rows_of(rows, width)}\n\n{_counts(report)} {more}"
+    return f"{rows_of(rows, width)}\n\n{fold(f'{_counts(report)} {more}', width)}"
 
 
 def _by_subject(report: DebugReport) -> dict[str, list[Finding]]:

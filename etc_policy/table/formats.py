@@ -143,16 +143,15 @@ def keep_commands(text: str) -> str:
     return _COMMAND.sub(lambda found: keep_together(found[0]), text)
 
 
-def rows_of(rows: Sequence[tuple[str, str, str]], width: int = TEXT_WIDTH) -> str:
-    """A line for each (name, word, text) in columns, long texts folded under their beginning at `width` columns."""
-    names, words = (max((len(row[place]) for row in rows), default=0) for place in (0, 1))
-    under = names + words + 4
+def rows_of(rows: Sequence[tuple[str, ...]], width: int = TEXT_WIDTH) -> str:
+    """A line for each row of as many cells, in columns; the last is folded under its beginning at `width` columns."""
+    widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in rows), strict=True)]
+    under = sum(widths) + 2 * len(widths)
     lines = []
-    for name, word, text in rows:
-        room = max(width - under, _INDENT)
-        first, *rest = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
-        lines.append(f"{name:<{names}}  {word:<{words}}  {first}".rstrip())
-        lines += [" " * under + line for line in rest]
+    for *cells, text in rows:
+        first, *rest = _wrapped(text, max(width - under, _INDENT)) or [""]
+        head = "".join(f"{cell:<{room}}  " for cell, room in zip(cells, widths, strict=True))
+        lines += [f"{head}{first}".rstrip(), *(" " * under + line for line in rest)]
     return "\n".join(lines)
 
 

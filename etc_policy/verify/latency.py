@@ -12,7 +12,7 @@ from pydantic import Field
 
 from etc_policy.policy.manifest import Frozen, LatencyEvidence, Policy
 from etc_policy.policy.schema import LearnedLatency
-from etc_policy.table.formats import count_of, format_duration, lateness
+from etc_policy.table.formats import count_of, format_duration, lateness, part_of
 from etc_policy.table.history import GroupWrite, TableHistory
 from etc_policy.table.impossible_times import (
     ColumnDoubt,
@@ -248,15 +248,14 @@ def _too_few(written: int, seen: int, known: Sequence[_Write], judged: int, untr
         least = format_duration(min(one.latency_ms for one in known))
         writes = count_of(len(known), "write")
         return f"all events are {least} old and older ({writes}), as where old data are loaded or replayed"
+    if len(known) == judged == seen:  # how many they are is said by what they show
+        return f"it takes {FEWEST_WRITES} writes to log files"
     loaded = f", {len(known) - judged} of them old data" if judged < len(known) else ""
     read = sum(one.is_read for one in known)
-    times = "" if len(known) < seen else "event times "
-    origin = f" ({times if read == len(known) else f'{read} '}read from the files)" if read else ""
+    origin = f" ({'' if read == len(known) else f'{read} '}read from the files)" if read else ""
     why = f" ({untracked}), nor have log files been read" if untracked and not read else ""
-    writes = f"{count_of(seen, 'write')} to log files"
-    of_seen = (
-        writes if len(known) == seen else f"{len(known)} of {writes} {'has' if seen == 1 else 'have'} known event times"
-    )
+    has = "has" if seen == 1 else "have"
+    of_seen = f"{part_of(len(known), seen, 'write')} to log files {has} known event times"
     return f"{of_seen}{origin}{why}{loaded}; it takes {FEWEST_WRITES}"
 
 

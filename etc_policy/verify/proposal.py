@@ -408,7 +408,7 @@ def _latency(survey: Survey) -> Iterator[Line]:
 def _partition_time(survey: Survey) -> Iterator[Line]:
     timed = survey.facts.policy.partition_time
     if timed is not None:
-        text = "the paths look like days or hours: with this key `etc wait` and `done` can say when one is complete"
+        text = "the paths look like hours, days or months: with this key `etc wait` and `done` can say when one is complete"
         yield Line("partition_time", f"{{from: {_text(timed.pattern)}}}", text, offers=True)
 
 

@@ -337,6 +337,13 @@ class TestLoadPlan:
         path.write_text(json.dumps(json.loads(path.read_text()), sort_keys=True))
         assert load_plan(path) == SAVED
 
+    @pytest.mark.parametrize("content", ["", "\n \n"])
+    def test_an_empty_file_is_called_empty(self, path, content):
+        path.write_text(content)
+        with pytest.raises(UsageError, match="the plan file is empty") as error:
+            load_plan(path)
+        assert (error.value.code, error.value.hint) == ("ETC602", "save a new one with `etc plan --out FILE`")
+
     def test_a_plan_of_an_earlier_etc_was_not_edited(self, path):
         content = json.loads(path.read_text())
         del content["tables"][0]["moves"], content["checksum"]

@@ -6,6 +6,7 @@ import pytest
 
 import etc_policy
 from etc_policy import errors
+from etc_policy.cli.explain import _folded
 from etc_policy.errors.codes import Code, explain
 from etc_policy.report.schemas import explain_key, keys
 
@@ -176,3 +177,28 @@ def test_a_key_is_explained_in_each_place_that_has_it(etc):
 
 def test_every_key_of_the_files_that_people_write_says_what_it_means():
     assert [key for key in keys() if explain_key(key).rstrip().endswith(")")] == []
+
+
+def test_a_page_is_folded_at_the_terminal_but_for_code_and_tables():
+    for path in sorted(DOCS.rglob("*.md")):
+        page = path.read_text()
+        lines = [*_folded(page, 60)]
+        assert "".join("\n".join(lines).split()) == "".join(page.split()), path
+        code, tables = (
+            re.findall(r"^ *```.*?^ *```$", page, re.DOTALL | re.MULTILINE),
+            re.findall(r"^\|.*$", page, re.M),
+        )
+        assert all(block in "\n".join(lines) for block in (*code, *tables)), path
+    folded = [*_folded("# A page\n\nSome words of a\nparagraph.\n\n- an item that is\n  long\n- another one\n", 20)]
+    assert folded == [
+        "# A page",
+        "",
+        "Some words of a",
+        "paragraph.",
+        "",
+        "- an item that is",
+        "  long",
+        "- another one",
+        "",
+        "",
+    ]

@@ -1,5 +1,7 @@
 """`etc freshness PATH` and `etc simulate PATH`: first figures without any project."""
 
+import shutil
+
 import pytest
 
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
@@ -44,3 +46,14 @@ def test_the_past_of_a_path_is_replayed_without_a_project(etc, orders, tmp_path)
 
 def test_a_path_and_a_selection_do_not_go_together(etc, orders):
     assert etc("freshness", str(orders.base), "--select", "orders")[0] == 64
+
+
+def test_what_is_guessed_of_several_tables_is_said_once(etc, orders, tmp_path):
+    names = ["orders"]
+    for number in range(6):
+        names.append(f"more{number}")
+        shutil.copytree(orders.base, tmp_path / "lake" / names[-1])
+    code, out, err = etc("freshness", *(str(tmp_path / "lake" / name) for name in names))
+    assert (code, out.count("no target ")) == (0, len(names)), out
+    assert err.count("guessed that") == err.count("`etc import` writes the policies") == 1
+    assert "more0, more1, more2, more3, more4 and 2 more: guessed that `ts` is the event time" in err

@@ -33,7 +33,8 @@ def test_each_of_several_tables_has_a_line_the_gravest_first():
         "b_ro     WARN   lock: no lock is declared\n"
         "machine  ok     1 check\n"
         "a_ro     ok     RO lacks 1 log file\n\n"
-        "etc 1: 1 error, 2 warnings. `etc debug --verbose` shows each check and what to do, `--select NAME` those of a table."
+        "etc 1: 1 error, 2 warnings. `etc debug --verbose` shows each check and what to\n"
+        "do, `--select NAME` those of a table."
     )
     one = DebugReport(etc_version="1", findings=findings[:3])
     assert list_debug(one, 80) == render_debug(one, 80)

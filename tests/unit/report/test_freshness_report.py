@@ -246,7 +246,7 @@ def test_of_few_writes_what_is_known_is_shown():
         GroupWrite(done, done, "p", "f1", epoch_ms(event), True, 3) for event in ["11:35:00"] * 18 + ["11:25:00"]
     ]
     assert (
-        "data latency 10m cannot be judged yet: 19 writes to log files; it takes 20; so far of 19 writes "
+        "data latency 10m cannot be judged yet: it takes 20 writes to log files; so far of 19 writes "
         "half came within 5m5s, all within 15m5s of their earliest event, 1 of them later than 10m last commit"
         in latency_text(commits)
     )
@@ -255,7 +255,10 @@ def test_of_few_writes_what_is_known_is_shown():
 def test_of_one_write_no_share_is_shown():
     done = instant("11:40:05")
     text = latency_text([GroupWrite(done, done, "p", "f1", epoch_ms("11:25:00"), True, 3)])
-    assert "it takes 20; so far 1 write came 15m5s after its earliest event, later than 10m last commit" in text
+    assert (
+        "it takes 20 writes to log files; so far 1 write came 15m5s after its earliest event, later than 10m last commit"
+        in text
+    )
 
 
 def test_of_no_writes_the_reason_is_shown():
