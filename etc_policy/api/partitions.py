@@ -21,6 +21,7 @@ from etc_policy.table.history import TableHistory
 from etc_policy.table.partitions import PartitionsFreshness, by_partition, done_since_ms, rows_key
 from etc_policy.table.proofs import after_comparison, after_difference, doubt_in_words, without_doubts_about_rows
 from etc_policy.table.state import TableState
+from etc_policy.verify.compared_rows import partitions_read_whole, pin_of
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.ports import Verification
 from etc_policy.verify.prover import looked_at, row_faults
@@ -47,7 +48,11 @@ def prove_partitions(environment: Environment, policy: Policy, now_ms: int) -> V
     if after_comparison(state.apply_state, policy, state, {}, {}).unproven != state.apply_state.unproven:
         _note_equal(environment, policy, {}, state)  # what differed is gone
     closed = (one for one in found.partitions if one.status == "closed" and one.proof)
-    due = [(one.partition, one.ends_ms) for one in closed if one.ends_ms is not None]
+    ended = [(one.partition, one.ends_ms) for one in closed if one.ends_ms is not None]
+    readable = partitions_read_whole(state, pin_of(state))
+    due = [(name, ends_ms) for name, ends_ms in ended if name in readable]
+    if left := len(ended) - len(due):
+        environment.progress(f"{policy.name}: a write in flight hides rows of {count_of(left, 'partition')}")
     for first in range(0, len(due), _AT_ONCE):
         ends = dict(due[first : first + _AT_ONCE])
         environment.progress(f"{policy.name}: comparing the rows of {count_of(len(ends), 'partition')}")
@@ -56,7 +61,8 @@ def prove_partitions(environment: Environment, policy: Policy, now_ms: int) -> V
             if verdict.status == "fail":
                 _note_different(environment, policy, ends, replace(judged.state, slices=state.slices), judged, verdict)
             return verdict
-        _note_equal(environment, policy, ends, state)
+        readable = partitions_read_whole(state, pin_of(judged.state))
+        _note_equal(environment, policy, {name: end for name, end in ends.items() if name in readable}, state)
     return _still_in_doubt(environment.apply_states.read(policy.table))
 
 

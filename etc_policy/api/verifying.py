@@ -350,17 +350,23 @@ def _covers(claim: Claim | None, record: CompactionRecord | None) -> bool:
 def _proof(verification: Verification, state: TableState, claim: Claim | None, now_ms: int) -> Proof | None:
     """What a verification proves where it passed; None where it cannot say how far RO is complete.
 
-    Late rows that RO lacks were not held against it: nobody knows whether they are still in log files.
+    Late rows that RO lacks were not held against it: nobody knows whether they are still in log files. Rows are compared as of
+    right before a write in flight, and no later ones.
     """
     if claim is None or verification.threshold_ms is None:
         return None
-    seen_until = state.last_completed if has_read_logs(verification) and not verification.late_rows else None
+    level = proof_level(verification)
+    seen_all = state.last_completed if has_read_logs(verification) and not verification.late_rows else None
+    seen_until = seen_all or claim.seen_until
+    open_since = min((one.requested for one in state.pending), default=seen_until) if seen_all else ""
+    if Level[level].reads_rows:
+        seen_until = min(seen_until, pin_of(state) or seen_until)
     return Proof(
-        level=proof_level(verification),
+        level=level,
         until_ms=claim.threshold_ms,
         proved_at_ms=now_ms,
-        seen_until=seen_until or claim.seen_until,
-        open_since=min((one.requested for one in state.pending), default=seen_until) if seen_until else "",
+        seen_until=seen_until,
+        open_since=open_since,
         rests_on_ms=verification.rests_on.oldest_ms if verification.rests_on is not None else None,
     )
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from hashlib import sha256
+from itertools import chain
 
 from etc_policy.plan.split import split_groups
 from etc_policy.policy.manifest import Sample, Verify, Writer, digest
 from etc_policy.table.history import TableHistory
 from etc_policy.table.instants import add_ms
-from etc_policy.table.state import CompactionRecord, FileSlice, GroupKey, TableState
+from etc_policy.table.state import CUT_VERSIONS, CompactionRecord, FileSlice, GroupKey, TableState
 from etc_policy.verify.catalog import source_of
 from etc_policy.verify.suites import SuiteExpectation
 
@@ -39,7 +40,8 @@ def same_files(state: TableState, pin: str | None) -> frozenset[str]:
     alike, others = set[str](), set[str]()
     for one in state.slices:
         if one.base_file is not None:
-            (alike if _is_alike(one, state.last_completed, pin, completions) else others).add(one.base_file)
+            is_alike = not one.log_files and _is_read_whole(one, state, pin, completions)
+            (alike if is_alike else others).add(one.base_file)
     return frozenset(alike - others)
 
 
@@ -51,6 +53,13 @@ def other_partitions(state: TableState, same: Collection[str]) -> frozenset[str]
 def closed_partitions(state: TableState, pin: str | None) -> frozenset[str]:
     """Paths of the partitions of base files alone, which both views read alike as of the pinned instant and now."""
     return frozenset(one.partition for one in state.slices) - other_partitions(state, same_files(state, pin))
+
+
+def partitions_read_whole(state: TableState, pin: str | None) -> frozenset[str]:
+    """Paths of the partitions whose files are all read as of the pinned instant: of none anything came since."""
+    completions = {instant.requested: instant.completed for instant in state.instants}
+    partly = {one.partition for one in state.slices if not _is_read_whole(one, state, pin, completions)}
+    return frozenset(one.partition for one in state.slices) - partly
 
 
 def listed_files(state: TableState, versions: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
@@ -80,16 +89,17 @@ def _is_of_each_row(item: SuiteExpectation, latest_ms: int | None) -> bool:
     return source_of(item.type) == "rows" and is_later and not given
 
 
-def _is_alike(
-    one: FileSlice, last_completed: str | None, pin: str | None, completions: Mapping[str, str | None]
-) -> bool:
-    if one.log_files:
-        return False
-    if pin is None or pin == last_completed:
+def _is_read_whole(one: FileSlice, state: TableState, pin: str | None, completions: Mapping[str, str | None]) -> bool:
+    if pin is None or pin == state.last_completed:
         return True
+    if one.log_files and state.table_version not in CUT_VERSIONS:
+        return False  # nobody knows when what is in them came
     # Commits of the archive completed before any that is incomplete, and so before the pin.
-    completed = completions.get(one.base_instant, one.base_instant)
-    return one.base_instant <= pin and completed is not None and completed <= pin
+    files = chain(
+        ((one.base_instant, completions.get(one.base_instant, one.base_instant)),),
+        ((log_file.requested, log_file.completed) for log_file in one.log_files),
+    )
+    return all(requested <= pin and completed is not None and completed <= pin for requested, completed in files)
 
 
 def pin_of(state: TableState) -> str | None:

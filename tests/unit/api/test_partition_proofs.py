@@ -115,6 +115,24 @@ def test_rows_that_are_new_in_it_are_compared_again(tmp_path, verifier, send, or
     assert status(tmp_path, TEN) == ("done", "data")
 
 
+@pytest.mark.parametrize("later", ["a log file", "a base file"])
+def test_files_that_a_write_in_flight_hides_were_not_compared(tmp_path, verifier, send, orders, later):
+    """Both views are read as of right before it: it is compared once that has ended."""
+    promise = {THRESHOLD: str(epoch_ms("10:00:00")), PLAN_ID: "one", SEEN_UNTIL: at("11:15:00")}
+    orders.compaction(at("11:20:00"), at("11:20:05"), base("f9", partition=NINE, merged=1), extra=promise)
+    orders.start(at("11:30:00"), log("f11", partition=ELEVEN, min_event=epoch_ms("11:25:00")))
+    if later == "a log file":
+        orders.commit(at("11:40:00"), at("11:40:05"), log("f10", partition=TEN, min_event=epoch_ms("11:39:00")))
+    else:
+        orders.compaction(at("11:40:00"), at("11:40:05"), base("f10", partition=TEN, merged=1))
+    verdict, sent = send()
+    assert (verdict, sent.done) == (None, 1)  # that of hour nine
+    assert {request.pinned_instant for request in verifier.requests} == {at("11:29:59.999")}
+    assert (status(tmp_path, NINE), status(tmp_path, TEN)) == (("done", "data"), ("closed", "metadata"))
+    orders.commit(at("11:30:00"), at("11:45:00"), log("f11", partition=ELEVEN, min_event=epoch_ms("11:25:00")))
+    assert (send()[1].done, status(tmp_path, TEN)) == (1, ("done", "data"))
+
+
 def test_of_another_partition_nothing_is_compared_again(tmp_path, verifier, send, orders):
     send()
     orders.compaction(at("11:50:00"), at("11:50:05"), base("f9", partition=NINE, merged=1))

@@ -674,6 +674,19 @@ def test_what_came_late_and_is_not_in_ro_was_not_seen(late_rows, seen_until):
     assert [(one.level, one.seen_until) for one in store.read("/t").proofs.of] == [("data", seen_until)]
 
 
+@pytest.mark.parametrize(("level", "seen_until"), [("data", "20260101120000999"), ("logs", "20260101150001000")])
+def test_rows_of_files_that_a_write_in_flight_hides_were_not_seen(level, seen_until):
+    """Both views are read as of right before it, log files as they are."""
+    began, completed = "20260101120001000", "20260101150001000"
+    in_flight, state = Instant(began, "deltacommit", "inflight"), with_instant_at(STATE, completed)
+    state, store = replace(state, instants=(*state.instants, in_flight)), MemoryApplyStates()
+    read = ExpectationResult(expectation=LOGS, status="pass", observed={"log_files_unproven": 0})
+    passed = AGREEING.model_copy(update={"level": level, "expectations": (COMPARED, read)})
+    note_verdict(POLICY, state, store, passed, level, CLAIM)
+    (proof,) = store.read("/t").proofs.of
+    assert (proof.level, proof.seen_until, proof.open_since) == (level, seen_until, began)
+
+
 def test_a_log_file_that_was_found_misrecorded_since_a_table_was_read_stays_so():
     """It may have come since."""
     store, one = MemoryApplyStates(), Misrecorded("p/.f.log.1", 9, 2, 1, "")
