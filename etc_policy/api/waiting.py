@@ -59,7 +59,7 @@ class CompleteUntil:
 
     def possible_from_ms(self, policy: Policy) -> int:
         """Completeness never comes nearer to now than the data latency."""
-        return self.until_ms + policy.data_latency_ms
+        return policy.arrives_ms(self.until_ms)
 
     def look(self, policy: Policy, state: TableState, found: TableFreshness, now_ms: int) -> TableFreshness:
         """All of it is known."""
@@ -92,7 +92,7 @@ class PartitionDone:
         """
         span = policy.partition_time.clock.span(self.partition) if policy.partition_time else None
         if span is not None:
-            return span.ends_ms + policy.data_latency_ms
+            return policy.arrives_ms(span.ends_ms)
         if policy.partition_idle_ms is not None:
             return 0
         timed = policy.partition_time

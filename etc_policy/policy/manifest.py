@@ -187,6 +187,12 @@ class Policy(PolicyDeclaration):
             return self
         return self.model_copy(update={"data_latency_ms": now_ms - promised_ms})
 
+    def arrives_ms(self, until_ms: int) -> int:
+        """From when on all up to a time has arrived; of what was published that does not go back (`at`)."""
+        promised_ms = self.latency_evidence.promised_ms if self.latency_evidence else None
+        is_promised = promised_ms is not None and until_ms <= promised_ms
+        return until_ms if is_promised else until_ms + self.data_latency_ms
+
     def latest_ms(self, now_ms: int) -> int:
         """T where nothing is left out: up to where all has arrived by now, or the last boundary of `strategy.at` before that."""
         arrived_ms, boundaries = now_ms - self.data_latency_ms, self.strategy.boundaries

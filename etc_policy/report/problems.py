@@ -65,9 +65,9 @@ class Findings:
         self.problems += problems
 
     def add_results(self, results: Iterable[TableResult]) -> None:
-        """Add how a run went; one whose plan was stale is made again by the next run."""
+        """Add how a run went; one whose plan was stale says nothing, as it is made again by the next run."""
         ended = {"failed": "failed", "refused": "was refused"}
-        for one in results:
+        for one in (one for one in results if one.status != "stale"):
             title = f"the run of `{one.policy}` {ended[one.status]}" if one.status in ended else None
             details = filter(None, (one.reason, *one.hints))
             self._add(one.policy, "run", title, details, f"etc history {one.policy}")

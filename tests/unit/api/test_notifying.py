@@ -31,6 +31,7 @@ from etc_policy.report.problems import (
     document_of,
 )
 from etc_policy.run import sending
+from etc_policy.run.results import TableResult, timed
 from tests.unit.api.hourly import HOURLY
 from tests.unit.api.test_log_witness import commit_log
 from tests.unit.api.test_partition_events import Endpoint, drip, endpoint  # noqa: F401 - a fixture
@@ -298,6 +299,20 @@ class TestHttp:
         kinds = [sorted(one["kind"] for one in said["problems"]) for _, said in endpoint.posted]
         assert kinds[0] == ["run"]
         assert "run/orders_ro" in endpoint.posted[-1][1]["recovered"]
+
+
+@pytest.mark.parametrize(("status", "is_over"), [("stale", False), ("nothing_due", True), ("compacted", True)])
+def test_a_failed_run_is_over_once_a_run_did_what_it_should(status, is_over):
+    """A stale plan compacts nothing either, and is made again by the next run."""
+    failed, then = (
+        TableResult(policy="orders_ro", base_path="/t", status=one, **timed(0, 0)) for one in ("failed", status)
+    )
+    record = ProblemRecord()
+    for result in (failed, then):
+        findings = Findings(now_ms=0)
+        findings.add_results([result])
+        record = record.after_check(findings)
+    assert (record.problems == {}) == is_over
 
 
 def test_runs_that_meet_send_one_message(orders, endpoint, tmp_path):  # noqa: F811

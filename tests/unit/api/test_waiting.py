@@ -2,7 +2,7 @@ import pytest
 
 from etc_policy.api.waiting import CompleteUntil, PartitionDone, Waiter
 from etc_policy.errors import PolicyError, RetryableError, TableError
-from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.policy.manifest import EventTime, LatencyEvidence, Policy
 from etc_policy.policy.schema import Done, PartitionTime
 from tests.unit.plan.plan_cases import epoch_ms, state_of
 
@@ -67,6 +67,17 @@ def test_before_the_latency_has_passed_it_looks_once_and_then_sleeps():
     world = World("12:00:00", orders_ro=[("00:00:00", DONE)])
     world.wait(policy(), until="12:20:00")
     assert [moment for _, moment in world.reads] == [epoch_ms("12:00:00"), epoch_ms("12:30:00")]
+
+
+@pytest.mark.parametrize("goal", [{"until": "10:30:00"}, {"partition": "h=2026-01-01-09"}])
+def test_what_was_promised_is_complete_whatever_latency_is_learned_since(goal):
+    evidence = LatencyEvidence(promised_ms=epoch_ms("10:30:00"))
+    timed = PartitionTime.model_validate({"from": "h=%Y-%m-%d-%H"})
+    learned = policy(latency=240 * MINUTE).model_copy(update={"latency_evidence": evidence, "partition_time": timed})
+    table = {"slices": {"h=2026-01-01-09/f1": {"base": "11:41:00"}}}
+    world = World("12:00:00", orders_ro=[("00:00:00", table)])
+    (found,) = world.wait(learned, **goal, timeout=0)
+    assert found.complete_until_ms == epoch_ms("10:30:00")
 
 
 def test_the_time_runs_out():
