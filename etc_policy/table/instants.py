@@ -51,6 +51,13 @@ def instant_to_ms(instant: str, zone: tzinfo, *, latest: bool = False) -> int:
     return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
+def had_passed(instant: str, at: str, zone: tzinfo) -> bool:
+    """Whether an instant was over at another one, whichever of both times each is of in the hour that comes twice in autumn."""
+    if instant > at:
+        return False
+    return instant <= shown_until(at) or instant_to_ms(instant, zone, latest=True) <= instant_to_ms(at, zone)
+
+
 def instant_from_ms(epoch_ms: int, zone: tzinfo) -> str:
     """The instant of an epoch time in `zone`."""
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=epoch_ms)

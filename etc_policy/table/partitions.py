@@ -18,7 +18,7 @@ from etc_policy.policy.manifest import Frozen, Level, Policy, RowsWhenDone, Veri
 from etc_policy.policy.times import Span
 from etc_policy.table.apply_state import Proof
 from etc_policy.table.history import subject_key
-from etc_policy.table.instants import instant_to_ms, shown_until
+from etc_policy.table.instants import had_passed, instant_to_ms, shown_until
 from etc_policy.table.state import WHOLE_SLICE_VERSIONS, FileSlice, GroupKey, LogFile, TableState, path_below
 from etc_policy.table.watermark import complete_until_ms, watermark
 
@@ -273,7 +273,8 @@ class _Judge:
         """
         file_ids = {one.file_id for one in slices}
         for one in self._taken_back:
-            if (one.completed or "") > proof.seen_until and (one.file_ids is None or one.file_ids & file_ids):
+            is_seen = had_passed(one.completed or "", proof.seen_until, self._zone)
+            if not is_seen and (one.file_ids is None or one.file_ids & file_ids):
                 return False
         log_files = [log_file for one in slices for log_file in one.log_files]
         if log_files and self._state.table_version in WHOLE_SLICE_VERSIONS:
@@ -282,7 +283,7 @@ class _Judge:
         files = chain(
             ((one, self._completed.get(one)) for one in bases), ((one.requested, one.completed) for one in log_files)
         )
-        return all(_was_there(proof, requested, completed) for requested, completed in files)
+        return all(_was_there(proof, requested, completed, self._zone) for requested, completed in files)
 
     def _status(self, span: Span | None, last_write_ms: int, proof: VerifyLevel | None) -> PartitionStatus | None:
         idle_ms = self._policy.partition_idle_ms
@@ -317,10 +318,10 @@ class _Judge:
         return "" if one.base_instant in self._active else one.base_completed
 
 
-def _was_there(proof: Proof, requested: str, completed: str | None) -> bool:
+def _was_there(proof: Proof, requested: str, completed: str | None, zone: ZoneInfo) -> bool:
     """Whether a write had ended when the proof was made; `completed` is None where nobody knows when it did."""
-    if requested < proof.open_since:
-        return completed is None or completed <= proof.seen_until
+    if requested < proof.open_since and had_passed(requested, proof.open_since, zone):
+        return completed is None or had_passed(completed, proof.seen_until, zone)
     return completed is not None and completed <= shown_until(proof.seen_until)
 
 

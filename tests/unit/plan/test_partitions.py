@@ -212,11 +212,12 @@ class TestProofs:
         open_since=instant("11:30:00"),
     )
 
-    def judge(self, *changes, policy=POLICY, proof=PROOF, **logs):
+    def judge(self, *changes, policy=POLICY, proof=PROOF, day=0, **logs):
         table = state_of("/t", {"slices": {f"{TEN}/f": {"base": "11:05:00", "logs": logs}}})
         for change in changes:
             table = change(table)
-        (found,) = partitions_freshness(policy, table, epoch_ms("12:00:00"), proofs=(proof,)).partitions
+        now_ms = epoch_ms("12:00:00") + day * 86_400_000
+        (found,) = partitions_freshness(policy, table, now_ms, proofs=(proof,)).partitions
         return found.status, found.proof
 
     @staticmethod
@@ -261,6 +262,20 @@ class TestProofs:
         ids = None if file_ids is None else frozenset(file_ids)
         rollback = Instant(instant("11:40:00"), "rollback", "completed", instant("11:40:05"), ids)
         assert self.judge(lambda table: replace(table, instants=(*table.instants, rollback))) == ("done", proof)
+
+    @pytest.mark.parametrize("action", ["commit", "rollback"])
+    @pytest.mark.parametrize(("zone", "proof"), [("UTC", "data"), ("Europe/Berlin", "metadata")])
+    def test_what_came_in_the_hour_that_comes_twice_may_have_come_since(self, zone, proof, action):
+        """Its text is before that of the proof, also where it came 20 minutes later."""
+        seen = self.PROOF.model_copy(update={"seen_until": "20261025025000000", "open_since": "20261025025000000"})
+        made = Instant("20261025021000000", action, "completed", "20261025021100000")
+
+        def change(table):
+            base = made.requested if action == "commit" else "20261025010000000"
+            slices = tuple(replace(one, base_instant=base) for one in table.slices)
+            return replace(table, slices=slices, instants=(*table.instants, made), timezone=zone)
+
+        assert self.judge(change, proof=seen, day=300) == ("done", proof)
 
     def test_before_table_version_8_no_log_file_is_proved(self):
         """All log files of a slice bear its instant, whenever they came."""
