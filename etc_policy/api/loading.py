@@ -131,7 +131,8 @@ def read_earlier_manifest(path: Path) -> Manifest:
     try:
         if file != path and file.exists() and not file.is_file():
             raise OSError(errno.EINVAL, "this is not a regular file")
-        manifest = Manifest.of_json(read_given(file))
+        content = read_given(file)
+        manifest = Manifest.of_json(content)
         if manifest.schema_version != MANIFEST_SCHEMA_VERSION:
             raise ValueError(manifest.schema_version)
     except OSError as error:
@@ -140,7 +141,7 @@ def read_earlier_manifest(path: Path) -> Manifest:
         raise UsageError(Code.BAD_STATE, message, where=Where(str(file)), hint=hint) from error
     except ValueError as error:
         hint = "make it again with `etc compile --target-dir DIR`"
-        message = "this is not a manifest of this version of etc"
+        message = "this is not a manifest of this version of etc" if content.strip() else "the manifest is empty"
         raise UsageError(Code.BAD_STATE, message, where=Where(str(file)), hint=hint) from error
     return manifest
 

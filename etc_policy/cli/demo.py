@@ -113,7 +113,7 @@ def _show_as_of(project: Project, policy: Policy, days: int) -> ExitCode:
         "5. The read-optimized view (RO) beside the table at midnight",
         "of each flight the newest row up to T of all commits",
     )
-    say(render_as_of(found, threshold_ms))
+    say(render_as_of(found, threshold_ms, text_width()))
     return code
 
 
@@ -179,7 +179,7 @@ def _compact(project: Project, demo: Demo) -> ExitCode:
     say(render_verifications(report, text_width()))
     code = worst([code, exit_with(error, report.exit_code)])
     heading("5. What the read-optimized view (RO) holds", "rows by status, against the snapshot view (RT)")
-    say(render_views(before, demo.views(plan.tables[0].threshold_ms)))
+    say(render_views(before, demo.views(plan.tables[0].threshold_ms), text_width()))
     return code
 
 
@@ -213,4 +213,4 @@ def _show_page(project: Project, *, opens: bool) -> None:
 
 def heading(title: str, subtitle: str) -> None:
     """A step of the demo, on stdout."""
-    say(f"\n{title}\n{textwrap.indent(fold(from_here(subtitle), text_width() - 3), '   ')}\n")
+    say(f"\n{fold(title, text_width())}\n{textwrap.indent(fold(from_here(subtitle), text_width() - 3), '   ')}\n")

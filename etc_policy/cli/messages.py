@@ -197,10 +197,11 @@ def stack_of(error: BaseException) -> str | None:
 
 
 def _once(issue: Issue) -> Issue:
-    """The issue; without its reason where the report above has it."""
+    """The issue; without its reason and its hint where the report above has them."""
     head, _, reason = issue.message.partition(": ")
     is_above = len(reason) > _SHORT and " ".join(reason.split()) in SETTINGS.above
-    return replace(issue, message=f"{head}, as said above") if is_above else issue
+    hint = None if issue.hint and " ".join(issue.hint.split()) in SETTINGS.above else issue.hint
+    return replace(issue, message=f"{head}, as said above" if is_above else issue.message, hint=hint)
 
 
 def show_warning(issue: Issue) -> bool:

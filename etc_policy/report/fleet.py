@@ -155,6 +155,8 @@ def _cells(row: FleetRow, *, has_costs: bool) -> tuple[str, ...]:
 def _name(other: SimulatedSetting | None) -> str:
     if other is None:
         return "-"
+    if other.kind == "past":
+        return "past runs"
     if other.kind != "stock" or (every_ms := other.every_ms) is None:
         return other.name.removeprefix("stock, every ")
     return f"stock, {format_duration(every_ms)}"

@@ -83,7 +83,8 @@ def _read(path: str, text: str) -> RunFile | Issue:
         require_modest(text)
         content = from_json(text)
     except ValueError:  # a text in it that is not Unicode too
-        return Issue(Code.UNREADABLE_RUN, "this run file is not JSON; it is left out", where, "delete it", "warning")
+        what = "not JSON" if text.strip() else "empty"
+        return Issue(Code.UNREADABLE_RUN, f"this run file is {what}; it is left out", where, "delete it", "warning")
     newer = _newer_part(content)
     if newer:
         message = f"this run file was written by a newer version of etc ({newer}); it is left out"

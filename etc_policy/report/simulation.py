@@ -138,6 +138,8 @@ def _lines(table: TableSimulation, width: int, *, has_price: bool) -> Iterator[L
 def _empty(table: TableSimulation, span: str, *, has_price: bool) -> Iterator[Line]:
     """Why cells are empty."""
     figures = [(one, one.figures) for one in table.settings if one.figures is not None]
+    if any(one.kind == "past" and not found.compactions for one, found in figures):
+        yield "as it was", f"nobody compacted in {span}"
     own = next((one for one in table.settings if one.own_pace), None)
     if own is not None:
         often = format_duration(own.every_ms or 0)

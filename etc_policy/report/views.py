@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from etc_policy.table.formats import aligned, format_time
+from etc_policy.table.formats import TEXT_WIDTH, aligned, fold, format_time, table_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class AsOfRows:
         return self.rows == self.as_then == self.then
 
 
-def render_as_of(found: Mapping[str, AsOfRows], threshold_ms: int) -> str:
+def render_as_of(found: Mapping[str, AsOfRows], threshold_ms: int, width: int = TEXT_WIDTH) -> str:
     """What RO holds after a run of each granularity, beside the table as of T."""
     rows: list[tuple[str, ...]] = [("RO by", "rows", "as at T", "later than T", "changed since T or not there")]
     for name, one in found.items():
@@ -42,10 +42,16 @@ def render_as_of(found: Mapping[str, AsOfRows], threshold_ms: int) -> str:
     then = max((one.then for one in found.values()), default=0)
     equal = [name for name, one in found.items() if one.is_equal]
     said = f"Equal to it: {', '.join(equal)}." if equal else "None is equal to it."
-    return "\n".join([*_lines(rows), "", f"  The table at T = {format_time(threshold_ms)} had {then:,} rows. {said}"])
+    return "\n".join(
+        [
+            *_lines(rows, width),
+            "",
+            fold(f"  The table at T = {format_time(threshold_ms)} had {then:,} rows. {said}", width),
+        ]
+    )
 
 
-def render_views(before: ViewRows, after: ViewRows) -> str:
+def render_views(before: ViewRows, after: ViewRows, width: int = TEXT_WIDTH) -> str:
     """RO before and after beside RT; RT is the same before and after, which is said when it is not."""
     names = sorted({*before.rt, *after.rt, *before.ro, *after.ro})
     rows = [("", *names, "missing up to T")]
@@ -53,12 +59,13 @@ def render_views(before: ViewRows, after: ViewRows) -> str:
     rows.append(_row("RO after", after.ro, names, f"{after.missing_in_ro:,}"))
     rows.append(_row("RT", after.rt, names, "-"))
     same = "RT is the same as before." if before.rt == after.rt else "RT changed meanwhile."
-    return "\n".join([*_lines(rows), "", f"  T = {format_time(after.threshold_ms)}. {same}"])
+    return "\n".join([*_lines(rows, width), "", fold(f"  T = {format_time(after.threshold_ms)}. {same}", width)])
 
 
 def _row(label: str, counts: Mapping[str, int], names: list[str], missing: str) -> tuple[str, ...]:
     return (label, *(f"{counts.get(name, 0):,}" for name in names), missing)
 
 
-def _lines(rows: list[tuple[str, ...]]) -> list[str]:
-    return [f"  {line}" for line in aligned(rows, left=0)]
+def _lines(rows: list[tuple[str, ...]], width: int) -> list[str]:
+    lines = [f"  {line}" for line in aligned(rows, left=0)]
+    return lines if max(map(len, lines)) <= width else [*table_lines(rows, width)]

@@ -62,6 +62,7 @@ def test_a_state_that_is_none(etc, project, content):
     code, out, err = etc("ls", "--select", "state:new", "--state", str(project))
     assert (code, out) == (64, "")
     assert err.startswith("error[ETC007]")
+    assert ("the manifest is empty" in err) == (content == "")
 
 
 def test_exclude_reaches_every_command(etc, project):

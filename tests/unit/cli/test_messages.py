@@ -57,6 +57,9 @@ def test_a_reason_that_the_report_above_has_is_not_said_again(capsys, monkeypatc
     said = " ".join(capsys.readouterr().err.split())
     head = "error[ETC405]: `orders_ro` cannot be compacted now (pending_service), as said above hint: finish it error[ETC110]"
     assert said.startswith(head)
+    say("orders_ro  lake/orders\n  hint          finish\n                it")
+    show_issues([refused])
+    assert "hint:" not in capsys.readouterr().err
     configure([], {"NO_COLOR": "1"})
     show_issues([refused])
     assert " ".join(str(refused).split()) == " ".join(capsys.readouterr().err.split())

@@ -220,6 +220,7 @@ def test_less_than_a_day_of_history_says_nothing_of_a_day(lake, etc, tmp_path):
     assert "no cost       4h of history are no day, and say nothing of what one costs" in out
     assert "own pace      every 10m, as commits came: 49m55s are too short for runs of every hour (`--every`)" in out
     assert any(line.startswith("  policy, every 10m") for line in lines)
+    assert "as it was     nobody compacted in 49m55s" in out
     assert "above target  - as the policy has no `freshness.target`" in out
     page = (tmp_path / "fleet.html").read_text()
     assert page.count(">less than a day of history<") == 2 and "a day, and 0" not in page

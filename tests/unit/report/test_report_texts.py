@@ -182,6 +182,7 @@ TEXTS = {
     "freshness": render_freshness(FRESHNESS),
     "verifications": render_verifications(VERIFICATIONS),
     "views": render_views(BEFORE, AFTER),
+    "views_narrow": render_views(BEFORE, AFTER, 40),
     "views_changed": render_views(BEFORE, CHANGED),
     "views_as_of": render_as_of(
         {"log_file": AsOfRows(1_200, 1_210, 1_100, 35), "record": AsOfRows(1_200, 1_200, 1_200, 0)}, 1_767_225_600_000
