@@ -32,7 +32,7 @@ from etc_policy.run.ports import AtCommit, Job
 from etc_policy.run.splitting import discard, discard_extracts, split_files, split_slices
 from etc_policy.storage.clocks import time_at
 from etc_policy.storage.open_storage import open_reader, open_storage
-from etc_policy.storage.port import TableReader
+from etc_policy.storage.port import OWN_FOLDER, TableReader
 from etc_policy.table.history import WITHDRAWN, Commit
 from etc_policy.table.state import TableState, newest_base_file
 
@@ -370,6 +370,24 @@ def require_same_indexes(job: Job, marks: Mapping[str, bytes]) -> None:
         )
         hint = "nothing was committed; run the same command again: it begins anew, by the table as it is now"
         raise RetryableError(Code.CANNOT_COMPACT_NOW, message, hint=hint)
+
+
+def require_no_links(job: Job) -> None:
+    """Return if nothing that Hudi writes for the job goes through a link that a writer of the table may have made.
+
+    Raises:
+        EngineError: it would be written where the link leads to.
+
+    """
+    storage, partitions = open_storage(job.base_path), {one.partition for one in job.operations}
+    behind = (folder for folder in (OWN_FOLDER, *partitions) if folder and storage.is_linked(f"{folder}/file"))
+    in_partitions = (path for partition in partitions for path in storage.links(partition))
+    written = (path for path in in_partitions if f"_{job.instant}." in path)
+    linked = next(chain(behind, storage.links(OWN_FOLDER), written), None)
+    if linked is not None:
+        message = f"`{linked}` of `{job.base_path}` lies behind a link, through which Hudi would write elsewhere"
+        hint = "put the folder itself there, or mount it, if you know the link; then run this again"
+        raise EngineError(Code.BEHIND_A_LINK, message, hint=hint)
 
 
 def timeline_of(base_path: str) -> Timeline:

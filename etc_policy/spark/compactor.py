@@ -14,6 +14,7 @@ from etc_policy.run.carrying import carry_files, require_carried
 from etc_policy.run.ports import CommitGate, Job
 from etc_policy.run.table_files import (
     index_marks,
+    require_no_links,
     require_no_metadata_commits,
     require_same_indexes,
     timeline_of,
@@ -278,6 +279,7 @@ class HudiCompactor:
 
     @contextmanager
     def _client(self, job: Job) -> Iterator[Any]:
+        require_no_links(job)
         with hudi_client(self._spark, job, _failure(job)) as client, java_lease(self._jvm, job):
             yield client
 

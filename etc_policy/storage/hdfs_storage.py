@@ -137,6 +137,10 @@ class HdfsStorage:
         self._place(path)
         return False
 
+    def links(self, folder: str) -> Iterator[str]:
+        """None: there are no links."""
+        return iter(())
+
     def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
         """A file's content."""
         with self.open(path) as opened:

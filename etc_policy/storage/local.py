@@ -97,6 +97,12 @@ class LocalStorage:
                 raise
             return True
 
+    def links(self, folder: str) -> Iterator[str]:
+        """The links below a folder; one that is missing has none."""
+        for parent, folders, names in os.walk(self._path(folder)):
+            paths = (os.path.join(parent, name) for name in (*folders, *names))  # noqa: PTH118
+            yield from (os.path.relpath(path, self._base) for path in paths if os.path.islink(path))  # noqa: PTH114
+
     def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
         """A regular file's content; a file without end, or a sparse one, is refused before it is in memory."""
         with self.open(path) as opened:

@@ -261,6 +261,10 @@ class ObjectStorage:
         self._key(path)
         return False
 
+    def links(self, folder: str) -> Iterator[str]:
+        """None: there are no links."""
+        return iter(())
+
     def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
         """An object's content; a small one takes one request."""
         with self.open(path) as opened:

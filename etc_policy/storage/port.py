@@ -157,6 +157,9 @@ class TableStorage(TableReader, Protocol):
     def is_linked(self, path: str) -> bool:
         """Whether a folder on the way to a path is a link, or none, so that nothing is removed there."""
 
+    def links(self, folder: str) -> Iterator[str]:
+        """The paths of all links below a folder, of which none is followed."""
+
     def create(self, path: str, content: bytes) -> None:
         """Write a new file in one step, its folders too; FileExistsError where there is one, which stays as it is."""
 

@@ -88,6 +88,45 @@ def test_a_pending_plan_that_leads_out_of_the_table_is_neither_run_nor_withdrawn
     check_views(Views(bench.spark, bench.base), Views(bench.spark, bench.base).delta_commits(), since=AT_THE_CUT)
 
 
+def partition(bench):
+    """The folder of a partition, behind a link to a folder of another table's."""
+    found = next(path.parent for path in sorted(bench.base.rglob("*.parquet")) if ".hoodie" not in path.parts)
+    return behind_a_link(bench, found)
+
+
+def metadata_table(bench):
+    return behind_a_link(bench, bench.base / ".hoodie" / "metadata")
+
+
+def index_of_the_metadata_table(bench):
+    return behind_a_link(bench, bench.base / ".hoodie" / "metadata" / "files")
+
+
+def markers(bench):
+    folder = bench.base / ".hoodie" / ".temp"
+    folder.mkdir(exist_ok=True)
+    return behind_a_link(bench, folder)
+
+
+def behind_a_link(bench, folder):
+    elsewhere = bench.base.parent / "elsewhere"
+    shutil.move(folder, elsewhere)
+    folder.symlink_to(elsewhere)
+    return elsewhere
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("linked", [partition, metadata_table, index_of_the_metadata_table, markers])
+def test_nothing_is_written_where_a_folder_of_the_table_is_a_link(bench, linked):
+    """Hudi writes through it, with the rights of the user of etc, and removes markers there."""
+    elsewhere = linked(bench)
+    before = everything_below(elsewhere)
+    with pytest.raises(EtcError) as refused:
+        bench.apply(bench.plan())
+    assert everything_below(elsewhere) == before
+    assert refused.value.code == "ETC442"
+
+
 @pytest.mark.extended
 def test_one_that_leaves_out_a_log_file_is_withdrawn_and_planned_again(bench):
     """Stock Hudi runs it: the log file lies before C, so no view reads it any more, and its rows are lost."""

@@ -8,10 +8,13 @@ import pytest
 
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.hudi.layout import ETC_FOLDER
+from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.run.file_lease import JAVA_LEASE, FileLease
 from etc_policy.run.file_lock import FileLock
 from etc_policy.run.lock_holder import LockPlace, read_holder
-from tests.unit.hudi.table_folder import at
+from etc_policy.run.ports import Job
+from etc_policy.run.table_files import require_no_links
+from tests.unit.hudi.table_folder import at, base, operation
 
 C = at("10:00:06")
 
@@ -98,3 +101,33 @@ def test_a_lock_that_is_a_pipe_is_looked_at_without_waiting(own):
     reader.start()
     reader.join(5)
     assert [holder.text for holder in found] == [""]
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "p",
+        ".hoodie",
+        ".hoodie/metadata",
+        ".hoodie/metadata/files",
+        ".hoodie/.temp",
+        f".hoodie/timeline/{C}.compaction.inflight",
+        f"p/f1_0-1-0_{C}.parquet",
+    ],
+)
+def test_hudi_is_not_asked_to_write_where_there_is_a_link(table, precious, link):
+    """It would write through it, with the rights of the user of etc."""
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), base("f2", partition="q"))
+    policy = Policy(name="orders_ro", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
+    job = Job(policy, str(table.base), 9, (), C, (operation("f1", None),))
+    (table.base / "q" / "other").symlink_to(precious)  # nothing is written there
+    (table.base / "p" / "older.parquet").symlink_to(precious)
+    require_no_links(job)
+    place = table.base / link
+    if place.exists():
+        place.rename(precious.parent / "moved")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(precious.parent / "moved")
+    with pytest.raises(EngineError, match="lies behind a link") as error:
+        require_no_links(job)
+    assert error.value.code == "ETC442"
