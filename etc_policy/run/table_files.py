@@ -373,20 +373,20 @@ def require_same_indexes(job: Job, marks: Mapping[str, bytes]) -> None:
 
 
 def require_no_links(job: Job) -> None:
-    """Return if nothing that Hudi writes for the job goes through a link that a writer of the table may have made.
+    """Return if nothing that Hudi reads or writes for the job lies behind a link that a writer of the table may have made.
 
     Raises:
-        EngineError: it would be written where the link leads to.
+        EngineError: it would write where that leads to, or into the table what its writers may not read.
 
     """
     storage, partitions = open_storage(job.base_path), {one.partition for one in job.operations}
     behind = (folder for folder in (OWN_FOLDER, *partitions) if folder and storage.is_linked(f"{folder}/file"))
-    in_partitions = (path for partition in partitions for path in storage.links(partition))
-    written = (path for path in in_partitions if f"_{job.instant}." in path)
-    linked = next(chain(behind, storage.links(OWN_FOLDER), written), None)
+    linked = next(chain(behind, *map(storage.links, (OWN_FOLDER, *partitions))), None)
     if linked is not None:
-        message = f"`{linked}` of `{job.base_path}` lies behind a link, through which Hudi would write elsewhere"
-        hint = "put the folder itself there, or mount it, if you know the link; then run this again"
+        message = (
+            f"`{linked}` of `{job.base_path}` lies behind a link, through which Hudi would read and write elsewhere"
+        )
+        hint = "put the file or folder itself there, or mount the folder, if you know the link; then run this again"
         raise EngineError(Code.BEHIND_A_LINK, message, hint=hint)
 
 

@@ -115,8 +115,14 @@ def behind_a_link(bench, folder):
     return elsewhere
 
 
+def base_file(bench):
+    """A base file of another table, which only the user of etc may read: its rows would be written into this one."""
+    found = next(path for path in sorted(bench.base.rglob("*.parquet")) if ".hoodie" not in path.parts)
+    return behind_a_link(bench, found)
+
+
 @pytest.mark.extended
-@pytest.mark.parametrize("linked", [partition, metadata_table, index_of_the_metadata_table, markers])
+@pytest.mark.parametrize("linked", [partition, metadata_table, index_of_the_metadata_table, markers, base_file])
 def test_nothing_is_written_where_a_folder_of_the_table_is_a_link(bench, linked):
     """Hudi writes through it, with the rights of the user of etc, and removes markers there."""
     elsewhere = linked(bench)
