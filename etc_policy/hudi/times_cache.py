@@ -84,16 +84,19 @@ class TimesCache:
             self.cache.put(self.key, json.dumps(own, sort_keys=True).encode())
 
 
-def file_versions(storage: TableReader, partitions: Collection[str]) -> dict[str, Mapping[str, str]]:
-    """The versions of the files of each partition, as the storage names them now."""
+def file_versions(
+    storage: TableReader, partitions: Mapping[str, Collection[str] | None]
+) -> dict[str, Mapping[str, str]]:
+    """The versions of the files of each partition, at least of those named where names are given, as the storage has them now."""
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="versions") as pool:
-        return dict(zip(partitions, pool.map(partial(_versions, storage), partitions), strict=True))
+        found = pool.map(partial(_versions, storage), partitions, partitions.values())
+        return dict(zip(partitions, found, strict=True))
 
 
-def _versions(storage: TableReader, partition: str) -> Mapping[str, str]:
+def _versions(storage: TableReader, partition: str, among: Collection[str] | None) -> Mapping[str, str]:
     with suppress(FileNotFoundError):
         storage.names(partition)  # a store knows the versions of what it has listed
-        return storage.versions(partition)
+        return storage.versions(partition, among)
     return {}
 
 

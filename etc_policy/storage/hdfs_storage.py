@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
@@ -115,7 +115,7 @@ class HdfsStorage:
         """The files of a folder, with sizes and times from the listing."""
         return {_name(one): _info(one) for one in self._entries(folder) if not one.isdir}
 
-    def versions(self, folder: str) -> Mapping[str, str]:
+    def versions(self, folder: str, _among: Collection[str] | None = None) -> Mapping[str, str]:
         """Size and time of each file: to write one anew takes longer than the millisecond of which the time is."""
         return {name: f"{one.size_bytes} {one.modified_ns}" for name, one in self.list(folder).items()}
 

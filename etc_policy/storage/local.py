@@ -7,7 +7,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -56,15 +56,15 @@ class LocalStorage:
                         found[entry.name] = _info(entry.stat())
         return found
 
-    def versions(self, folder: str) -> Mapping[str, str]:
+    def versions(self, folder: str, among: Collection[str] | None = None) -> Mapping[str, str]:
         """Size, inode and times of each file that has been at rest for a while, as clocks have ticks."""
         latest_ns, found = time.time_ns() - _AT_REST_NS, {}
-        with os.scandir(self._path(folder)) as entries:
-            for entry in entries:
-                with suppress(FileNotFoundError):
-                    one = entry.stat()
-                    if stat.S_ISREG(one.st_mode) and max(one.st_mtime_ns, one.st_ctime_ns) <= latest_ns:
-                        found[entry.name] = f"{one.st_size} {one.st_ino} {one.st_mtime_ns} {one.st_ctime_ns}"
+        path = str(self._path(folder))
+        for name in os.listdir(path) if among is None else among:  # noqa: PTH208 - names are enough
+            with suppress(FileNotFoundError):
+                one = os.stat(f"{path}/{name}")  # noqa: PTH116 - so many
+                if stat.S_ISREG(one.st_mode) and max(one.st_mtime_ns, one.st_ctime_ns) <= latest_ns:
+                    found[name] = f"{one.st_size} {one.st_ino} {one.st_mtime_ns} {one.st_ctime_ns}"
         return found
 
     def below(self, folder: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ import io
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -232,7 +232,7 @@ class ObjectStorage:
         """The files of a folder, with sizes and times from the listing."""
         return {_name(one["path"]): _info(one) for one in self._listed(folder)[1]}
 
-    def versions(self, folder: str) -> Mapping[str, str]:
+    def versions(self, folder: str, _among: Collection[str] | None = None) -> Mapping[str, str]:
         """Size and ETag of each object that was listed."""
         return self._contents.versions(self._folder_key(folder))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple, Protocol, TypeVar
@@ -122,10 +122,11 @@ class TableReader(Protocol):
     def list(self, folder: str) -> Mapping[str, FileInfo]:
         """The files of a folder, links to files among them, by name; folders are not listed."""
 
-    def versions(self, folder: str) -> Mapping[str, str]:
+    def versions(self, folder: str, among: Collection[str] | None = None) -> Mapping[str, str]:
         """A text for each file of a folder, by name, that is another one once its content is; files without one are left out.
 
-        It is that of a moment before the file is read next. A storage that is far away says what its last listing said.
+        It is that of a moment before the file is read next. A storage that is far away says what its last listing said. Of
+        others than those `among`, where names are given, nothing need be said.
         """
 
     def below(self, folder: str) -> Iterator[str]:

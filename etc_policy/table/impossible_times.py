@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta, tzinfo
 from functools import lru_cache
-from itertools import combinations, dropwhile, takewhile
-from operator import itemgetter
+from itertools import chain, combinations, dropwhile, takewhile
+from operator import attrgetter, itemgetter
 from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -36,6 +36,7 @@ _AHEAD_MS = timedelta(minutes=10) // timedelta(milliseconds=1)
 ENOUGH_COMMITS, _NEWEST_COMMITS = 3, 20
 #: Old data come in order if so large a share of their pairs, less those of the other order, does.
 _IN_ORDER = 0.7
+_TIMES = attrgetter("requested", "completed", "min_event_time_ms", "seen_event_time_ms")
 
 
 class WrongUnit(NamedTuple):
@@ -294,11 +295,13 @@ def _known_in(state: TableState) -> dict[int, tuple[int, int]]:
     zone, first = ZoneInfo(state.timezone), state.first_instant if state.table_version in CUT_VERSIONS else ""
     found = {began_ms: (began_ms, time_ms) for began_ms, time_ms in state.left_times}
     in_logs = dict[str, tuple[str, int]]()
-    for _, one in state.log_files:
-        time_ms = one.seen_event_time_ms if one.min_event_time_ms is None else one.min_event_time_ms
-        if time_ms is not None and one.requested > first:
-            _, before_ms = in_logs.get(one.requested, ("", time_ms))
-            in_logs[one.requested] = one.completed, min(time_ms, before_ms)
+    for requested, completed, least_ms, seen_ms in map(
+        _TIMES, chain.from_iterable(one.log_files for one in state.slices)
+    ):
+        time_ms = seen_ms if least_ms is None else least_ms
+        before = in_logs.get(requested)
+        if time_ms is not None and (before is None or time_ms < before[1]) and requested > first:
+            in_logs[requested] = completed, time_ms
     for requested, (completed, time_ms) in in_logs.items():
         began_ms = instant_to_ms(requested, zone)
         _, before_ms = found.get(began_ms, (0, time_ms))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, repeat
 from operator import attrgetter
 from typing import Literal, NamedTuple, Protocol
 
@@ -347,7 +347,7 @@ class TableState:
     @property
     def log_files(self) -> Iterator[tuple[FileSlice, LogFile]]:
         """Every log file that is not compacted, with its slice."""
-        return ((file_slice, log_file) for file_slice in self.slices for log_file in file_slice.log_files)
+        return chain.from_iterable(zip(repeat(one), one.log_files, strict=False) for one in self.slices)
 
     def with_log_files(self, known: Callable[[FileSlice, LogFile], LogFile]) -> TableState:
         """The state with what is `known` of each log file besides."""

@@ -418,7 +418,7 @@ class Readings(SparkSessions):
         from etc_policy.storage.open_storage import open_reader
 
         with table_errors(state.base_path):
-            return file_versions(open_reader(state.base_path), partitions)
+            return file_versions(open_reader(state.base_path), dict.fromkeys(partitions))
 
     def row_groups(self, policy: Policy, state: TableState) -> Mapping[str, tuple[RowGroup, ...]]:
         """The row groups of the table's base files, as far as their footers say them; none where only metadata is read."""

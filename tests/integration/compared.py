@@ -22,7 +22,7 @@ from etc_policy.wiring import clock_ms
 def listing_of(state: TableState) -> Listing:
     """What the files of the table are now, as if they had been at rest."""
     with patch.object(local, "_AT_REST_NS", 0):
-        versions = file_versions(open_reader(state.base_path), closed_partitions(state, pin_of(state)))
+        versions = file_versions(open_reader(state.base_path), dict.fromkeys(closed_partitions(state, pin_of(state))))
     return Listing(listed_files(state, versions), clock_ms())
 
 
