@@ -10,7 +10,7 @@ from etc_policy.api.observing import freshness_of
 from etc_policy.errors import EtcError, RetryableError, UsageError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Policy
-from etc_policy.report.sync import AS_OF, PropertyStore, Verdict, changes_between, ro_properties, verdict_of
+from etc_policy.report.sync import AS_OF, AS_OF_VIEW, PropertyStore, Verdict, changes_between, ro_properties, verdict_of
 from etc_policy.run.results import SyncResult, SyncStatus, TableResult
 from etc_policy.table.formats import iso_time
 from etc_policy.table.history import promise_of
@@ -155,7 +155,10 @@ def _put(store: PropertyStore, ro_table: str, view: str | None, wanted: _Wanted)
     before = store.read(ro_table)
     properties = wanted(before)
     changes = changes_between(before, properties)
-    if view is not None and properties.get(AS_OF) != before.get(AS_OF):
+    former = before.get(AS_OF_VIEW)
+    if former not in (None, view):
+        store.write_view(former, ro_table, None)
+    if view is not None and any(properties.get(key) != before.get(key) for key in (AS_OF, AS_OF_VIEW)):
         store.write_view(view, ro_table, properties.get(AS_OF))
     if changes:
         store.write(ro_table, changes)

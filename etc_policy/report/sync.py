@@ -32,6 +32,8 @@ VERIFIED_AT = f"{PREFIX}verified_at"
 VERIFIED_LEVEL = f"{PREFIX}verified_level"
 #: The condition of the view up to T, where there is one.
 AS_OF = f"{PREFIX}as_of"
+#: That view: one that the policy names no more hides ever more rows, and goes.
+AS_OF_VIEW = f"{PREFIX}as_of_view"
 
 #: Runs that completed no compaction, unless they finished an earlier one before (`resumed_instant`).
 NOT_DONE: tuple[TableStatus, ...] = ("refused", "stale", "failed")
@@ -152,6 +154,7 @@ def ro_properties(
         properties |= {THRESHOLD: str(record.threshold_ms), INSTANT: record.instant}
         if policy.sync.as_of_view is not None:
             properties[AS_OF] = up_to(policy, state.event_time_type, record.threshold_ms)
+            properties[AS_OF_VIEW] = policy.sync.as_of_view
     until, proof = freshness.complete_until_ms, freshness.complete_until_proof
     if until is not None and proof is not None and said[STATUS] != _FAILED:
         properties |= {COMPLETE_UNTIL: str(until), COMPLETE_UNTIL_LEVEL: proof.level}

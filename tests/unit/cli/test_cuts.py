@@ -3,6 +3,7 @@
 import io
 import json
 from dataclasses import replace
+from unittest.mock import ANY
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -259,6 +260,24 @@ class TestView:
         assert catalog.views["lake.orders_asof"][1] == f"`ts` <= {epoch_ms('10:40:00')}"
         etc("sync", "--remove")
         assert catalog.views == {"lake.orders_asof": None}
+
+    @pytest.mark.parametrize(
+        ("change", "views"),
+        [
+            ((", as_of_view: lake.orders_asof", ""), {"lake.orders_asof": None}),
+            (("orders_asof", "other"), {"lake.orders_asof": None, "lake.other": ANY}),
+        ],
+    )
+    def test_one_that_the_policy_names_no_more_goes(self, etc, catalog, tmp_path, change, views):
+        """Nobody moves its T any more: it would lose each key that changes."""
+        etc("sync", "--at", NOON)
+        path = tmp_path / "policies" / "a.yml"
+        path.write_text(path.read_text().replace(*change))
+        assert etc("sync", "--at", NOON)[0] == 0
+        assert catalog.views == views
+        catalog.views.clear()
+        etc("sync", "--at", NOON)
+        assert catalog.views == {}
 
     @pytest.mark.parametrize(
         "change",
