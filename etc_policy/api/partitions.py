@@ -13,7 +13,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Policy, Verify
 from etc_policy.run.done_store import DoneStore, Update
 from etc_policy.run.results import SentEvents
-from etc_policy.run.sending import NotSentError, Receiver, SuccessFile, actions_of, message_seconds
+from etc_policy.run.sending import SUCCESS_FILE, NotSentError, Receiver, SuccessFile, actions_of, message_seconds
 from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.done import DoneEvent, DoneRecord, after_reading, is_ahead, is_overtaken, reaches_back
 from etc_policy.table.formats import count_of, format_time
@@ -150,6 +150,7 @@ def send_partition_events(environment: Environment, policy: Policy, now_ms: int)
 
     name, removes = policy.done.success_file, policy.done.on_late == "reopen"
     files = SuccessFile(store.files, name, removes, policy) if name is not None else None
+    record = _without_former_files(policy, store, record)
     if files is not None and _left_files(files, record, found):
         with store.turn(message_seconds(policy.done.timeout_ms)):
             for path in _left_files(files, store.read(), found):
@@ -159,6 +160,19 @@ def send_partition_events(environment: Environment, policy: Policy, now_ms: int)
         return SentEvents()
     with store.turn(message_seconds(policy.done.timeout_ms)) as update:
         return _send(policy, store, update, actions, found)
+
+
+def _without_former_files(policy: Policy, store: DoneStore, record: DoneRecord) -> DoneRecord:
+    """The record, once our own files of a name that the policy had before are gone: nobody would take them away later."""
+    done, former = policy.done, record.success_file
+    name = (done and done.success_file) or ""
+    if done is None or former == name:
+        return record
+    with store.turn(message_seconds(done.timeout_ms)):
+        files = SuccessFile(store.files, former, done.on_late == "reopen", policy)
+        for path in files.left_in(record.sent_by(SUCCESS_FILE)) if former else ():
+            store.files.remove(path)
+        return store.update(lambda kept: kept.with_success_file(SUCCESS_FILE, name))
 
 
 def _left_files(action: SuccessFile, record: DoneRecord, found: PartitionsFreshness) -> list[str]:

@@ -41,6 +41,8 @@ PAUSES_SECONDS = (1.0, 3.0)
 _MAY_PASS = frozenset({408, 425, 429})
 #: A server may send a byte now and then, for ever.
 _REQUESTS = defaultdict[str, Requests](Requests)
+#: The action that creates files in partitions.
+SUCCESS_FILE = "success_file"
 #: Of what a program says, the end is read, and so much of its last line shown.
 _READ, _SHOWN = 8192, 200
 _LARGEST_OF_OURS = 1 << 16
@@ -151,7 +153,7 @@ def actions_of(
         return
     seconds, table, http = done.timeout_ms / 1000, done.partition_property, done.http
     if files is not None:
-        yield Receiver("success_file", files.send)
+        yield Receiver(SUCCESS_FILE, files.send)
     if table is not None:
         yield Receiver("partition_property", lambda event: _put_property(put, table, event))
     if done.command:

@@ -125,7 +125,8 @@ class DoneRecord(SharedRecord):
     (`SHOWN_WITHIN_MS`).
     All that was requested before `open_since` had completed then, and `oldest` was the first request that was not archived.
     `read_at_ms` is when the reading began that was the last to change the record. `event_time` is the key of the event time by
-    which it was read, `closes` says when a partition closed by the policy.
+    which it was read, `closes` says when a partition closed by the policy. `success_file` is the name of the files that were
+    created, empty where the policy named none.
     """
 
     instant: _Instant = ""
@@ -134,6 +135,7 @@ class DoneRecord(SharedRecord):
     read_at_ms: int = 0
     event_time: str = ""
     closes: str = ""
+    success_file: str = ""
     seen: dict[str, str] | None = None
     partitions: dict[str, PartitionRecord] = Field(default_factory=dict)
 
@@ -152,6 +154,19 @@ class DoneRecord(SharedRecord):
         found = [events for name, one in wanted if (events := one.to_send(action, done.get(name), now.rows))]
         found.sort(key=lambda events: (events[0].found_at_ms, events[0].ends_ms or 0, events[0].partition))
         return list(chain.from_iterable(found))
+
+    def sent_by(self, action: str) -> list[str]:
+        """The partitions of which the action was sent something, or may have been."""
+        return [name for name, one in self.partitions.items() if action in one.sent or action in one.begun]
+
+    def with_success_file(self, action: str, name: str) -> DoneRecord:
+        """The record once the action creates files of this name, and those of the former one are gone: none was created yet."""
+        partitions = dict(self.partitions)
+        for partition in self.sent_by(action) if self.success_file not in ("", name) else ():
+            one = partitions[partition]
+            left = {key: {k: v for k, v in getattr(one, key).items() if k != action} for key in ("sent", "begun")}
+            partitions[partition] = one.model_copy(update=left)
+        return self.model_copy(update={"success_file": name, "partitions": partitions})
 
     def begun(self, action: str, event: DoneEvent) -> DoneRecord:
         """The record before the event is sent to the action."""

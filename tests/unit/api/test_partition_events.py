@@ -446,6 +446,27 @@ class TestSuccessFile:
         event = DoneStore(str(orders.base)).read().partitions[TEN]
         assert (event.reopened, event.last.number, event.last.kind) == (1, 3, "done")
 
+    @pytest.mark.parametrize(("then", "sent"), [("{success_file: _READY}", (1, 0)), ("{command: ['true']}", (1, 0))])
+    def test_one_of_a_former_name_goes(self, run, orders, then, sent):
+        """Nobody would take it away when late data come; the partition has the new one, and has the former once it is back."""
+        marker, ready = (orders.base / TEN / name for name in ("_SUCCESS", "_READY"))
+        run(self.DONE)
+        assert (run(then), marker.exists(), ready.exists()) == (sent, False, "_READY" in then)
+        assert run(then) == (0, 0)
+        assert (run(self.DONE), marker.exists(), ready.exists()) == ((1, 0), True, False)
+
+    def test_one_of_a_former_name_stays_where_none_is_taken_away(self, run, orders):
+        run("{success_file: _SUCCESS, on_late: report}")
+        assert run("{success_file: _READY, on_late: report}") == (1, 0)
+        assert {one.name for one in (orders.base / TEN).glob("_*")} == {"_SUCCESS", "_READY"}
+
+    def test_a_former_one_of_somebody_else_stays(self, run, orders):
+        marker = orders.base / TEN / "_SUCCESS"
+        marker.write_text("{}")
+        run(self.DONE)
+        run("{success_file: _READY}")
+        assert marker.read_text() == "{}"
+
     def test_it_may_stay(self, run, orders):
         keep = "{success_file: _SUCCESS, on_late: report}"
         run(keep)
