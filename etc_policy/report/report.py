@@ -145,12 +145,19 @@ def _complete_until(table: TableResult) -> str:
 
 
 def render_sync(report: SyncReport, width: int, *, long: bool) -> str:
-    """One block per table: what became of its properties, and what they are; of many a line for each that went well."""
-    return _tables([(_sync_row(table), _sync_block(table)) for table in report.tables], width, long=long)
+    """One block per table: what became of its properties, and what they are.
+
+    Of many a line for each that went well, or failed as others did.
+    """
+    failed = Counter(table.message for table in report.tables if table.status == "failed")
+    return _tables([(_sync_row(table, failed), _sync_block(table)) for table in report.tables], width, long=long)
 
 
-def _sync_row(table: SyncResult) -> Row | None:
-    return None if table.status == "failed" else (table.policy, table.status, table.ro_table)
+def _sync_row(table: SyncResult, failed: Mapping[str | None, int]) -> Row | None:
+    if table.status != "failed":
+        return table.policy, table.status, table.ro_table
+    is_shared = table.message is not None and failed[table.message] > 1
+    return (table.policy, "FAILED", f"{table.ro_table}: {table.message}") if is_shared else None
 
 
 def _sync_block(table: SyncResult) -> Iterator[Line]:

@@ -5,17 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.report.report import render_freshness, render_results, render_verifications
+from etc_policy.report.report import render_freshness, render_results, render_sync, render_verifications
 from etc_policy.report.results import (
     FreshnessReport,
     RunResults,
+    SyncReport,
     TableFreshness,
     TableVerification,
     VerificationReport,
 )
 from etc_policy.report.sync import verdict_of
 from etc_policy.report.views import AsOfRows, ViewRows, render_as_of, render_views
-from etc_policy.run.results import TableResult, timed
+from etc_policy.run.results import SyncResult, TableResult, timed
 from etc_policy.table.formats import format_time
 from etc_policy.verify.ports import ExpectationResult, Verification
 
@@ -263,3 +264,14 @@ def test_rows_that_ro_lacks_are_not_complete_though_the_suite_only_warns(compare
     text = render_results(RunResults(plan_id="p", tables=(table,)))
     assert ("RO complete" in text) != lacks
     assert verdict_of(table).status == ("fail" if lacks else "warn")
+
+
+def test_of_many_tables_those_that_failed_alike_have_a_line_each(monkeypatch):
+    monkeypatch.setattr("etc_policy.report.report.MANY_TABLES", 2)
+    tables = [
+        SyncResult(policy=name, ro_table=f"lake.{name}", status="failed", message=why, error_code="ETC301")
+        for name, why in (("a", "no Java"), ("b", "no Java"), ("c", "no such table"))
+    ]
+    said = render_sync(SyncReport(observed_at="2026-01-01T00:00:00Z", tables=tuple(tables)), 80, long=False)
+    assert said.splitlines()[:2] == ["a  FAILED  lake.a: no Java", "b  FAILED  lake.b: no Java"]
+    assert "c  lake.c\n  synced        FAILED on lake.c: no such table" in said
