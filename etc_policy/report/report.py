@@ -380,7 +380,8 @@ def _late_data(late: LateData) -> str:
     writes = f"{count_of(late.writes, 'write')} to {count_of(late.file_groups, 'file group')}"
     fell = f"RO was complete until T and fell back {format_duration(late.regression_ms)}"
     return (
-        f"{writes} after the last compaction hold events at or below T, at most {count_of(late.rows_at_most, 'row')}; "
+        f"{writes} after the last compaction {'holds' if late.writes == 1 else 'hold'} events at or below T, at most "
+        f"{count_of(late.rows_at_most, 'row')}; "
         f"{fell}, to {format_time(late.complete_until_ms)}"
     )
 
