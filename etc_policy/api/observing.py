@@ -30,6 +30,9 @@ from etc_policy.verify.latency import learn_latency
 from etc_policy.verify.ports import Verification
 from etc_policy.wiring import Environment, clock_ms
 
+#: Looks at tables for an exporter.
+Observe = Callable[[], tuple[TableObservation, ...]]
+
 
 def freshness_of(
     policy: Policy,
@@ -172,6 +175,28 @@ def observer(
         for issue in issues:
             warn(replace(issue, level="warning"))
         return observations
+
+    return observe
+
+
+def by_files_of_now(
+    make: Callable[[], Observe], read_anew: Callable[[], None], warn: Callable[[Issue], None]
+) -> Observe:
+    """Looks by the project's files as they are at each look; while these have an error, which is told once, as they were."""
+    look, is_read, said = make(), True, ""
+
+    def observe() -> tuple[TableObservation, ...]:
+        nonlocal look, is_read, said
+        if not is_read:
+            read_anew()
+            try:
+                look, said = make(), ""
+            except EtcError as error:
+                for issue in error.issues if str(error) != said else ():
+                    warn(replace(issue, level="warning"))
+                said = str(error)
+        is_read = False
+        return look()
 
     return observe
 

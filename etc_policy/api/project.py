@@ -485,11 +485,17 @@ class Project(Workspace):
         return WrittenSite(folder, tuple(sorted(files)), tuple(policy.name for policy in policies))
 
     def metrics(self, select: Terms = (), exclude: Terms = ()) -> Callable[[], tuple[TableObservation, ...]]:
-        """A function that looks at the tables each time it is called, for an exporter; what it cannot read is a warning."""
-        from etc_policy.api.observing import observer
+        """A function that looks at the tables each time it is called, for an exporter; what it cannot read is a warning.
 
-        policies = self.policies(select, exclude)
-        return observer(self.environment, policies, self.target_dir, self._warn)
+        Each time it goes by the project's files as they are then, and while these have an error as they were.
+        """
+        from etc_policy.api.observing import Observe, by_files_of_now, observer
+
+        def make() -> Observe:
+            policies = self.policies(select, exclude)
+            return observer(self.environment, policies, self.target_dir, self._warn)
+
+        return by_files_of_now(make, self.read_anew, self._warn)
 
     def debug(self, select: Terms = (), exclude: Terms = (), *, spark: bool = False) -> DebugReport:
         """What is fine and what is not on this machine, in the project and in each table; `spark` starts Spark too."""

@@ -58,9 +58,10 @@ _table_options = shared_options(conf_option, jobs_option, metadata_only_option, 
 def serve(flags: Flags, address: str, port: int, max_age_seconds: float) -> None:
     """Answer /metrics until interrupted.
 
-    The tables are read when Prometheus scrapes. A table that cannot be read is reported as such; the others are not affected.
+    The tables and the project's files are read when Prometheus scrapes. A table that cannot be read is reported as such; the
+    others are not affected.
     """
-    with open_project(flags) as project:
+    with open_project(flags, read_once=False) as project:
         server, thread = serve_metrics(project.metrics(*flags.terms), address, port, max_age_seconds)
         print_text(f"http://{address}:{server.server_port}/metrics")
         try:

@@ -8,11 +8,12 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,6 @@ from etc_policy.wiring import clock_ms, serve_metrics
 
 if TYPE_CHECKING:
     from etc_policy.plan.model import Plan
-    from etc_policy.report.metrics import TableObservation
 
 #: How often a process that waits shows that it lives, and without how long a sign it counts as stuck.
 _BEAT_SECONDS, _STUCK_SECONDS = 30, 3_600
@@ -261,21 +261,9 @@ def _listening(flags: Flags, listen: tuple[str, int] | None, life: _Life) -> Ite
     if listen is None:
         yield
         return
-    last: Callable[[], Iterable[TableObservation]] | None = None
     with open_project(flags, read_once=False) as project:
-
-        def observe() -> Iterable[TableObservation]:
-            """By the files as they are at each look; while these have an error, which the rounds show, as they were."""
-            nonlocal last
-            project.read_anew()
-            try:
-                last = project.metrics(*flags.terms)
-            except EtcError:
-                if last is None:
-                    raise
-            return last()
-
-        server, _ = serve_metrics(observe, *listen, _MAX_AGE_SECONDS, life.fault)
+        metrics = cache(lambda: project.metrics(*flags.terms))  # made at the first look: the rounds show what is wrong
+        server, _ = serve_metrics(lambda: metrics()(), *listen, _MAX_AGE_SECONDS, life.fault)
         show_note(f"http://{listen[0]}:{server.server_port}/metrics and /healthz")
         try:
             yield

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from etc_policy import Project
 from etc_policy.api import run_records
 from etc_policy.report import prometheus
 from etc_policy.report.results import RunResults
@@ -148,6 +149,20 @@ def test_a_run_of_the_same_policy_on_another_table_is_not_this_ones(etc, project
     put_results(project, RunResults(plan_id="x", tables=(RUN,)).model_dump_json())
     etc("metrics", "write", "etc.prom")
     assert values(project / "etc.prom", "etc_last_run_read_bytes") == {}
+
+
+def test_each_look_is_by_the_policies_as_they_are(project):
+    """A table that no policy names any more is not fresh; while the files have an error all is as it was, and that is told."""
+    path, warned = project / "policies" / "a.yml", []
+    observe = Project(project, warn=warned.append).metrics("orders_ro")
+    assert [one.policy.data_latency_ms for one in observe()] == [3_600_000]
+    path.write_text(POLICIES.replace("data_latency: 1h", "data_latency: 2h"))
+    assert [one.policy.data_latency_ms for one in observe()] == [7_200_000]
+    path.write_text("version: 1\npolicies: [")
+    assert [[one.policy.data_latency_ms for one in observe()] for _ in range(2)] == [[7_200_000]] * 2
+    assert [one.code for one in warned].count("ETC106") == 1
+    path.write_text(POLICIES.replace("orders_ro", "orders").replace("lake/orders", "lake/gone"))
+    assert [one.policy.name for one in Project(project).metrics()()] == ["orders", "payments_ro"]
 
 
 def test_half_requests_keep_no_more_than_so_many_threads(monkeypatch):
