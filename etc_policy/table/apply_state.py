@@ -68,7 +68,8 @@ class Looked(Frozen):
 
     `where` is the condition, and `sample` the sample, by which only some of them were read. `checks` are expectations about
     rows: of a verification that passed those that did, of a doubt those that have to. `ends` are of a doubt the partitions
-    that it is about, where each was read up to its own end (epoch ms).
+    that it is about, where each was read up to its own end (epoch ms). Rows of writes that completed after the instant
+    `seen_until` were late, and not held against it.
     """
 
     level: VerifyLevel
@@ -78,12 +79,14 @@ class Looked(Frozen):
     sample: str | None = None
     checks: tuple[str, ...] = ()
     ends: Mapping[str, int] = {}
+    seen_until: str = ""
 
     def covers(self, other: Looked) -> bool:
         """Whether it would have seen what was found in the rows of the other."""
         return (
             Level[self.level] >= Level[other.level]
             and self.until_ms >= other.until_ms
+            and self.seen_until >= other.seen_until
             and (self.since_ms is None or (other.since_ms is not None and self.since_ms <= other.since_ms))
             and self.where in (None, other.where)
             and self.sample in (None, other.sample)
@@ -101,6 +104,7 @@ class Looked(Frozen):
             sample=self.sample if self.sample == other.sample else None,
             checks=tuple(sorted({*self.checks, *other.checks})),
             ends={**self.ends, **{name: max(end, self.ends.get(name, end)) for name, end in other.ends.items()}},
+            seen_until=max(self.seen_until, other.seen_until),
         )
 
 

@@ -381,6 +381,7 @@ def looked_at(
         where=coverage.where if coverage is not None else None,
         sample=_sampled(coverage, policy.verify, state) if level == "sample" else None,
         checks=tuple(sorted(_passed(verification) | _without_object(policy, state))),
+        seen_until=claim.seen_until if claim is not None else "",
     )
 
 

@@ -246,7 +246,7 @@ def judge(store, record, status, *, last_completed=None, knows=False):
     notes = store.read("/t") if knows else STATE.apply_state
     state = replace(STATE, last_compaction=record, apply_state=notes)
     state = with_instant_at(state, last_completed or record.completed)
-    note_verdict(POLICY, state, store, found, "data", Claim(record.threshold_ms, ""))
+    note_verdict(POLICY, state, store, found, "data", Claim(record.threshold_ms, CLAIM.seen_until))
     return state
 
 
@@ -332,7 +332,7 @@ def test_nor_because_there_is_another_compaction():
     later = with_instant_at(replace(STATE, last_compaction=LATER), LATER.completed)
     begin_proof(policy, replace(later, apply_state=store["/t"]), store)
     passed = Verification(level="logs", status="pass", threshold_ms=2_000, expectations=(AGREES,))
-    claim = Claim(LATER.threshold_ms, "")
+    claim = Claim(LATER.threshold_ms, CLAIM.seen_until)
     note_verdict(policy, later, store, passed, "logs", claim)
     after = replace(later, apply_state=store["/t"])
     assert f"the compaction at {RECORD.instant} is not proven: its verification failed" in (
@@ -403,7 +403,7 @@ def test_what_only_rows_show_stands_until_rows_show_otherwise(found, record):
     assert by_hand(store, "data", COMPARED, found, state=state)
     assert by_hand(store, "logs", AGREES, state=state)
     later = with_instant_at(replace(state, last_compaction=LATER), LATER.completed)
-    claim = Claim(LATER.threshold_ms, "")
+    claim = Claim(LATER.threshold_ms, CLAIM.seen_until)
     assert by_hand(store, "logs", AGREES, state=later, claim=claim)
     assert by_hand(store, "data", COMPARED, state=later, claim=claim) == (found is not RO_FAILS)
     assert not by_hand(store, "data", COMPARED, passing(found), state=later, claim=claim)
@@ -427,7 +427,7 @@ def test_of_a_cut_another_one_speaks_or_none_where_nothing_is_cut_any_more():
         not_compared = as_of.model_copy(update={"status": "warn"})
         assert by_hand(store, "data", COMPARED, not_compared, state=state)
         after = with_instant_at(replace(STATE, last_compaction=later), LATER.completed)
-        assert not by_hand(store, "data", COMPARED, agrees, state=after, claim=Claim(2_000, ""))
+        assert not by_hand(store, "data", COMPARED, agrees, state=after, claim=Claim(2_000, CLAIM.seen_until))
 
 
 def compared_until(until_ms):
@@ -441,8 +441,8 @@ def test_rows_after_the_threshold_were_not_compared():
     """Without a compaction by etc late data or a longer latency set the claim back."""
     store, state = MemoryApplyStates(), replace(STATE, last_compaction=None)
     assert by_hand(store, "data", LACKED, state=state)
-    assert by_hand(store, "data", compared_until(999), state=state, claim=Claim(999, ""))
-    assert not by_hand(store, "data", compared_until(1_000), state=state, claim=Claim(1_000, ""))
+    assert by_hand(store, "data", compared_until(999), state=state, claim=Claim(999, CLAIM.seen_until))
+    assert not by_hand(store, "data", compared_until(1_000), state=state, claim=Claim(1_000, CLAIM.seen_until))
 
 
 @pytest.mark.parametrize("status", ["fail", "error"])
@@ -471,9 +471,9 @@ def test_a_suite_may_compare_rows_beyond_what_is_claimed(status):
     store, further = MemoryApplyStates(), LACKED.model_copy(update={"observed": {"threshold_ms": 1_500}})
     broken = LAGS.model_copy(update={"status": "error"})
     verdict = Verification(level="data", status=status, threshold_ms=1_000, expectations=(further, broken))
-    note_verdict(POLICY, STATE, store, verdict, "data", Claim(1_000, ""))
-    assert by_hand(store, "data", compared_until(1_499), claim=Claim(1_000, ""))
-    assert not by_hand(store, "data", compared_until(1_500), claim=Claim(1_000, ""))
+    note_verdict(POLICY, STATE, store, verdict, "data", Claim(1_000, CLAIM.seen_until))
+    assert by_hand(store, "data", compared_until(1_499), claim=Claim(1_000, CLAIM.seen_until))
+    assert not by_hand(store, "data", compared_until(1_500), claim=Claim(1_000, CLAIM.seen_until))
 
 
 def test_rows_outside_of_a_window_or_a_condition_were_not_compared():
@@ -525,8 +525,12 @@ def test_a_window_opens_for_what_is_in_doubt(since_ms, until_ms):
 def test_by_another_event_time_rows_may_be_of_any_time_until_they_were_found():
     store, state = MemoryApplyStates(), with_instant_at(replace(STATE, last_compaction=None), "19700101000003000")
     assert by_hand(store, "data", LACKED, state=state)
-    assert by_hand(store, "data", compared_until(2_999), state=state, policy=OTHER, claim=Claim(2_999, ""))
-    assert not by_hand(store, "data", compared_until(3_999), state=state, policy=OTHER, claim=Claim(3_999, ""))
+    assert by_hand(
+        store, "data", compared_until(2_999), state=state, policy=OTHER, claim=Claim(2_999, CLAIM.seen_until)
+    )
+    assert not by_hand(
+        store, "data", compared_until(3_999), state=state, policy=OTHER, claim=Claim(3_999, CLAIM.seen_until)
+    )
     assert by_hand(store, "logs", AGREES, state=state)
 
 
@@ -584,7 +588,7 @@ def test_what_was_kept_of_a_wrong_completion_time_hides_no_later_failure():
     one = ExpectationResult(expectation=COMPACTED, status="fail")
     found = Verification(level="data", status="fail", threshold_ms=2_000, expectations=(one,))
     read = replace(state, instants=(*state.instants, right))
-    note_verdict(POLICY, read, store, found, "data", Claim(LATER.threshold_ms, ""))
+    note_verdict(POLICY, read, store, found, "data", Claim(LATER.threshold_ms, CLAIM.seen_until))
     assert store["/t"].unproven[0].compaction.startswith(LATER.instant)
 
 
@@ -672,6 +676,18 @@ def test_what_came_late_and_is_not_in_ro_was_not_seen(late_rows, seen_until):
     passed = AGREEING.model_copy(update={"expectations": (COMPARED, read), "late_rows": late_rows})
     note_verdict(POLICY, state, store, passed, "data", CLAIM)
     assert [(one.level, one.seen_until) for one in store.read("/t").proofs.of] == [("data", seen_until)]
+
+
+@pytest.mark.parametrize("seen_until", [CLAIM.seen_until, "20260101130000000"])
+def test_what_was_found_of_a_write_is_taken_back_by_no_verification_to_which_it_was_late(seen_until):
+    """A comparison of partitions goes by the last write, a normal one by what the compaction had seen."""
+    store, state = MemoryApplyStates(), with_instant_at(STATE, seen_until)
+    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
+    failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
+    note_verdict(POLICY, state, store, failed, "data", replace(CLAIM, seen_until=seen_until))
+    passed = failed.model_copy(update={"status": "pass", "expectations": (COMPARED,)})
+    note_verdict(POLICY, replace(state, apply_state=store["/t"]), store, passed, "data", CLAIM)
+    assert bool(store["/t"].unproven) == (seen_until > CLAIM.seen_until)
 
 
 @pytest.mark.parametrize(("level", "seen_until"), [("data", "20260101120000999"), ("logs", "20260101150001000")])
