@@ -86,9 +86,10 @@ def find_tables(
 ) -> Iterator[str | EtcError]:
     """The paths of the tables in a folder, at any depth up to `MAX_DEPTH`, and an error for each folder that is not read.
 
-    With `levels`, globs over the names of folders, each for one level, it is those at the last level alone. Nothing is looked
-    for in tables, in partitions (`day=1`), in folders that begin with `.` or `_`, behind links to a folder that they are in, and
-    in folders that `may_look` does not take.
+    With `levels`, globs over the names of folders, each for one level, it is those at the last level alone, whatever lies
+    above: whoever makes a folder a table hides none below it. Without them nothing is looked for in tables, and never in
+    partitions (`day=1`), in folders that begin with `.` or `_`, behind links to a folder that they are in, and in folders
+    that `may_look` does not take.
     """
     storage, waiting, seen = open_reader(location), [("", 0)], 0
     while waiting:
@@ -107,9 +108,8 @@ def find_tables(
             let_go(error)
             yield error
             continue
-        if OWN_FOLDER in names:
-            if len(levels) in (0, depth):
-                yield f"{location.rstrip('/')}/{folder}".rstrip("/")
+        if OWN_FOLDER in names and len(levels) in (0, depth):
+            yield f"{location.rstrip('/')}/{folder}".rstrip("/")
         elif depth < (len(levels) or MAX_DEPTH):
             wanted = [name for name in names if _may_hold_tables(name)]
             wanted = [name for name in wanted if glob_matches(name, levels[depth])] if levels else wanted

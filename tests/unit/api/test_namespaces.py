@@ -241,6 +241,16 @@ def test_folders_that_somebody_makes_hide_no_table_of_the_last_runs(folder, monk
     assert "sales_orders" not in planned(Project(folder))[0]
 
 
+@pytest.mark.parametrize("above", ["lake", "lake/sales"])
+def test_a_folder_that_somebody_makes_a_table_hides_none_below_it(folder, above):
+    """An empty `.hoodie` in a folder of the glob took all tables below it from every command, without a word."""
+    (folder / "policies" / "sales.yml").write_text(SALES.replace("lake/sales/*", '"lake/*/*"'))
+    (folder / above / ".hoodie").mkdir()
+    assert names(Project(folder)) == ["sales_orders", "sales_refunds"]
+    make_table(folder / above)
+    assert names(Project(folder)) == ["sales_orders", "sales_refunds"]
+
+
 def test_a_link_out_of_the_folder_is_left_out(folder):
     """Whoever may make links there would have etc compact any table that its user may write."""
     make_table(folder / "secret" / "foreign")
