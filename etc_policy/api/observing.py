@@ -16,7 +16,7 @@ from etc_policy.report.cuts import CutsReport, TableCuts, table_cuts
 from etc_policy.report.freshness import table_freshness, unreadable, with_partitions
 from etc_policy.report.history import PolicyHistories, PolicyHistory, policy_history, unread_history
 from etc_policy.report.metrics import TableObservation
-from etc_policy.report.problems import Findings, Problem, problems_of_freshness
+from etc_policy.report.problems import Findings, Problem, kinds_judged, problems_of_freshness
 from etc_policy.report.results import TableFreshness
 from etc_policy.report.run_files import RunFiles
 from etc_policy.run.done_store import DoneStore
@@ -92,8 +92,7 @@ def observe_freshness(
     entries, errors = each_table(environment, chosen, read, unread)
     if findings is not None:
         for policy, (found, problems) in zip(chosen, entries, strict=True):
-            is_known = found.complete_until_ms is not None  # else nobody has looked at its partitions
-            findings.add(policy.name, ("limit", "partition") if is_known else ("limit",), problems)
+            findings.add(policy.name, kinds_judged(policy, found), problems)
     return tuple(found for found, _ in entries), errors
 
 

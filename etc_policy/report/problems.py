@@ -166,6 +166,15 @@ class Message(Frozen):
             yield f"and {left:,} more: etc freshness"
 
 
+def kinds_judged(policy: Policy, found: TableFreshness) -> Iterator[ProblemKind]:
+    """Of which kinds a look at a table shows every problem: of none that the policy does not judge, or nobody has looked at."""
+    if has_limits(policy.freshness):
+        yield "limit"
+    has_limit = error_limit_ms(policy.freshness) is not None and policy.partition_time is not None
+    if has_limit and found.complete_until_ms is not None:
+        yield "partition"
+
+
 def problems_of_freshness(
     policy: Policy, found: TableFreshness, state: TableState | None, now_ms: int
 ) -> Iterator[Problem]:

@@ -233,6 +233,24 @@ class TestHttp:
         look(notify, timedelta(hours=2))
         assert [said["recovered"] for _, said in endpoint.posted] == [{}]
 
+    @pytest.mark.parametrize(
+        ("gone", "over"),
+        [
+            ("    freshness: {target: 1h}\n", []),
+            ('    partition_time: {from: "h=%Y-%m-%d-%H"}\n', []),
+            ("", ["limit/orders_ro", "partition/orders_ro/h=2026-01-01-09"]),
+        ],
+    )
+    def test_what_nobody_judges_any_more_is_not_over(self, look, notify, endpoint, orders, tmp_path, gone, over):  # noqa: F811
+        """RO is as late as before where the policy has no limit now; with the limit back it is over once it is in time."""
+        look(notify)
+        if not gone:
+            compact(orders)
+            orders.commit(at("12:50:00"), at("12:50:05"), base("g", partition="h=2026-01-01-12"))
+        (tmp_path / "policies" / "a.yml").write_text(POLICY.replace(gone, "") if gone else POLICY)
+        look(notify, timedelta(hours=1))
+        assert sorted(key for _, said in endpoint.posted for key in said["recovered"]) == over
+
     def test_a_verification_that_passes_by_less_is_not_over(self, tmp_path, orders, notify, endpoint, clock):  # noqa: F811
         """What a log file's own bytes show metadata do not look for."""
         (tmp_path / "etc_project.yml").write_text(f"notify: {notify}\n")
