@@ -378,10 +378,10 @@ class Judged(Lifetime):
         return f"{verdict.status} {of_all}up to {claim.threshold_ms}, {verdict.level}, {part}, {rests}"
 
     def _know(self, missing: AbstractSet[tuple[Group, Row]], twice: AbstractSet[Group]) -> None:
-        """What was found is known as long as it is so."""
+        """What was found is known as long as it is so: what was gone when somebody looked is news where it is put back."""
         self.was_doubted |= bool(missing or twice)
         self.known_lost = (self.known_lost | missing) & self._lacking_rows()
-        self.known_twice = (self.known_twice | twice) & self.twice
+        self.known_twice = (self.known_twice | twice) & self.twice & self.truth.groups.keys()
 
     def _still_lost(self) -> list[tuple[Group, LogFile]]:
         """What was lost of file groups that are there."""
