@@ -170,7 +170,7 @@ class Workspace:
         self._jobs = jobs
         self._progress, self._warn, self._note = progress or _ignore, warn or _ignore, note or _ignore
         if self._allowed is not None:
-            left_out = "no Spark, no catalog, no messages, no variables and no places"
+            left_out = "no Spark, no catalog, no git, no messages, no variables and no places"
             self._note(f"the project's files are not trusted: they get {left_out} but {self._allowed}")
         self._last: ProjectReading | None = None
         self._looked_up: ProjectReading | None = None

@@ -524,7 +524,12 @@ class Environment(Readings):
         return f"{state.sha}{DIRTY_SUFFIX if state.dirty else ''}" if state else None
 
     def git_state(self) -> GitState | None:
-        """The commit of the project's folder and whether its files were changed since; None outside git."""
+        """The commit of the project's folder and whether its files were changed since; None outside git.
+
+        None for a stranger's files too: a repository that came with them names programs in its configuration.
+        """
+        if self.allowed is not None:
+            return None
         from etc_policy.wiring.git import git_state
 
         return git_state(self.project_dir, (folder for _, folder in self.folders))
