@@ -211,6 +211,23 @@ def merges_in_any_order(properties: Mapping[str, str]) -> bool:
     return properties.get(PAYLOAD) in _BY_EVENT_TIME and strategy == EVENT_TIME_STRATEGY
 
 
+def lacks_meta_columns(properties: Mapping[str, str]) -> bool:
+    """Whether rows do not carry their keys, which are computed of their columns."""
+    return properties.get("hoodie.populate.meta.fields") == "false"
+
+
+def has_unsure_keys(properties: Mapping[str, str]) -> bool:
+    """Whether computed keys are not known to be those of delete blocks.
+
+    A complex key of one column is its value or `column:value`, as the writer chose, and no property says which (facts:
+    complex-key-computed).
+    """
+    kind = properties.get("hoodie.table.keygenerator.type", "")
+    generator = kind or properties.get("hoodie.table.keygenerator.class", "").rpartition(".")[2]
+    fields = names_in(properties.get("hoodie.table.recordkey.fields"))
+    return lacks_meta_columns(properties) and generator.upper().startswith("COMPLEX") and len(fields) == 1
+
+
 def updates_in_part(properties: Mapping[str, str]) -> bool:
     """Whether a row may change columns of one with an earlier event time, or nobody knows that it does not.
 

@@ -382,6 +382,26 @@ def base_file_format(facts: Facts) -> Objection | None:
     return reason, "write the table anew with base files of Parquet, Hudi's default"
 
 
+@Rule(
+    "unsure_keys",
+    means="The table has no meta columns and a complex key of one column. Delete blocks name it otherwise than readers "
+    "compute it, so that a deleted row may come back behind a compaction. Write the table anew with meta columns, or with a "
+    "simple key.",
+)
+def unsure_keys(facts: Facts) -> Objection | None:
+    """Keys that readers compute otherwise than delete blocks have them, so that positions in the old base file alone delete.
+
+    See facts: complex-key-computed.
+    """
+    if not facts.state.has_unsure_keys:
+        return None
+    reason = (
+        "the table has no meta columns and a complex key of one column, which delete blocks name otherwise than readers "
+        "compute it: after a compaction deleted rows may come back"
+    )
+    return reason, "write the table anew with `hoodie.populate.meta.fields` true, or with a simple key generator"
+
+
 @Rule(Code.NO_META_COLUMNS)
 def no_meta_columns(facts: Facts) -> Objection | None:
     """Rows that cannot be compared by key: the compaction would be right, and could never be verified as the policy wants.

@@ -257,7 +257,8 @@ class TableState:
     `orphans` are paths of such log files whose compaction is not on the timeline. `has_cdc` says that the table keeps its
     changes, `merges_otherwise` that it is not known that RT is the same whichever log files are compacted first.
     `lacks_meta_columns` says that rows do not carry
-    their keys; `base_file_format` is such as `parquet`. `updates_in_part` says that a row may change one with an earlier
+    their keys, `has_unsure_keys` that it is not known which they have in delete blocks.
+    `base_file_format` is such as `parquet`. `updates_in_part` says that a row may change one with an earlier
     event time, so that no event time bounds what a log file changes. `write_growth` is what the last compactions by etc on
     the active timeline wrote, None without one. `merge_mode` is Hudi's, None where the table names none, `ordering_fields`
     the columns by which the rows of a key are ordered; `merging` says in words how the rows of a key are merged, and
@@ -311,6 +312,7 @@ class TableState:
     release: str | None = None
     metadata_of_1_0: bool = False
     lacks_meta_columns: bool = False
+    has_unsure_keys: bool = False
     logs_grow: bool = False
     base_file_format: str = PARQUET
     orphans: tuple[str, ...] = ()

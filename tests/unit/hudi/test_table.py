@@ -74,6 +74,24 @@ def test_whether_rows_carry_their_keys_and_what_base_files_are(tmp_path, propert
     assert (state.lacks_meta_columns, state.base_file_format) == found
 
 
+@pytest.mark.parametrize(
+    ("meta_columns", "generator", "fields", "found"),
+    [
+        ("false", {"type": "COMPLEX"}, "id", True),
+        ("false", {"type": "COMPLEX_AVRO"}, "id", True),
+        ("false", {"class": "org.apache.hudi.keygen.ComplexKeyGenerator"}, "id", True),
+        ("false", {"type": "COMPLEX"}, "id,region", False),
+        ("false", {"type": "SIMPLE"}, "id", False),
+        ("true", {"type": "COMPLEX"}, "id", False),
+    ],
+)
+def test_whether_computed_keys_are_those_of_delete_blocks(tmp_path, meta_columns, generator, fields, found):
+    """See facts: complex-key-computed."""
+    named = {f"hoodie.table.keygenerator.{name}": value for name, value in generator.items()}
+    properties = {"hoodie.populate.meta.fields": meta_columns, "hoodie.table.recordkey.fields": fields, **named}
+    assert read(TableFolder(tmp_path / "t", properties=properties)).has_unsure_keys is found
+
+
 class TestPendingPlan:
     def test_ours(self, table):
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
