@@ -29,6 +29,7 @@ from etc_policy.run.results import TableResult, timed
 from etc_policy.table.double_keys import exposed_in
 from etc_policy.table.formats import iso_time
 from etc_policy.table.state import CUT_VERSIONS, GroupKey, TableState
+from etc_policy.verify.metadata_checks import KNOWN
 from etc_policy.wiring import Environment, clock_ms, resolve_table
 
 _POLL_SECONDS = 0.25
@@ -279,7 +280,7 @@ class TableApply:
         """Record in the catalog what is known of the table now, if a compaction completed; an error leaves that as it is.
 
         Just in time nothing is recorded where nothing was due, as that would start Spark in each run: what is said there holds,
-        unless the verification found that it does not, or T goes back behind an event that came late.
+        unless the verification found that it does not, or that it is in doubt, or T goes back behind an event that came late.
         """
         result = self.result
         if result is None or self.policy.sync.ro_table is None:
@@ -299,10 +300,11 @@ class TableApply:
 
     def _takes_back(self, result: TableResult) -> bool:
         """Whether what was said of the table before may not be true any more."""
-        found = verdict_of(result)
+        found, verification = verdict_of(result), result.verification
         published_ms = self._planned.pace.published_ms if self._planned and self._planned.pace else None
         goes_back = published_ms is not None and self._planned is not None and self._planned.threshold_ms < published_ms
-        return goes_back or (found is not None and found.status in ("fail", "error"))
+        is_in_doubt = verification is not None and any(one.expectation == KNOWN for one in verification.expectations)
+        return goes_back or is_in_doubt or (found is not None and found.status in ("fail", "error"))
 
     def fail(self, error: EtcError, started_ms: int, table: TablePlan | None = None) -> None:
         """Record that the table was not compacted, unless it was in this run; `table` is the plan that was to be carried out."""

@@ -17,6 +17,7 @@ from etc_policy.errors import ExitCode, UsageError
 from etc_policy.hudi.apply_state import FileApplyStateStore
 from etc_policy.report.schemas import json_schema
 from etc_policy.report.sync import COMPLETE_UNTIL, STATUS
+from etc_policy.table.apply_state import Looked, Unproven
 from etc_policy.table.history import SEEN_UNTIL
 from etc_policy.table.history import THRESHOLD as COMMITTED
 from etc_policy.wiring import Environment
@@ -215,6 +216,18 @@ class TestWhatTheCatalogSaysIsTrue:
         assert (table["verification"]["status"], table["sync"]["status"]) == ("fail", "synced")
         found = catalog.tables["lake.orders_ro"]
         assert (found[STATUS], found.get(COMPLETE_UNTIL)) == ("failed", None)
+
+    def test_so_does_what_another_verification_has_found_and_this_one_does_not_look_at(
+        self, etc, declare, orders, catalog
+    ):
+        """As `etc verify` finds it, which tells the catalog nothing: nobody knows how far RO is complete."""
+        declare(level="metadata")
+        rows = Looked(level="data", until_ms=epoch_ms("10:00:00"))
+        doubt = Unproven("", "its verification failed", "fail", rows)
+        FileApplyStateStore().update(str(orders.base), lambda kept: replace(kept, unproven=(doubt,)))
+        table = self.apply(etc)
+        assert (table["verification"]["status"], table["sync"]["status"]) == ("warn", "synced")
+        assert catalog.tables["lake.orders_ro"].get(COMPLETE_UNTIL) is None
 
     def test_so_does_an_event_that_came_late_for_it_where_nobody_compacts_it(
         self, etc, declare, orders, catalog, tmp_path
