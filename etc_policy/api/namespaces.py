@@ -15,7 +15,14 @@ from etc_policy.api.importing import is_linked, plain_name, table_identity
 from etc_policy.api.loading import ProjectReading
 from etc_policy.errors import EtcError, Issue, RetryableError, TableError
 from etc_policy.errors.codes import Code
-from etc_policy.policy.locations import glob_matches, is_local, location_fault, location_identity, resolve_location
+from etc_policy.policy.locations import (
+    glob_matches,
+    is_catalog_name,
+    is_local,
+    location_fault,
+    location_identity,
+    resolve_location,
+)
 from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy
 from etc_policy.policy.resolve import check_project, table_root
 from etc_policy.policy.schema import Sync
@@ -123,7 +130,8 @@ class _Lookup:
         return os.path.commonpath([real, real_path(found.location)]) != real
 
     def refuse_ambiguous(self, declared: Iterable[DeclaredPolicy]) -> None:
-        """Let a policy stand for an error where two namespaces find its table, or its name or RO table is another policy's too.
+        """Let a policy stand for an error where two namespaces find its table, its name or RO table is another policy's too, or
+        its RO table's name is none that SQL reads.
 
         The others go on. Of several found tables the one goes on that etc worked on first, so that a newcomer stops nobody; where
         it has worked on none of them, which of them is meant is not known.
@@ -152,7 +160,7 @@ class _Lookup:
         free: Container[str],
     ) -> EtcError | None:
         """Why a table that was found does not go on; `free` are those that were found and not named."""
-        error = self.overlaps.get(table_identity(policy.declaration.table, self.root))
+        error = self.overlaps.get(table_identity(policy.declaration.table, self.root)) or _unreadable_ro_table(policy)
         error = error or self._shared(Code.DUPLICATE_POLICY, "name", policy, names[_name(policy)], free)
         ro_table = _ro_table(policy)
         if error is not None or ro_table is None:
@@ -213,6 +221,15 @@ def _name(policy: DeclaredPolicy) -> str:
 def _ro_table(policy: DeclaredPolicy) -> str | None:
     name = policy.declaration.sync.ro_table if policy.declaration.enabled else None
     return name and location_identity(name)
+
+
+def _unreadable_ro_table(policy: DeclaredPolicy) -> TableError | None:
+    """That a folder's name makes no name of an RO table: whoever made the folder would stop the whole project."""
+    name = policy.declaration.sync.ro_table
+    if name is None or is_catalog_name(name):
+        return None
+    hint = "put backticks round the name in `sync.ro_table`, as SQL does, or exclude the table"
+    return TableError(Code.BAD_RO_TABLE, f"`{name}` is not `db.table` of the catalog", hint=hint)
 
 
 def _tables_by(policies: Iterable[DeclaredPolicy], key: Callable[[DeclaredPolicy], _K]) -> Mapping[_K, list[str]]:

@@ -327,6 +327,23 @@ def test_each_table_has_its_own_ro_table(folder):
     assert "would have one `sync.ro_table`" in errors[0].message
 
 
+def test_a_folder_whose_name_makes_no_ro_table_is_refused_alone(folder):
+    """Whoever may make a folder stopped each command for all tables by a name such as `web-clicks`."""
+    make_table(folder / "lake" / "sales" / "web-clicks")
+    policies = folder / "policies" / "sales.yml"
+    for is_enabled in ("true", "false"):
+        policies.write_text(SALES + f'    enabled: {is_enabled}\n    sync: {{ro_table: "sales.{{table}}_ro"}}\n')
+        assert "sales_orders" in {one.name for one in Project(folder).manifest().policies}
+    policies.write_text(SALES + '    sync: {ro_table: "sales.{table}_ro"}\n')
+    actions, (error,) = planned(Project(folder))
+    assert actions == {"sales_orders": "nothing_due", "sales_refunds": "compact", "sales_web-clicks": "refused"}
+    assert error.code == "ETC142"
+    assert "`sales.web-clicks_ro` is not `db.table` of the catalog" in error.message
+    policies.write_text(SALES + '    sync: {ro_table: "sales.`{table}_ro`"}\n')
+    plan = Project(folder).plan(at=NOON, check=True)
+    assert [one.action for one in plan.tables if one.policy == "sales_web-clicks"] == ["compact"]
+
+
 def test_import_leaves_the_tables_of_a_namespace_alone(folder):
     report = Project(folder).import_tables(buckets="lake", diff=True)
     assert [(one.policy, one.status) for one in report.tables if one.status != "left_out"] == [
