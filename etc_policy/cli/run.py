@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -119,6 +119,12 @@ class _Life:
         else:
             show_error(error)
         self.failed |= found
+
+    def forget_but(self, policies: Sequence[Policy]) -> None:
+        """Keep nothing of tables that are gone: others may make new ones for ever."""
+        names = {"project", *(one.name for one in policies)}
+        self.warned = {one for one in self.warned if one[0] in names}
+        self.failed = {one for one in self.failed if one[0] in names}
 
     def fault(self) -> str | None:
         seconds = time.monotonic() - self._at
@@ -289,7 +295,9 @@ def _round(
     try:
         _enter(life.folder)
         project.read_anew()
-        due = plans.due(project.policies(*flags.terms), began_ms)
+        policies = project.policies(*flags.terms)
+        life.forget_but(policies)
+        due = plans.due(policies, began_ms)
         if not due:
             return ExitCode.DONE, plans.next_ms(began_ms), False
         life.at_work = due

@@ -300,6 +300,23 @@ def test_a_long_compaction_lives_while_its_run_shows_signs(etc, project, monkeyp
     assert (silent_seconds < 0.5) == goes_on
 
 
+def test_what_failed_of_tables_that_are_gone_is_not_kept(etc, project, monkeypatch):
+    """Whoever may make folders below a glob filled the memory of the service with what was wrong in each."""
+    (project / "policies" / "a.yml").write_text(
+        "version: 1\npolicies:\n  - {name: '{table}', tables: {path: lake/*}, event_time_column: ts, data_latency: 1h}\n"
+    )
+    kept = []
+
+    def another(_until_ms, _stop, life):
+        kept.append({name for name, _ in life.failed})
+        (project / "lake" / f"bad{len(kept)}").rename(project / "lake" / f"bad{len(kept) + 1}")
+
+    monkeypatch.setattr(run_command, "_wait", another)
+    (project / "lake" / "bad1" / ".hoodie" / "hoodie.properties").mkdir(parents=True)
+    etc("run", "--rounds", "4", "--every", "10ms")
+    assert kept == [{"bad1"}, {"bad2"}, {"bad3"}]
+
+
 def test_nothing_is_looked_up_beside_a_round(etc, project, monkeypatch):
     """A look-up begins by forgetting which tables are refused, such as two of one name: the round then worked on them."""
     (project / "policies" / "a.yml").write_text(
