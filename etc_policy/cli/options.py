@@ -54,14 +54,18 @@ output_option = click.option(
 
 
 def complete_policies(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of policies and `tag:` terms that begin with what is typed; nothing where the project has errors."""
+    """Names of policies and `tag:` terms that begin with what is typed; nothing where the project has errors.
+
+    No table is looked up: whoever presses the key has not said yet that the project's files may ask a server or start Spark.
+    """
     from etc_policy.api.project import Project
     from etc_policy.errors import EtcError
 
     typed = incomplete.rpartition(" ")[2].rpartition(",")[2]
     before = incomplete.removesuffix(typed)
     try:
-        policies = Project(context.params.get("project_dir") or ".").policies()
+        given = {name: context.params[name] for name in ("untrusted", "allow") if context.params.get(name)}
+        policies = Project(context.params.get("project_dir") or ".", looks_up=False, **given).policies()
     except EtcError:
         return []
     words = [policy.name for policy in policies] + sorted({f"tag:{tag}" for policy in policies for tag in policy.tags})
