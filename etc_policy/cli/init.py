@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,7 +149,14 @@ class _Needed:
         texts = (text for one in readings for text in one.files.texts.values())
         variables = {name for text in texts for name in _VARIABLE.findall(text)}
         allowed = [*places_of(tables, os.path.realpath(directory)), *sorted(servers), *sorted(roles)]
-        return cls(tuple(sorted(extras)), tuple(filter(_PLAIN.fullmatch, allowed)), tuple(sorted(variables)))
+        shown = (one for one in allowed if _PLAIN.fullmatch(one) and not _has_value_of(variables, one))
+        return cls(tuple(sorted(extras)), tuple(shown), tuple(sorted(variables)))
+
+
+def _has_value_of(variables: Iterable[str], place: str) -> bool:
+    """Whether a place has the value of one of the variables in it: the files are committed."""
+    values = filter(None, map(os.environ.get, variables))
+    return any(value.casefold() in place.casefold() for value in values)
 
 
 def _readings(directory: Path) -> Iterator[ProjectReading]:

@@ -363,6 +363,24 @@ class TestInitWith:
         assert "add those whose values a pull request may see, of LAKE" in err
         assert 'ETC_ALLOW: ""' in (project / ".github" / "workflows" / "compaction.yml").read_text()
 
+    def test_no_value_of_the_environment_is_written_into_the_files(self, etc, project, monkeypatch):
+        """They are committed: a bucket or a server that a variable names was in them, in clear."""
+        monkeypatch.setenv("ETC_TEST_TOKEN", "hunter2")
+        (project / "policies" / "a.yml").write_text(
+            "version: 1\npolicies:\n"
+            f"  - {{name: a, table: \"s3://{{{{ env_var('ETC_TEST_TOKEN') | upper }}}}/a\", {ABOUT}}}\n"
+            f"  - {{name: b, table: /mnt/b, {ABOUT}}}\n"
+        )
+        server = "https://{{ env_var('ETC_TEST_TOKEN') }}.example.com"
+        (project / "etc_project.yml").write_text(
+            f'profiles: {{p: {{target: t, targets: {{t: {{storage: {{endpoint: "{server}"}}}}}}}}}}\n'
+        )
+        etc("init", ".", "--with", "github", "--with", "gitlab")
+        for name in (".github/workflows/compaction.yml", ".gitlab/compaction.yml"):
+            text = (project / name).read_text()
+            assert 'ETC_ALLOW: "/mnt/b"' in text
+            assert "hunter2" not in text.lower()
+
     def test_an_installation_that_reaches_buckets_is_made_again(self, etc, tmp_path, monkeypatch):
         monkeypatch.setattr("etc_policy.cli.init.has_extra", lambda extra: extra == "object-stores")
         etc("init", str(tmp_path), "--with", "docker")
