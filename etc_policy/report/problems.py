@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Literal
@@ -25,6 +25,8 @@ from etc_policy.verify.ports import Verification
 ProblemKind = Literal["limit", "partition", "run", "verification"]
 #: So many partitions of a table are taken into the record, and so many problems of one message are named.
 NAMED_PARTITIONS, NAMED_PROBLEMS = 10, 20
+#: So many bytes of problems are kept, the newest: a record that is too large is not read, and nobody hears of anything.
+MAX_RECORD_BYTES = 8 << 20
 #: As long a line of a message may be: a reason may have what an engine says.
 MAX_LETTERS = 300
 #: A line of a message, a subject: whoever names a partition begins no line of their own there.
@@ -91,6 +93,10 @@ class SentProblems(Frozen):
     at_ms: int
     problems: dict[str, Line] = Field(default_factory=dict)
 
+    def without(self, keys: Collection[str]) -> SentProblems:
+        """The same without some of the problems."""
+        return self.model_copy(update={"problems": {key: one for key, one in self.problems.items() if key not in keys}})
+
 
 class ProblemRecord(SharedRecord):
     """The problems that were found and are not over, and which channel was sent which."""
@@ -112,7 +118,14 @@ class ProblemRecord(SharedRecord):
                     continue
                 counts[one.policy] += 1
             kept[one.key] = one.model_copy(update={"since_ms": before.since_ms}) if before else one
-        return self.model_copy(update={"problems": kept})
+        return self._with(kept)
+
+    def _with(self, problems: Mapping[str, Problem]) -> ProblemRecord:
+        """The record with as many of the problems as it has room for; of the others nobody is told that they are over."""
+        kept = dict(_newest(problems))
+        forgotten = problems.keys() - kept.keys()
+        sent = {name: one.without(forgotten) for name, one in self.sent.items()}
+        return self.model_copy(update={"problems": kept, "sent": sent})
 
     def message_to(self, name: str, now_ms: int, every_ms: int) -> Message | None:
         """What is new to somebody; None where nothing is, or where they were sent something a short time ago.
@@ -132,6 +145,17 @@ class ProblemRecord(SharedRecord):
         kept = {key: title for key, title in before.items() if key not in message.recovered}
         sent = SentProblems(at_ms=now_ms, problems={**kept, **{one.key: one.title for one in message.broken}})
         return self.model_copy(update={"sent": {**self.sent, name: sent}})
+
+
+def _newest(problems: Mapping[str, Problem]) -> Iterator[tuple[str, Problem]]:
+    """The newest that have room together, in their order: tables that others make and remove leave problems for ever."""
+    left, fit = MAX_RECORD_BYTES, set[str]()
+    for key, one in sorted(problems.items(), key=lambda item: -item[1].since_ms):
+        left -= len(key) + len(one.as_json())
+        if left < 0:
+            break
+        fit.add(key)
+    return (item for item in problems.items() if item[0] in fit)
 
 
 class Message(Frozen):

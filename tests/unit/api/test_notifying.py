@@ -531,3 +531,20 @@ def test_a_clock_that_was_ahead_keeps_no_message_back():
     one = Problem(policy="p", kind="limit", title="t", command="c", since_ms=1)
     sent = {"slack": SentProblems(at_ms=10**13)}
     assert ProblemRecord(problems={one.key: one}, sent=sent).message_to("slack", 10**12, 60_000) is not None
+
+
+def test_the_record_keeps_the_newest_problems_and_is_never_too_large_to_be_read(monkeypatch):
+    """What failed in tables that others made and removed was kept for ever; at 32 MiB nobody heard of anything any more."""
+    monkeypatch.setattr("etc_policy.report.problems.MAX_RECORD_BYTES", 1_000)
+    record, before = ProblemRecord(), set[str]()
+    for number in range(1, 50):
+        one = Problem(policy=f"p{number}", kind="run", title=100 * "x", command="c", since_ms=number)
+        record = record.after_check(Findings(number, {(one.policy, "run")}, [one]))
+        message = record.message_to("slack", number, 0)
+        assert (message.broken, message.recovered) == ((one,), {})
+        record = record.after_message("slack", number, message)
+        assert one.key in record.problems
+        before |= record.problems.keys()
+    assert 2 <= len(record.problems) < 10
+    assert record.sent["slack"].problems.keys() == record.problems.keys()
+    assert len(before) == 49
