@@ -54,9 +54,11 @@ _LOOP, _LEFT = "items of a loop", "steps of loops"
 #: What may be a key that is written out: a text, or the name of an argument of `dict`.
 _WRITTEN_KEY = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"|\b(\w+)\s*=")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-#: A text whose expressions have no braces in them and no signs that take blanks away.
-_PIECE = re.compile(r"(?P<text>(?:[^{}]|\{(?![{%#])|\}(?!\}))++)|\{\{(?![-+])(?P<source>[^{}]++)(?<![-+])\}\}")
-_PLAIN = re.compile(rf"(?:{_PIECE.pattern.replace('?P<text>', '?:').replace('?P<source>', '?:')})++")
+#: A letter of a text outside of expressions, and an expression without braces and without signs that take blanks away.
+_LETTER, _SOURCE = r"(?:[^{}]|\{(?![{%#])|\}(?!\}))", r"(?![-+])(?P<source>[^{}]+)(?<![-+])"
+_PIECE = re.compile(rf"(?P<text>{_LETTER}+)|\{{\{{{_SOURCE}\}}\}}")
+#: A text of these alone.
+_PLAIN = re.compile(rf"(?:{_LETTER}|\{{\{{{_SOURCE}\}}\}})+")
 #: What may be one expression alone, with braces in it.
 _ALONE = re.compile(r"\{\{[-+]?(?P<source>.*?)-?\}\}(?P<text>)", re.DOTALL)
 

@@ -177,10 +177,10 @@ class PartitionClock:
 
         A span is all of the time whose clock reading lies in it: a day of 23 or 25 hours, and the hour that comes twice.
         """
-        found = self._expression.fullmatch(unquote(partition))
+        found = self._digits_in(unquote(partition).split("/"))
         if found is None:
             return None
-        fields = {name: int(value) for name, value in found.groupdict().items()}
+        fields = {name: int(value) for name, value in found.items()}
         try:
             if "s" in fields:
                 begins_ms = fields["s"] * 1000
@@ -207,11 +207,17 @@ class PartitionClock:
     def _finest(self) -> str:
         return _unit(self.pattern)
 
+    def _digits_in(self, folders: Sequence[str]) -> dict[str, str] | None:
+        """Those of each directive, None where a folder does not fit; it is not tried in other ways where a later one does not."""
+        expressions = self._expressions
+        found = [one.fullmatch(folder) for one, folder in zip(expressions, folders, strict=False)]
+        if len(folders) != len(expressions) or None in found:
+            return None
+        return {name: text for one in found if one is not None for name, text in one.groupdict().items()}
+
     @cached_property
-    def _expression(self) -> re.Pattern[str]:
-        # what one folder fits is not tried in other ways where a later one does not fit
-        folders = (rf"(?>{_folder_expression(folder)}(?=/|\Z))" for folder in self.pattern.split("/"))
-        return re.compile("/".join(folders), re.ASCII)
+    def _expressions(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(re.compile(_folder_expression(folder), re.ASCII) for folder in self.pattern.split("/"))
 
 
 def _folder_expression(pattern: str) -> str:
