@@ -31,6 +31,9 @@ def site_server(folder: Path, port: int) -> ThreadingHTTPServer:
 class _Handler(SimpleHTTPRequestHandler):
     """Answers with regular files below the folder; links out of it and lists of folders are not found."""
 
+    #: A client that is silent for so many seconds is let go.
+    timeout = 30
+
     def send_head(self) -> Any:  # noqa: ANN401 - as the method that it replaces
         """The file that is asked for, opened; None once an error was sent."""
         hosts = self.headers.get_all("Host") or []

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from etc_policy.cli import site_server as module
 from etc_policy.cli.site_server import site_server
 
 
@@ -91,3 +92,16 @@ def test_what_is_asked_for_is_noted_on_one_clean_line(ask, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert all(line.isprintable() and line.startswith("127.0.0.1 ") for line in lines)
     assert any("GET /" in line for line in lines)
+
+
+def test_half_a_request_keeps_no_thread_for_ever(site, monkeypatch):
+    monkeypatch.setattr(module._Handler, "timeout", 0.2)
+    server = site_server(site, 0)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    with socket.create_connection(server.server_address, timeout=10) as connection:
+        connection.sendall(b"GET / HT")
+        assert connection.recv(1) == b""
+    server.shutdown()
+    thread.join()
+    server.server_close()
