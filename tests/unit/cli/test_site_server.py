@@ -95,6 +95,7 @@ def test_what_is_asked_for_is_noted_on_one_clean_line(ask, capsys):
 
 
 def test_half_a_request_keeps_no_thread_for_ever(site, monkeypatch):
+    assert module._Handler.timeout == 30
     monkeypatch.setattr(module._Handler, "timeout", 0.2)
     server = site_server(site, 0)
     thread = threading.Thread(target=server.serve_forever)
