@@ -178,12 +178,23 @@ def sampled_lags(
         for file_slice, log_file in files:
             wanted = TimesWanted(event_time, type_name, state.ordering_fields)
             ((_, times),) = _read(storage, {path_of(file_slice, log_file): log_file.size_bytes}, wanted)
-            if times is not None and times.seen_ms is not None:
-                began_ms = instant_to_ms(log_file.requested, zone)
-                lag_ms = instant_to_ms(log_file.completed, zone) - times.seen_ms
-                lags[began_ms] = max(lag_ms, lags.get(began_ms, 0))
+            write = None if times is None else _write_of(state, log_file, times)
+            if times is not None and times.seen_ms is not None and write is not None:
+                began_ms, ended_ms = (instant_to_ms(one, zone) for one in write)
+                lags[began_ms] = max(ended_ms - times.seen_ms, lags.get(began_ms, 0))
         found |= {event_time.column: tuple(sorted(lags.values()))} if lags else {}
     return found
+
+
+def _write_of(state: TableState, log_file: LogFile, times: LogTimes) -> tuple[str, str] | None:
+    """When the write of a log file began and ended. Before table version 8 its name says neither: None where it is not one write
+    of the active timeline.
+    """
+    if state.table_version in CUT_VERSIONS:
+        return log_file.requested, log_file.completed
+    found = [one for one in state.instants if one.requested in times.instants and one.state == "completed"]
+    is_known = len(found) == len(times.instants) == 1
+    return (found[0].requested, found[0].completed or found[0].requested) if is_known else None
 
 
 def _unknown(state: TableState) -> Files:

@@ -325,7 +325,9 @@ def doubt_text(found: ColumnDoubt, event_time: EventTime, declared_ms: int, orde
 
 def column_that_moves(column: str, ordering: Sequence[str]) -> str:
     """What to take in the place of a column; the ordering field mostly is such a one."""
-    other = "" if column in ordering or not ordering else f", such as the ordering field `{ordering[0]}`"
+    other = (
+        "" if column in ordering or not ordering else f", such as the ordering field `{ordering[0]}` if it is a time"
+    )
     return f"a column that moves with updates{other}"
 
 

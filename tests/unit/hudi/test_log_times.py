@@ -16,6 +16,7 @@ import pytest
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi import log_times, times_cache
+from etc_policy.hudi.block_times import LogTimes
 from etc_policy.hudi.log_times import fill_from_logs, read_all_logs, with_read_times
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import build_table_plan
@@ -28,11 +29,13 @@ from etc_policy.storage.local import LocalStorage
 from etc_policy.storage.object_cache import MemoryCache
 from etc_policy.table.impossible_times import latest_in
 from etc_policy.table.instants import instant_to_ms
+from etc_policy.table.state import Instant, LogFile
 from etc_policy.wiring import Environment
 from tests.unit.hudi import log_file as log
 from tests.unit.hudi.log_file import avro, deletes
 from tests.unit.hudi.table_folder import OF_HUDI_0, TableFolder, archived, at, base
 from tests.unit.hudi.table_folder import log as written
+from tests.unit.plan import plan_cases
 
 MS = 1_711_846_800_123
 TIMES = EventTime(column="ts", unit="ms")
@@ -686,3 +689,24 @@ def test_texts_that_are_no_times_stop_the_plan_before_anything_is_compacted(tmp_
     planned = build_table_plan(wrong, fill_from_logs(state, wrong, cache), now_ms=MS, clock_ms=2**42)
     assert (planned.action, planned.reason_code) == ("refused", Code.UNREADABLE_TIMES)
     assert "is not a time of the format `MM/dd/yyyy HH:mm`" in planned.reason
+
+
+@pytest.mark.parametrize(
+    ("version", "instants", "write"),
+    [
+        (9, {SECOND}, ("base", "base end")),
+        (6, {SECOND}, (SECOND, "end")),
+        (6, {SECOND, "archived"}, None),
+        (6, {"archived"}, None),
+        (6, set(), None),
+    ],
+)
+def test_the_write_of_a_log_file_is_not_told_by_its_name_before_version_8(version, instants, write):
+    """That is of its slice: a lag would be counted from the compaction before."""
+    state = replace(
+        plan_cases.state_of("/t", {}),
+        table_version=version,
+        instants=(Instant(SECOND, "deltacommit", "completed", "end"),),
+    )
+    log_file = LogFile("x", 1, "base", "base end", None)
+    assert log_times._write_of(state, log_file, LogTimes(1, instants=frozenset(instants))) == write
