@@ -285,6 +285,8 @@ def _is_certain(
         return False
     if not (best.is_named or best.seen or best.lags):
         return False
+    if best.half_ms is not None and best.half_ms > DAY_MS and len(best.lags) >= _ENOUGH_LAGS:
+        return False  # it may be that of the first write of a row
     is_soon = best.half_ms is not None and best.half_ms <= _SOON_MS and not best.has_days_alone
     orders = best.name in ordering
     if is_soon and not best.says_when_it_came and (orders or by_number):

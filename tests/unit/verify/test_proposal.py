@@ -128,6 +128,8 @@ SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
         (("version",), "version", {}, "version", True),
         (("event_time", "ingested_at"), "ingested_at", {"event_time": 2 * HOUR, "ingested_at": 1}, "event_time", False),
         (("ingested_at",), "ingested_at", {"ingested_at": 1}, "ingested_at", True),
+        (("placed_at",), "id", {"placed_at": 2 * HOUR}, "placed_at", False),
+        (("placed_at",), "id", {"placed_at": 2 * DAY}, "placed_at", True),
     ],
 )
 def test_a_column_that_updates_leave_as_it_was_is_never_taken(columns, ordering, lags, value, asks):
