@@ -131,7 +131,7 @@ class _Lookup:
 
     def refuse_ambiguous(self, declared: Iterable[DeclaredPolicy]) -> None:
         """Let a policy stand for an error where two namespaces find its table, its name or RO table is another policy's too, or
-        its RO table's name is none that SQL reads.
+        the name of its RO table cannot be used in SQL.
 
         The others go on. Of several found tables the one goes on that etc worked on first, so that a newcomer stops nobody; where
         it has worked on none of them, which of them is meant is not known.

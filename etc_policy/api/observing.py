@@ -181,7 +181,10 @@ def observer(
 def by_files_of_now(
     make: Callable[[], Observe], read_anew: Callable[[], None], warn: Callable[[Issue], None]
 ) -> Observe:
-    """Looks by the project's files as they are at each look; while these have an error, which is told once, as they were."""
+    """Looks at the tables by the project's files, which are read again each time.
+
+    An error in these files is reported once; until it is gone the former ones are used.
+    """
     look, is_read, said = make(), True, ""
 
     def observe() -> tuple[TableObservation, ...]:

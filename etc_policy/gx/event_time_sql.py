@@ -7,8 +7,9 @@ from typing import Any
 
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.event_time_values import DAY_MS, ISO, PER_MS, UNIT_OF_DIGITS
+from etc_policy.hudi.event_time_values import ISO, PER_MS, UNIT_OF_DIGITS
 from etc_policy.policy.manifest import EventTime
+from etc_policy.table.instants import DAY_MS
 
 _QUOTED = re.compile(r"'[^']*'")
 

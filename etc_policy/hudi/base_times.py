@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.hudi.blocks import BadLogFile
 from etc_policy.hudi.discovery import column_ranges
-from etc_policy.hudi.event_time_values import DAY_MS, kind_of, number_ms, time_reader
+from etc_policy.hudi.event_time_values import kind_of, number_ms, time_reader
 from etc_policy.hudi.footers import can_read_parquet, read_footer
 from etc_policy.hudi.parquet import least_by
 from etc_policy.policy.bounded_json import load_json
@@ -22,7 +22,7 @@ from etc_policy.policy.manifest import EventTime, digest
 from etc_policy.storage.object_cache import Cache
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import TableReader
-from etc_policy.table.instants import instant_to_ms
+from etc_policy.table.instants import DAY_MS, instant_to_ms
 from etc_policy.table.state import BaseTimes, RowGroup, TableState, UnreadableTime, path_below
 
 #: So many base files are looked at, the newest; nothing is known of the others.

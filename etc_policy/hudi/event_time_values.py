@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from etc_policy.policy.manifest import EventTime
+from etc_policy.table.instants import DAY_MS
 
-DAY_MS = 86_400_000
 #: Factor and divisor from each unit to milliseconds.
 PER_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000)}
 #: Hudi reads undeclared numbers by their length too.

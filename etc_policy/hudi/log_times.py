@@ -115,7 +115,9 @@ def why_not_believed(
 
 def _to_ask(state: TableState, cache: TimesCache) -> Files:
     names = {path.rpartition("/")[2] for path in cache.entries}
-    before = ((s, f, cache.entries.get(path_of(s, f))) for s, f in state.log_files if f.name in names)
+    before = (
+        (s, f, cache.entries.get(path_of(s, f))) for s, f in (state.log_files if names else ()) if f.name in names
+    )
     known = [(s, f) for s, f, entry in before if entry is not None and _contradiction(s, f, entry[1])]
     of_slices = ((s, _newest_recorded(s)) for s in state.slices)
     newest = [(s, f) for s, f in of_slices if f is not None]

@@ -242,13 +242,13 @@ def _directive_expression(pattern: str, found: re.Match[str]) -> str:
 
 
 def _usual_digits(found: re.Match[str], *, is_free: bool) -> str:
-    """The digits of a directive: a year of ours, and where it has a name before it as few as there are."""
+    """The digits of a directive: years are 1900 to 2099, and behind a name (`month=`) a number may have fewer digits."""
     fewest, most = _DIGITS[found[1]]
     return r"(?:19|20)\d\d" if found[1] == "Y" else rf"\d{{{fewest if is_free else most},{most}}}"
 
 
 def usual_pattern(partitions: Sequence[str]) -> str | None:
-    """The usual pattern of hours, days or months that most of the paths fit; None where there is none."""
+    """The usual pattern of hours, days or months that fits most of the paths; None if none does."""
     for layout in _USUAL:
         digits = re.sub(r"%(.)", partial(_usual_digits, is_free="=" in layout), layout)
         found = {one: re.search(rf"(?<!\d){digits}(?!\d)", unquote(one)) for one in partitions}

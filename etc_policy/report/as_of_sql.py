@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from etc_policy.hudi.event_time_values import DAY_MS
 from etc_policy.policy.manifest import Policy
+from etc_policy.table.instants import DAY_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -16,8 +16,8 @@ from etc_policy.report.simulation import (
     shows_a_day,
 )
 from etc_policy.table.formats import Line, block, count_of, format_bytes, format_duration, table_lines
+from etc_policy.table.instants import DAY_MS
 
-_DAY_MS = 86_400_000
 #: So many tables are named with one reason.
 _NAMED = 5
 _HEADS = ("RO lag", "target", "history", "log bytes", "worst", "policy")
@@ -78,7 +78,7 @@ def _row_of(table: TableSimulation) -> FleetRow:
     other = min(fresh, key=_amount, default=None) or min(others, key=_worst_lag_ms, default=None)
     if not policy.figures.compactions or not shows_a_day(table.begin_ms, table.end_ms):
         return FleetRow(table, policy.figures)
-    days = (table.end_ms - table.begin_ms) / _DAY_MS
+    days = (table.end_ms - table.begin_ms) / DAY_MS
     return FleetRow(table, policy.figures, other, _amount(policy) / days, _amount(other) / days if other else 0.0)
 
 

@@ -121,7 +121,7 @@ class ProblemRecord(SharedRecord):
         return self._with(kept)
 
     def _with(self, problems: Mapping[str, Problem]) -> ProblemRecord:
-        """The record with as many of the problems as it has room for; of the others nobody is told that they are over."""
+        """The record with the newest problems, as many as fit; no message says of the others that they are over."""
         kept = dict(_newest(problems))
         forgotten = problems.keys() - kept.keys()
         sent = {name: one.without(forgotten) for name, one in self.sent.items()}

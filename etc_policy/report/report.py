@@ -231,7 +231,7 @@ def _verdict(verification: Verification) -> Iterator[Line]:
 
 def _verdict_text(verification: Verification) -> str:
     files = max((int(one.observed.get("late_log_files", 0)) for one in verification.expectations), default=0)
-    late = f", {count_of(files, 'late log file')} beside it" if files else ""
+    late = f", {count_of(files, 'late log file')}" if files else ""
     late = f", {count_of(verification.late_rows, 'late row')}" if verification.late_rows else late
     until = f" up to {format_time(verification.threshold_ms)}" if verification.threshold_ms is not None else ""
     return f"{verification.status.upper()}{until} (level: {verification.level}{late})"

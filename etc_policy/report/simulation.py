@@ -19,6 +19,7 @@ from etc_policy.table.formats import (
     part_of,
     table_lines,
 )
+from etc_policy.table.instants import DAY_MS
 
 SIMULATION_SCHEMA_VERSION = 1
 
@@ -86,12 +87,9 @@ class SimulationReport(Report):
     tables: tuple[TableSimulation, ...]
 
 
-_DAY_MS = 86_400_000
-
-
 def shows_a_day(begin_ms: int | None, end_ms: int | None) -> bool:
     """Whether so much was replayed that it says something of a day, and of what one costs."""
-    return begin_ms is not None and end_ms is not None and end_ms - begin_ms >= _DAY_MS
+    return begin_ms is not None and end_ms is not None and end_ms - begin_ms >= DAY_MS
 
 
 def unread_simulation(policy: Policy, error: EtcError) -> TableSimulation:

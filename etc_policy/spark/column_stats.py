@@ -17,9 +17,9 @@ from etc_policy.run.ports import Job
 from etc_policy.spark.bundles import release_of
 from etc_policy.spark.hudi_client import hudi_client, hudi_table, metadata_reader
 from etc_policy.table.impossible_times import latest_in, with_impossible
+from etc_policy.table.instants import DAY_MS
 from etc_policy.table.state import FileSlice, LogFile, TableState
 
-_DAY_MS = 86_400_000
 _EPOCH = dt.date(1970, 1, 1)
 #: The smallest and the latest event time of a log file.
 Ends = tuple[int, int]
@@ -111,7 +111,7 @@ def event_time_ms(
     if isinstance(value, dt.datetime):
         return int(value.replace(tzinfo=value.tzinfo or dt.UTC).timestamp() * 1000)
     if isinstance(value, dt.date):
-        return (value - _EPOCH).days * _DAY_MS
+        return (value - _EPOCH).days * DAY_MS
     name = value.getClass().getName() if hasattr(value, "getClass") else ""
     if name in ("java.sql.Timestamp", "java.util.Date"):
         return int(value.getTime())
@@ -119,5 +119,5 @@ def event_time_ms(
         return int(value.toEpochMilli())
     if name in ("java.sql.Date", "java.time.LocalDate"):
         day = value.toLocalDate() if name == "java.sql.Date" else value
-        return int(day.toEpochDay()) * _DAY_MS
+        return int(day.toEpochDay()) * DAY_MS
     return None

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.policy.manifest import EventTime
 from etc_policy.table.formats import format_duration, format_time, part_of
-from etc_policy.table.instants import instant_to_ms
+from etc_policy.table.instants import DAY_MS, instant_to_ms
 from etc_policy.table.state import CUT_VERSIONS, LogFile, TableState
 
 #: Milliseconds in one of each unit that a column of numbers may be in.
@@ -27,7 +27,6 @@ _NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nan
 _OLDEST_MS = timedelta(days=20 * 365) // timedelta(milliseconds=1)
 #: Rows are old data if they are older than both when they are written: this long, and this many times `data_latency`.
 _OLD_MS, _OLD_TIMES = timedelta(days=30) // timedelta(milliseconds=1), 10
-DAY_MS = timedelta(days=1) // timedelta(milliseconds=1)
 #: Numbers that seem to be older are no times of events (1980).
 EARLIEST_MS = 315_532_800_000
 #: An earliest event that comes so long after its commit is ahead of it by more than clocks differ.
@@ -193,7 +192,7 @@ def doubt_in(arrivals: Iterable[tuple[int, int]], event_time: EventTime, declare
 
     `arrivals` are when each commit completed, and an event in it.
     """
-    commits = _by_commit(arrivals)
+    commits = by_commit(arrivals)
     found = _other_times(commits, event_time, declared_ms) or mostly_late(commits, declared_ms)
     are_days = len(commits) >= ENOUGH_COMMITS and has_days_alone(one.event_ms for one in commits)
     if found is None and are_days and declared_ms < DAY_MS:
@@ -201,7 +200,7 @@ def doubt_in(arrivals: Iterable[tuple[int, int]], event_time: EventTime, declare
     return found
 
 
-def _by_commit(arrivals: Iterable[tuple[int, int]]) -> list[Arrival]:
+def by_commit(arrivals: Iterable[tuple[int, int]]) -> list[Arrival]:
     """The earliest event of each commit, in the order of completion."""
     earliest = dict[int, int]()
     for completed_ms, event_ms in arrivals:
@@ -244,12 +243,12 @@ def _span(kind: OtherKind, commits: Sequence[Arrival]) -> OtherTimes:
     return OtherTimes(kind, len(commits), min(times), max(times), min(-one.lag_ms for one in commits))
 
 
-def mostly_late(arrivals: Iterable[tuple[int, int]], declared_ms: int) -> LateCommits | None:
+def mostly_late(commits: Sequence[Arrival], declared_ms: int) -> LateCommits | None:
     """Where two commits or more, and most of all, bring events later than declared, how many; None where they do not.
 
     Old data before the first other ones do not count. Of a day nobody knows when in it an event was: it is late after its end.
     """
-    commits, old_ms = _by_commit(arrivals), old_data_ms(declared_ms)
+    old_ms = old_data_ms(declared_ms)
     of_days = has_days_alone(one.event_ms for one in commits)
     found = [*dropwhile(lambda lag_ms: lag_ms > old_ms, (one.lag_ms for one in commits))]
     judged = [max(0, lag_ms - DAY_MS * of_days) for lag_ms in found]

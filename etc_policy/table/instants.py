@@ -14,6 +14,7 @@ CLOCK_TOLERANCE_MS = CLOCK_TOLERANCE // timedelta(milliseconds=1)
 #: So much later than another one may a write show itself that completed before it: clocks of writers differ, a store may
 #: be slow, and where the timeline is in local time an hour comes twice.
 SHOWN_WITHIN_MS = 3_600_000
+DAY_MS = 86_400_000
 _SECONDS_LENGTH, _LENGTH = 14, 17
 
 

@@ -8,9 +8,8 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from etc_policy.table.history import Commit
-from etc_policy.table.instants import instant_to_ms
+from etc_policy.table.instants import DAY_MS, instant_to_ms
 
-DAY_MS = 86_400_000
 #: What writers write; compactions and services are no reason to wait for them.
 _WRITES = ("deltacommit", "replacecommit")
 

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -78,7 +79,7 @@ class HeldLock:
     is_left: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TableFacts:
     """All that the checks look at; `properties` are those of `hoodie.properties`, `clock_ms` is the wall clock.
 
@@ -109,7 +110,7 @@ class TableFacts:
         """Why Hudi cannot record the policy's event times here; None where it can."""
         return self.state.shape.untracked(self.policy.event_time)
 
-    @property
+    @cached_property
     def judged(self) -> tuple[LatencyVerdict, ColumnDoubt | None]:
         """Whether `data_latency` fits the history, and what commits say against the event-time column."""
         verdict = judge_latency(self.history, self.policy.data_latency_ms, self.clock_ms, self.untracked)

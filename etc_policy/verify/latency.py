@@ -16,7 +16,7 @@ from etc_policy.table.formats import count_of, format_duration, lateness, part_o
 from etc_policy.table.history import GroupWrite, TableHistory
 from etc_policy.table.impossible_times import (
     ColumnDoubt,
-    LateCommits,
+    by_commit,
     doubt_by_files,
     doubt_in,
     has_days_alone,
@@ -24,7 +24,7 @@ from etc_policy.table.impossible_times import (
     old_data_ms,
     whole_days_ms,
 )
-from etc_policy.table.instants import instant_to_ms
+from etc_policy.table.instants import DAY_MS, instant_to_ms
 from etc_policy.table.state import TableState
 
 LatencyStatus = Literal["fits", "too_short", "generous", "unknown"]
@@ -36,14 +36,14 @@ LATE_SHARE = 0.01
 #: A `data_latency` this many times the largest latency seen only costs freshness, if it is longer than what is suggested.
 GENEROUS_TIMES = 2
 
-_MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
+_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 #: Suggestions below the first are rounded up to whole multiples of the second.
 _STEPS_MS = (
     (_MINUTE_MS, 10_000),
     (10 * _MINUTE_MS, _MINUTE_MS),
     (_HOUR_MS, 5 * _MINUTE_MS),
     (6 * _HOUR_MS, 30 * _MINUTE_MS),
-    (2 * _DAY_MS, _HOUR_MS),
+    (2 * DAY_MS, _HOUR_MS),
 )
 
 
@@ -90,8 +90,7 @@ class LatencyVerdict(Frozen):
     `too_short`: more than 1 % of the writes brought rows later than declared, or most commits where there are few writes.
     `generous`: it is more than twice the largest seen. `unknown`: `reason` says why, and `observed` what the few writes show.
     `suggested_ms` covers 99 % of the writes, rounded up to a value that reads well; None where they are few.
-    `mostly_late` is about the commits, where most of them brought rows later than declared. `arrivals` are when those after the
-    table's first completed, each with an event in it.
+    `arrivals` are when the commits after the table's first completed, each with an event in it.
     """
 
     declared_ms: int
@@ -100,7 +99,6 @@ class LatencyVerdict(Frozen):
     observed: ObservedLatency | None = None
     late_share: float | None = None
     suggested_ms: int | None = None
-    mostly_late: LateCommits | None = Field(default=None, exclude=True)
     arrivals: tuple[tuple[int, int], ...] = Field(default=(), exclude=True)
 
     @property
@@ -198,18 +196,17 @@ def _judge(
     observed = _observed(judged, len(seen) - len(known), len(known) - len(judged)) if judged else None
     late_share = sum(one.latency_ms > declared_ms for one in judged) / len(judged) if judged else None
     later = tuple((one.completed_ms, one.event_ms or 0) for one in known if one.completed_ms > first_ms)
-    late = mostly_late(later, declared_ms)
     verdict = LatencyVerdict(
         declared_ms=declared_ms,
         status="unknown",
         observed=observed,
         late_share=late_share,
-        mostly_late=late,
         arrivals=later,
     )
     if observed is None or late_share is None or observed.writes < FEWEST_WRITES:
         reason = _too_few(len(written), len(seen), known, len(judged), untracked)
-        return verdict.model_copy(update={"reason": reason, "status": "too_short" if late else "unknown"})
+        is_late = mostly_late(by_commit(later), declared_ms) is not None
+        return verdict.model_copy(update={"reason": reason, "status": "too_short" if is_late else "unknown"})
     status = _status(late_share, declared_ms, observed)
     suggested_ms = round_up_ms(observed.shown_ms(observed.p99_ms))
     return verdict.model_copy(update={"status": status, "suggested_ms": suggested_ms})
@@ -266,7 +263,7 @@ def quantile(ordered: Sequence[int], share: float) -> int:
 
 def round_up_ms(duration_ms: int) -> int:
     """The duration rounded up to a step that reads well: 10 s, 1 min, 5 min, 30 min, 1 h, 1 d as it grows."""
-    step_ms = next((step for below, step in _STEPS_MS if duration_ms <= below), _DAY_MS)
+    step_ms = next((step for below, step in _STEPS_MS if duration_ms <= below), DAY_MS)
     return max(step_ms, math.ceil(duration_ms / step_ms) * step_ms)
 
 

@@ -29,7 +29,8 @@ from etc_policy.policy.schema import PartitionTime
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.policy.times import usual_pattern
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time, lateness
-from etc_policy.table.impossible_times import DAY_MS, EARLIEST_MS, LateCommits, fitting_unit, unit_advice, whole_days_ms
+from etc_policy.table.impossible_times import EARLIEST_MS, LateCommits, fitting_unit, unit_advice, whole_days_ms
+from etc_policy.table.instants import DAY_MS
 from etc_policy.verify.diagnosis import (
     TableFacts,
     declared_index,

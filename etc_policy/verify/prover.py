@@ -156,7 +156,7 @@ def compared_since(evidence: Evidence, release: str) -> dict[str, int]:
 def _changed_since(
     evidence: Evidence, suite: Sequence[SuiteExpectation], level: VerifyLevel, verifier: DataVerifier
 ) -> tuple[Evidence, RestsOn | None]:
-    """The evidence without the partitions that earlier comparisons cover, and what these are; all of it where there are none."""
+    """The evidence without the partitions that were compared before, and those comparisons; all of it if there are none."""
     kept, listing = evidence.state.apply_state.compared_files, evidence.listing
     before = compared_since(evidence, verifier.release or "unknown")
     if not before or kept is None or listing is None or not may_rest(suite, evidence.policy.writer, kept.latest_ms):

@@ -235,7 +235,7 @@ def test_nothing_of_a_strangers_pull_request_runs_while_etc_is_installed(tmp_pat
 
 
 def test_a_job_with_credentials_reads_nothing_that_a_check_has_left():
-    """All jobs of a runner of one's own have one work folder, and checkout leaves there what git ignores if it is told so."""
+    """All jobs of a self-hosted runner share a work folder, where checkout can leave files that git ignores."""
     jobs = WORKFLOW["jobs"]
     folders = {name: checkout_of(job)["path"] for name, job in jobs.items()}
     assert sorted({Path(one).parts[0] for one in folders.values()}) == sorted(jobs)  # none in or above another's

@@ -152,7 +152,7 @@ def test_a_run_of_the_same_policy_on_another_table_is_not_this_ones(etc, project
 
 
 def test_each_look_is_by_the_policies_as_they_are(project):
-    """A table that no policy names any more is not fresh; while the files have an error all is as it was, and that is told."""
+    """A table whose policy is gone is not fresh; an error in the files is reported, and the former files are used."""
     path, warned = project / "policies" / "a.yml", []
     observe = Project(project, warn=warned.append).metrics("orders_ro")
     assert [one.policy.data_latency_ms for one in observe()] == [3_600_000]

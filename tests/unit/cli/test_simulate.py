@@ -149,7 +149,7 @@ def test_a_policy_that_compacted_nothing_saves_nothing(lake, etc, tmp_path, monk
         for minute in range(10, 60, 10):
             clock = at(f"11:{minute}:00")
             table.commit(clock, clock, log("f1", epoch_ms("11:05:00"), previous=at("11:00:00")))
-    monkeypatch.setattr("etc_policy.report.simulation._DAY_MS", 1)
+    monkeypatch.setattr("etc_policy.report.simulation.DAY_MS", 1)
     lines = etc("simulate", "--every", "1h")[1].splitlines()
     assert any(line.split()[:3] == ["policy,", "every", "1h"] and "0 of 0" in line for line in lines)
     fleet = {line.split()[0]: line.split() for line in lines[-5:-1]}
@@ -273,7 +273,7 @@ def test_what_is_no_price(lake, etc, given, message):
 
 
 ORDERS = ["orders_ro", "1h10m, 1h30m", "4h", "30 B", "2h31m, 1h22m", "8.8 KiB, 5.1 KiB", "42%", "stock, 1h"]
-SHORT_DAY = "etc_policy.report.simulation._DAY_MS", 7_200_000
+SHORT_DAY = "etc_policy.report.simulation.DAY_MS", 7_200_000
 MORE = """\
   - {name: late_ro, table: lake/late, event_time_column: ts, data_latency: 30m}
   - {name: new_ro, table: lake/new, event_time_column: ts, data_latency: 30m}

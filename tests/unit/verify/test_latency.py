@@ -6,7 +6,7 @@ from etc_policy.policy.manifest import EventTime
 from etc_policy.policy.schema import LearnedLatency
 from etc_policy.table.formats import lateness, part_of
 from etc_policy.table.history import GroupWrite
-from etc_policy.table.impossible_times import LateCommits, doubt_text
+from etc_policy.table.impossible_times import LateCommits, by_commit, doubt_text, mostly_late
 from etc_policy.verify.latency import judge_latency, learn_latency, quantile, round_up_ms
 from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant
@@ -237,7 +237,7 @@ def spread(*latencies_ms):
 def test_most_commits_that_come_late_are_enough_however_few_they_are(latencies, status, late):
     """Their column may not move with updates; a load, old data and a single late commit say nothing of it."""
     verdict = judge_latency(spread(*latencies), HOUR, NOW)
-    assert (verdict.status, verdict.mostly_late) == (status, late and LateCommits(*late))
+    assert (verdict.status, mostly_late(by_commit(verdict.arrivals), HOUR)) == (status, late and LateCommits(*late))
     if verdict.observed.writes < 20:
         assert verdict.suggested_ms is None and "it takes 20" in verdict.reason
 
