@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -190,11 +191,33 @@ def run_with(folder, step, codes):
     return done.returncode, [int(code) for code in (folder / "seen").read_text().split()], "::warning::" in done.stdout
 
 
+NAMED_BY_REQUIREMENTS = {
+    "requirements.txt": "--no-index\n-r more.txt\n-c bounds.txt\n./one-1-py3-none-any.whl\n",
+    "more.txt": "--find-links wheels\ntwo\n",
+    "bounds.txt": "two<2\n",
+}
+
+
+def write_requirements(checkout, whose):
+    """Requirements that name other files by paths, and packages that say whose they are."""
+    for name, text in NAMED_BY_REQUIREMENTS.items():
+        (checkout / name).write_text(text if whose == "main" else text.replace("two<2", "two"))
+    (checkout / "wheels").mkdir(exist_ok=True)
+    for wheel in ("one-1", "wheels/two-1", *(["wheels/two-2"] if whose != "main" else [])):
+        name, _, version = Path(wheel).name.partition("-")
+        about = f"{name}-{version}.dist-info"
+        with zipfile.ZipFile(checkout / f"{wheel}-py3-none-any.whl", "w") as packed:
+            packed.writestr(f"{name}.py", f"WHOSE = {whose!r}\n")
+            packed.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+            packed.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            packed.writestr(f"{about}/RECORD", "")
+
+
 def strangers_checkout(folder):
-    """What CI checks out of a pull request whose files would run as Python, with the main branch's requirements."""
+    """What CI checks out of a pull request whose files would run as Python, and that changes what is installed."""
     checkout = folder / "checkout"
     (checkout / "policies").mkdir(parents=True)
-    (checkout / "requirements.txt").write_text("# nothing\n")
+    write_requirements(checkout, "main")
 
     def git(*arguments):
         identity = ("-c", "user.name=n", "-c", "user.email=e", "-c", "init.defaultBranch=main")
@@ -210,7 +233,8 @@ def strangers_checkout(folder):
     (packages / "stranger.pth").write_text(f"import os; {text}")
     for name in ("venv.py", "ensurepip.py", "pip.py", "argparse.py", "sitecustomize.py"):
         (checkout / name).write_text(text)
-    (checkout / "requirements.txt").write_text("./stranger\n")
+    write_requirements(checkout, "stranger")
+    (checkout / ".gitattributes").write_text("* export-ignore\n")
     (checkout / "main").symlink_to(folder)
     (checkout / "target").symlink_to(folder)
     git("add", "-Af")
@@ -229,7 +253,9 @@ def test_nothing_of_a_strangers_pull_request_runs_while_etc_is_installed(tmp_pat
     shell = Shell(checkout, {"python3": python}, CI_MERGE_REQUEST_TARGET_BRANCH_NAME="target", GITHUB_PATH="path")
     (install,) = [step["run"] for step in WORKFLOW["jobs"]["check"]["steps"] if step.get("name") == INSTALL]
     shell.succeeds(install if ci == "github" else "\n".join(GITLAB["etc-check"]["before_script"]))
-    assert (checkout / ".venv" / "requirements.txt").read_text() == "# nothing\n"
+    installed = "import one, two; print(one.WHOSE, two.WHOSE)"
+    shell.succeeds(f".venv/bin/python -I -c {shlex.quote(installed)} > said")
+    assert (checkout / "said").read_text() == "main main\n"
     assert not (tmp_path / "ran").exists()
     assert not os.path.lexists(checkout / "target")  # GitLab's artifacts would be what it leads to
 
