@@ -39,9 +39,25 @@ class Rounds:
     _due_ms: dict[_Key, int] = field(default_factory=dict)
     _failures: dict[_Key, int] = field(default_factory=dict)
     _unsynced: set[_Key] = field(default_factory=set)
+    _faults: dict[_Key, frozenset[tuple[str, ...]]] = field(default_factory=dict)
     _run_ms: dict[str, int] = field(default_factory=dict)
     _idle: dict[_Key, tuple[TablePlan, Mark, int]] = field(default_factory=dict)
     _used: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def take_back(self, policies: Iterable[Policy], marks: Mapping[str, Mark], now_ms: int) -> None:
+        """Let tables be due of which something was found since the last look, as by `etc verify`: the catalog says too much.
+
+        What failed is tried again anyway.
+        """
+        for policy in policies:
+            if policy.name not in marks:
+                continue
+            key, faults = _key(policy), marks[policy.name][1].faults
+            if faults - self._faults.get(key, faults):
+                self._unsynced.add(key)
+                if not self._failures.get(key):
+                    self._due_ms[key] = now_ms
+            self._faults[key] = faults
 
     def due(self, policies: Iterable[Policy], now_ms: int) -> tuple[Policy, ...]:
         """The policies whose tables are to be planned now; new ones and changed ones are."""
@@ -49,6 +65,7 @@ class Rounds:
         known = {_key(one): one for one in policies}
         self._due_ms = {key: due_ms for key, due_ms in self._due_ms.items() if key in known}
         self._failures = {key: count for key, count in self._failures.items() if key in known}
+        self._faults = {key: found for key, found in self._faults.items() if key in known}
         self._idle = {key: found for key, found in self._idle.items() if key in known}
         return tuple(one for key, one in known.items() if self._due_ms.get(key, now_ms) <= now_ms)
 
@@ -62,6 +79,7 @@ class Rounds:
         for policy in due:
             table, mark, planned_ms = self._idle.get(_key(policy), (None, None, 0))
             is_same = mark is not None and marks.get(policy.name) == mark and now_ms - planned_ms < LONGEST_WAIT_MS
+            is_same = is_same and _key(policy) not in self._unsynced
             if table is not None and is_same and _leaves_nothing_due(table, policy, now_ms):
                 self._due_ms[_key(policy)] = now_ms + self.every_ms
             else:
@@ -98,8 +116,8 @@ class Rounds:
     def _is_owed(self, policy: Policy) -> bool:
         """Whether something is to be done where nothing is to be compacted.
 
-        That is what a killed run has left of a table that this process has not seen, a verification or a record in the catalog
-        that failed, and events of partitions.
+        That is what a killed run has left of a table that this process has not seen, a verification that failed, a record in the
+        catalog that failed or says too much, and events of partitions.
         """
         key = _key(policy)
         return (
@@ -122,7 +140,7 @@ class Rounds:
                 self._due_ms[key] = now_ms + min(
                     self.every_ms << min(failures, 32), max(LONGEST_WAIT_MS, self.every_ms)
                 )
-            elif result is not None and result.next_due_ms is not None and policy.done is None:
+            elif result is not None and result.next_due_ms is not None and not self._is_owed(policy):
                 self._due_ms[key] = result.next_due_ms
 
     @property

@@ -11,6 +11,7 @@ from functools import partial
 from etc_policy.api.attempts import Attempt, Step, Tried
 from etc_policy.api.each_table import set_place, table_errors
 from etc_policy.api.observers import note, step, table_begins
+from etc_policy.api.observing import freshness_of
 from etc_policy.api.partitions import prove_partitions, send_partition_events
 from etc_policy.api.saved_plans import require_derived, require_same_table
 from etc_policy.api.starvation import count_refusal, count_run, count_stale, end_refusals, is_blocked_by_pending_work
@@ -281,12 +282,13 @@ class TableApply:
 
         Just in time nothing is recorded where nothing was due, as that would start Spark in each run: what is said there holds,
         unless the verification found that it does not, or that it is in doubt, or T goes back behind an event that came late.
+        Nor is it of a table that was refused, as long as it is known how far RO is complete.
         """
         result = self.result
         if result is None or self.policy.sync.ro_table is None:
             return
-        idle = NOT_DONE if result.next_due_ms is None or self._takes_back(result) else (*NOT_DONE, "nothing_due")
-        if result.status in idle and result.resumed_instant is None:
+        idle = NOT_DONE if result.next_due_ms is None else (*NOT_DONE, "nothing_due")
+        if result.status in idle and result.resumed_instant is None and not self._takes_back(result):
             return
         started_ms = clock_ms()
         try:
@@ -304,7 +306,13 @@ class TableApply:
         published_ms = self._planned.pace.published_ms if self._planned and self._planned.pace else None
         goes_back = published_ms is not None and self._planned is not None and self._planned.threshold_ms < published_ms
         is_in_doubt = verification is not None and any(one.expectation == KNOWN for one in verification.expectations)
-        return goes_back or is_in_doubt or (found is not None and found.status in ("fail", "error"))
+        if goes_back or is_in_doubt or (found is not None and found.status in ("fail", "error")):
+            return True
+        if result.status != "refused":
+            return False
+        return (
+            freshness_of(self.policy, self.environment.read_state(self.policy), self.now_ms).complete_until_ms is None
+        )
 
     def fail(self, error: EtcError, started_ms: int, table: TablePlan | None = None) -> None:
         """Record that the table was not compacted, unless it was in this run; `table` is the plan that was to be carried out."""

@@ -297,11 +297,13 @@ def _round(
         project.read_anew()
         policies = project.policies(*flags.terms)
         life.forget_but(policies)
+        marks = marks_of(project.environment, (one for one in policies if one.sync.ro_table))
+        plans.take_back(policies, marks, began_ms)
         due = plans.due(policies, began_ms)
         if not due:
             return ExitCode.DONE, plans.next_ms(began_ms), False
         life.at_work = due
-        marks = marks_of(project.environment, due)
+        marks |= marks_of(project.environment, (one for one in due if one.name not in marks))
         changed = plans.to_plan(due, marks, began_ms)
         plan = project.plan([one.name for one in changed], every=every) if changed else None
         names = plans.chosen(plan, changed, began_ms, marks) if plan else ()

@@ -243,6 +243,14 @@ class ApplyState:
     compared: Mapping[str, str] = field(default_factory=dict)
     compared_files: ComparedFiles | None = None
 
+    @property
+    def faults(self) -> frozenset[tuple[str, ...]]:
+        """What takes back how far RO is said to be complete: doubts, log files earlier than recorded, that no proof is left."""
+        doubts = {(one.compaction, one.event_time, one.verification) for one in self.unproven}
+        lost = {(one.path, one.event_time) for one in self.misrecorded}
+        proofs = {("proofs",)} if self.proofs is not None and not self.proofs.of else set()
+        return frozenset({one for one in doubts if one[-1] != "running"} | lost | proofs)
+
     def proofs_of(self, subject: str) -> tuple[Proof, ...]:
         """The proofs of a subject; none where those that are kept are of another."""
         return self.proofs.of if self.proofs is not None and self.proofs.subject == subject else ()

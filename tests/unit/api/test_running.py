@@ -1,5 +1,7 @@
 """The rounds of `etc run`: when a table is due again, and what the budget of all tables leaves out."""
 
+from dataclasses import replace
+
 import pytest
 
 from etc_policy.api.running import LONGEST_WAIT_MS, Rounds
@@ -8,11 +10,13 @@ from etc_policy.plan.model import make_plan
 from etc_policy.policy.manifest import Strategy
 from etc_policy.policy.schema import Done, Freshness, LearnedLatency, Sync
 from etc_policy.run.results import SyncResult, TableResult
-from etc_policy.table.apply_state import ApplyState
+from etc_policy.table.apply_state import ApplyState, Misrecorded, Proof, Proofs, Unproven
 from tests.unit.plan.states import PLAN, POLICY
 
 EVERY_MS, HOUR_MS = 300_000, 3_600_000
 AT = "2026-01-01T12:00:00Z"
+IDLE = {"policy": "a", "action": "nothing_due", "watermark_before_ms": 2 * HOUR_MS, "unknown_log_files": 0}
+SAME, CHANGED = ("one", ApplyState()), ("another", ApplyState())
 
 
 def policy(name="a", **values):
@@ -109,6 +113,46 @@ def test_what_the_catalog_did_not_take_is_recorded_though_nothing_is_due():
         assert not rounds.is_failing
 
 
+DOUBT = Unproven("", "its verification failed", "fail")
+
+
+@pytest.mark.parametrize(
+    ("notes", "takes_back"),
+    [
+        ({"unproven": (DOUBT,)}, True),
+        ({"unproven": (replace(DOUBT, verification="running"),)}, False),
+        ({"misrecorded": (Misrecorded("p/.f.log.1", 9, 2, 1),)}, True),
+        ({"proofs": Proofs("", ())}, True),
+        ({"proofs": Proofs("", (Proof(level="logs", until_ms=1, proved_at_ms=1),))}, False),
+        ({"run_ms": 1}, False),
+    ],
+)
+def test_a_table_is_due_once_what_is_kept_beside_it_takes_back_what_the_catalog_says(notes, takes_back):
+    rounds, one, idle = Rounds(EVERY_MS), policy(sync=Sync(ro_table="db.t")), planned({**IDLE})
+    asleep = result(status="nothing_due", next_due_ms=9 * HOUR_MS)
+    rounds.take_back([one], {"a": SAME}, 0)
+    rounds.note([one], [asleep], 0, 0)
+    noted = {"a": ("one", replace(SAME[1], **notes))}
+    rounds.take_back([one], noted, EVERY_MS)
+    assert names(rounds.due([one], EVERY_MS)) == ["a"] * takes_back
+    assert rounds.chosen(idle, [one], EVERY_MS, noted) == ("a",) * takes_back
+    unanswered = SyncResult(policy="a", ro_table="db.t", status="failed")
+    rounds.note([one], [asleep.model_copy(update={"sync": unanswered})], EVERY_MS, EVERY_MS)
+    assert names(rounds.due([one], 2 * EVERY_MS)) == ["a"]
+    assert names(rounds.to_plan([one], noted, 2 * EVERY_MS)) == ["a"]
+    rounds.note([one], [asleep], 2 * EVERY_MS, 2 * EVERY_MS)
+    rounds.take_back([one], noted, 3 * EVERY_MS)
+    assert rounds.due([one], 3 * EVERY_MS) == ()
+
+
+def test_a_table_that_fails_is_tried_no_sooner_for_what_is_found():
+    rounds, one = Rounds(EVERY_MS), policy(sync=Sync(ro_table="db.t"))
+    rounds.take_back([one], {"a": SAME}, 0)
+    rounds.note([one], [result(status="failed")], 0, 0)
+    rounds.take_back([one], {"a": ("one", ApplyState(unproven=(DOUBT,)))}, EVERY_MS)
+    assert rounds.due([one], EVERY_MS) == ()
+
+
 def test_who_breaks_its_target_first_goes_first_and_the_others_wait_for_the_budget():
     policies = [policy("a"), policy("b", freshness=Freshness(target_ms=HOUR_MS)), policy("c"), policy("d")]
     moved = sum(one.bytes_read + one.bytes_written_estimate for one in PLAN.operations)
@@ -138,10 +182,6 @@ def test_a_clock_that_jumps_back_stops_nothing(jump_ms):
     rounds, one = Rounds(EVERY_MS), policy()
     rounds.note([one], [result()], 0, 0)
     assert rounds.next_ms(jump_ms) <= jump_ms + EVERY_MS
-
-
-IDLE = {"policy": "a", "action": "nothing_due", "watermark_before_ms": 2 * HOUR_MS, "unknown_log_files": 0}
-SAME, CHANGED = ("one", ApplyState()), ("another", ApplyState())
 
 
 def after_idling(one, **values):

@@ -229,6 +229,38 @@ class TestWhatTheCatalogSaysIsTrue:
         assert (table["verification"]["status"], table["sync"]["status"]) == ("warn", "synced")
         assert catalog.tables["lake.orders_ro"].get(COMPLETE_UNTIL) is None
 
+    @pytest.mark.parametrize("every", [(), ("--every", "5m")])
+    def test_so_does_a_refusal_that_makes_unknown_how_far_it_holds(self, etc, declare, orders, catalog, every):
+        orders.commit(at("19:00:00"), at("19:00:05"), base("f2"))
+        _, out, _ = etc("apply", "--yes", "--at", NOON, *every, "--output", "json")
+        (table,) = json.loads(out)["tables"]
+        assert (table["status"], table["sync"]["status"]) == ("refused", "synced")
+        assert catalog.tables["lake.orders_ro"].get(COMPLETE_UNTIL) is None
+
+    @pytest.mark.parametrize("is_paced", [True, False])
+    def test_so_does_what_is_found_while_etc_run_has_nothing_to_do(
+        self, etc, declare, orders, catalog, tmp_path, monkeypatch, is_paced
+    ):
+        """Of a table with nothing due nobody looked at what is kept beside it, neither asleep nor planned in each round."""
+        policy = tmp_path / "policies" / "a.yml"
+        policy.write_text(policy.read_text().replace("    freshness: {target: 2h}\n" * (not is_paced), ""))
+        now_ms, said = epoch_ms("11:00:00"), []
+        rows = Looked(level="data", until_ms=epoch_ms("10:00:00"))
+        doubt = Unproven("", "its verification failed", "fail", rows)
+
+        def waits(*_):
+            nonlocal now_ms
+            now_ms += 300_000
+            said.append((COMPLETE_UNTIL in catalog.tables["lake.orders_ro"], catalog.writes))
+            if len(said) == 2:
+                FileApplyStateStore().update(str(orders.base), lambda kept: replace(kept, unproven=(doubt,)))
+
+        monkeypatch.setattr("etc_policy.wiring.time.time_ns", lambda: now_ms * 1_000_000)
+        monkeypatch.setattr("etc_policy.cli.run._wait", waits)
+        etc("run", "--every", "5m", "--rounds", "5")
+        assert [is_said for is_said, _ in said] == [True, True, False, False]
+        assert said[2][1] == said[3][1] == said[1][1] + 1
+
     def test_so_does_an_event_that_came_late_for_it_where_nobody_compacts_it(
         self, etc, declare, orders, catalog, tmp_path
     ):
