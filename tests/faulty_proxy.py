@@ -111,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault in ENDLESS and "list-type" in self.path:
             return self.answer(200, self.endless_page(fault), {})
         status, headers, content = self.ask(body)
-        if fault == "more than asked" and "list-type" not in self.path:
+        if fault == ("page without end" if "list-type" in self.path else "more than asked"):
             return self.answer_without_end(status, content, headers)
         if fault == "cut after":
             return self.cut()

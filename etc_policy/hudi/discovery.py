@@ -15,8 +15,8 @@ from etc_policy.hudi.schemas import leaf_columns, newest_fields, type_name
 from etc_policy.hudi.stable_reading import read_until_stable
 from etc_policy.hudi.timeline import Timeline, read_timeline
 from etc_policy.policy.locations import glob_matches
-from etc_policy.storage.open_storage import open_reader
-from etc_policy.storage.port import OWN_FOLDER, TableReader, os_errors_as
+from etc_policy.storage.open_storage import names_beside_bad_ones, open_reader
+from etc_policy.storage.port import OWN_FOLDER, BadNameError, TableReader, os_errors_as
 
 #: So deep tables are looked for, and in so many folders at most.
 MAX_DEPTH, MAX_FOLDERS = 6, 20_000
@@ -102,14 +102,20 @@ def find_tables(
             return
         if not may_look(f"{location.rstrip('/')}/{folder}"):
             continue
+        place = f"{location.rstrip('/')}/{folder}".rstrip("/")
         try:
             names = _names(storage, folder)
+        except BadNameError as error:
+            let_go(error)
+            names = names_beside_bad_ones(place)
+            if OWN_FOLDER not in names:
+                yield error  # else it is that of the table, and none of the tables beside it
         except EtcError as error:
             let_go(error)
             yield error
             continue
         if OWN_FOLDER in names and len(levels) in (0, depth):
-            yield f"{location.rstrip('/')}/{folder}".rstrip("/")
+            yield place
         elif depth < (len(levels) or MAX_DEPTH):
             wanted = [name for name in names if _may_hold_tables(name)]
             wanted = [name for name in wanted if glob_matches(name, levels[depth])] if levels else wanted

@@ -378,7 +378,7 @@ class ObjectStorage:
         return [_name(path) for path in folders], [one for one in objects if one["path"] != key]
 
     def _list_key(self, key: str) -> ListResult[Sequence[ObjectMeta]]:
-        with store_errors(self._location):
+        with store_errors(self._place(key[self._begin :])):
             found = _list_folder(self._store, key, self._bounds())
         self._contents.listed(found["objects"])
         return found

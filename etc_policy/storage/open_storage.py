@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 
 from etc_policy.errors import TableError, install_hint
 from etc_policy.errors.codes import Code
-from etc_policy.policy.locations import MOUNT_HINT, split_file_uri
+from etc_policy.policy.locations import MOUNT_HINT, S3_SCHEMES, split_file_uri
 from etc_policy.policy.project_schema import StorageSettings
 from etc_policy.storage.local import LocalStorage
 from etc_policy.storage.port import RemoteStorage, TableReader, TableStorage
@@ -76,6 +76,15 @@ def open_remote_storage(location: str) -> RemoteStorage:
     from etc_policy.storage.object_stores import open_object_storage
 
     return open_object_storage(location, settings)
+
+
+def names_beside_bad_ones(location: str) -> Sequence[str]:
+    """The names in a folder of a bucket where some are no part of a path (BadNameError); none but on S3."""
+    if not location.startswith(S3_SCHEMES):
+        return ()
+    from etc_policy.storage.object_stores import list_names
+
+    return list_names(location, storage_settings())
 
 
 def extras_for(locations: Iterable[str]) -> tuple[str, ...]:

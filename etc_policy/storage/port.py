@@ -239,6 +239,10 @@ class StoreRefusedError(TableError, OSError):
     """The store answered, and will not do it; an OSError too."""
 
 
+class BadNameError(StoreRefusedError):
+    """An object has a name that is no path, so that nothing is listed that is beside it."""
+
+
 @contextmanager
 def os_errors_as(
     code: Code, message: str, hint: str | None = None, kind: type[EtcError] = EngineError

@@ -10,7 +10,8 @@ from obstore.exceptions import BaseError, GenericError
 
 from etc_policy.errors import EtcError
 from etc_policy.errors.codes import Code
-from etc_policy.storage.port import StoreRefusedError, StoreUnreachableError
+from etc_policy.errors.plain_text import one_line
+from etc_policy.storage.port import BadNameError, StoreRefusedError, StoreUnreachableError
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE, _MESSAGE = re.compile(r"<Code>([^<]{1,100})</Code>"), re.compile(r"<Message>([^<]{1,300})</Message>")
@@ -56,7 +57,8 @@ def as_store_error(error: Exception, location: str) -> EtcError:
     if _BAD_NAME in words:
         message = f"an object below `{location}` has a name that cannot be a path"
         hint = "remove it, or copy it to another name: parts of a path are not empty, `.` or `..`, and are printable"
-        return StoreRefusedError(Code.STORE_REFUSES, message, hint=hint, cause=words)
+        named = one_line(str(error).partition("\n\nDebug source")[0])[:400]
+        return BadNameError(Code.STORE_REFUSES, message, hint=hint, cause=named)
     hint = _REGION if "redirect" in words.lower() else _CREDENTIALS
     message = f"the object store of `{location}` refuses a request"
     return StoreRefusedError(Code.STORE_REFUSES, message, hint=hint, cause=words)

@@ -6,6 +6,7 @@ import shutil
 import time
 
 import pytest
+from botocore.exceptions import ClientError
 
 from etc_policy.api.project import Project
 from etc_policy.cli.main import main
@@ -407,6 +408,44 @@ def test_a_newcomer_in_a_bucket_with_the_records_of_etc(folder, moto_server, s3_
     moto_server.upload(copy, bucket, "lake/sales/ORDERS")
     assert planned(Project(folder))[0]["sales_orders"] == "nothing_due"
     assert {one.name: one.table for one in Project(folder).policies()}["sales_orders"] == f"{root}/sales/orders"
+
+
+#: Below the folder of the tables, in the folder itself, in a table, in a partition and in the timeline.
+BAD_KEYS = (
+    "/x",
+    "../x",
+    "a\x01b/f",
+    "\x7f",
+    "a\nb/f",
+    "Refunds//x",
+    "Refunds/../x",
+    "Refunds/p//x",
+    "Refunds/.hoodie/timeline//x",
+)
+
+
+@pytest.mark.parametrize("key", BAD_KEYS)
+def test_an_object_whose_name_is_no_path_stops_its_own_table_alone(folder, s3_server, key):
+    bucket = s3_server.make_bucket()
+    root = s3_server.upload(folder / "lake", bucket, "lake").replace("s3a:", "s3:")
+    try:
+        s3_server.client.put_object(Bucket=bucket, Key=f"lake/sales/{key}", Body=b"x")
+    except ClientError:
+        pytest.skip("this server refuses such a name")
+    if f"lake/sales/{key}" not in s3_server.keys(bucket):
+        pytest.skip("this server keeps its objects in folders, so that such a name becomes another")
+    (folder / "policies" / "sales.yml").write_text(SALES.replace("lake/sales/*", f"{root}/sales/*"))
+    storage = f'{{endpoint: "{s3_server.endpoint}", region: us-east-1}}'
+    text = f"name: p\nprofiles: {{p: {{target: d, targets: {{d: {{storage: {storage}}}}}}}}}\n"
+    (folder / "etc_project.yml").write_text(text)
+    actions, (error,) = planned(Project(folder))
+    in_table = key.startswith("Refunds")
+    assert actions.pop("sales_orders") == "nothing_due"
+    assert actions.pop("sales_refunds") == ("refused" if in_table else "compact")
+    assert list(actions.values()) == ([] if in_table else ["refused"])  # what cannot be looked up is said once
+    assert (error.code, "has a name that cannot be a path" in error.with_cause) == ("ETC452", True)
+    named = key.replace("\x01", r"\x01").replace("\x7f", r"\x7f").replace("\n", r"\n").rstrip("xf")
+    assert f"lake/sales/{named}" in error.with_cause
 
 
 @pytest.fixture
