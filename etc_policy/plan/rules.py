@@ -2,8 +2,9 @@
 
 A row is a function that says what it objects to, and by its decorator when it is asked, what it means for the plan and for the
 table, and whether it passes. The first that objects to a table is the one that users see: the order of this file is the order
-in which they are asked. Each has a case of its own in `tests/golden/refusals`. One is elsewhere: whether writers have overtaken
-a plan is asked by `Fence` before the commit, as it waits for them.
+in which they are asked. Each has a case of its own in `tests/golden/refusals`. What is asked before the commit alone and ends
+with "run it again" is elsewhere: overtaken plans, for whose writers `Fence` waits, and restores, rollbacks and changed tables
+(`run/fence.py`); indexes made anew and open commits to the metadata table (`run/table_files.py`).
 """
 
 from __future__ import annotations

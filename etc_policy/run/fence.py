@@ -35,12 +35,12 @@ class Fence:
     job: Job
     lease: Lease
     last: TableState
-    _left_out: frozenset[str] = field(init=False)
+    _rolled_back_before: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         """What was rolled back before the compaction began is not in what it merges."""
         done = (one for one in self.last.instants if (one.action, one.state) == ("rollback", "completed"))
-        self._left_out = frozenset(one.requested for one in done)
+        self._rolled_back_before = frozenset(one.requested for one in done)
 
     def before_lock(self) -> None:
         """Wait for writers on file groups whose deletes are compacted.
@@ -79,7 +79,7 @@ class Fence:
             hint = "nothing was committed; run the same command again: it begins anew, by the table as it is now"
             raise RetryableError(Code.CANNOT_COMPACT_NOW, message, hint=hint)
         self._require_not_spoiled(found)
-        since = min(found.rollbacks - self._left_out, default=None)
+        since = min(found.rollbacks - self._rolled_back_before, default=None)
         if since is not None:  # the plan stays: what writers have added since is in the slices that it begins
             message = f"a rollback at {since} takes back rows that the compaction of `{self.job.policy.name}` has read"
             hint = "nothing was committed; run this again: it begins anew, without them"

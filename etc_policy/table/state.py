@@ -70,13 +70,14 @@ class LogFile(NamedTuple):
     archived delta commit whose completion time is not known counts as completed when requested. `min_event_time_ms` is None
     where nobody knows the smallest event time in it; from a commit it is the minimum over the whole file group, because a log
     file that rolled over records its events on its predecessor (facts: rolled-over-event-times). `recorded_bytes` is its size
-    by its commit's write stat, 0 if that has none; None where no commit that is known has a stat. `seen_event_time_ms` is,
-    where the smallest is not known, the smallest of those that are: others may be in it too, but for those of rows where
-    `unknown_is_deletes`: deletes by key have none. `rows_since` is an instant before which none of its rows was written,
-    where they may be older than `completed`; it is empty where nobody knows one. `impossible_ms` is the latest event time in
-    it where that cannot be true (`table/impossible_times.py`): then the smallest is not known. `null_rows` are rows without
-    an event time, counted where the file was read because its time is unknown. `max_event_time_ms` is the latest event time in
-    it as its blocks were read, None where they were not: a commit's leaves some values out (facts: dropped-maximum).
+    by its commit's write stat, 0 if that has none; None where no commit that is known has a stat. `seen_event_time_ms` counts
+    where the smallest is not known: it is the smallest of those that are, or what a plan says of a carried file. Others may
+    be in it too, but for those of rows where `unknown_is_deletes`: deletes by key have none. `rows_since` is an instant
+    before which none of its rows was written, where they may be older than `completed`; it is empty where nobody knows one.
+    `impossible_ms` is the latest event time in it where that cannot be true (`table/impossible_times.py`): then the smallest
+    is not known. `null_rows` are rows without an event time, counted where the file was read because its time is unknown.
+    `max_event_time_ms` is the latest event time in it as its blocks were read, None where they were not: a commit's leaves
+    some values out (facts: dropped-maximum).
     """
 
     name: str
