@@ -63,7 +63,7 @@ def measure(project: Path, environment: Environment) -> dict[str, float]:
     demo.play(lambda at_ms: None)
     applier = Applier(environment, demo.now_ms)
     applier.run([policy])
-    state, history = environment.read_table(policy)
+    state, history = environment.read_table(policy)[:2]
     suite = suite_items(environment, policy)
 
     def verify(level: VerifyLevel) -> str:

@@ -118,7 +118,7 @@ def measure(environment: Environment, base: Path, runs: int, *, with_full: bool)
 
     def verify(level: VerifyLevel, *own: dict[str, Any], full: bool = False) -> None:
         chosen = policy.model_copy(update={"verify": Verify(full=full)})
-        state, history = environment.read_table(chosen, all_logs=level == "logs")
+        state, history = environment.read_table(chosen, all_logs=level == "logs")[:2]
         evidence = Evidence(chosen, state, history, claim_of(chosen, state, now_ms), now_ms)
         items = (*suite_items(environment, chosen), *own)
         found = verify_table(evidence, items, level, environment.data_verifier)

@@ -221,7 +221,7 @@ def measure(base: Path) -> dict[str, Any]:
     )
     suite = parse_suite(*reversed(read_suite("ro_complete", base)))
     began = time.perf_counter()
-    state, history = FileTableReader().read_with_history(str(base), policy.event_time)
+    state, history = FileTableReader().read_with_history(str(base), policy.event_time)[:2]
     read = time.perf_counter()
     claim = Claim(int(FIRST.timestamp() * 1000) - 60_001, state.last_completed or "")
     found = verify_table(Evidence(policy, state, history, claim, claim.threshold_ms), suite, "metadata", no_rows)

@@ -99,7 +99,7 @@ def _unreadable(policy: Policy, error: EtcError) -> tuple[Finding, ...]:
 
 def read_facts(environment: Environment, policy: Policy, *, spark: bool = False, read_logs: bool = True) -> TableFacts:
     """All that the checks look at; log files are not opened without `read_logs`."""
-    state, history, properties = environment.read_whole(policy, read_logs=read_logs)
+    state, history, properties = environment.read_whole(policy, read_logs=read_logs)[:3]
     has_indexes = set(state.metadata_partitions) - {"files"}
     return TableFacts(
         policy=policy,

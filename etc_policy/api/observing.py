@@ -78,7 +78,7 @@ def observe_freshness(
     chosen = tuple(policies)
 
     def read(policy: Policy) -> tuple[TableFreshness, tuple[Problem, ...]]:
-        state, history, further = environment.read_further(policy, archived=archived)
+        state, history, _, further = environment.read_table(policy, archived=None if archived else 0)
         found = freshness_of(policy, state, now_ms, history)
         if not archived and _needs_archive(found, state):
             found = freshness_of(policy, state, now_ms, further())
@@ -241,7 +241,7 @@ def list_cuts(environment: Environment, policies: Iterable[Policy]) -> CutsRepor
     """The cuts of each table; one that cannot be read has the reason."""
 
     def read(policy: Policy) -> TableCuts:
-        state, history = environment.read_table(policy, archived=True)
+        state, history = environment.read_table(policy, archived=None)[:2]
         cuts = published_cuts(promises_in(policy, history), environment.base_files(state))
         doubt = doubt_about(policy, state)
         return table_cuts(policy, state, cuts, (*retention_warning(policy, state), *([doubt] if doubt else [])))
@@ -262,7 +262,7 @@ def with_learned_latencies(environment: Environment, policies: Sequence[Policy],
     def learned(policy: Policy) -> Policy:
         if policy.learned_latency is None:
             return policy
-        state, history = environment.read_table(policy, kept=True)
+        state, history = environment.read_table(policy, kept=True)[:2]
         promise = promise_of(policy, state)
         latency_ms, evidence = learn_latency(history, policy.learned_latency, now_ms)
         evidence = evidence.model_copy(update={"promised_ms": promise.threshold_ms if promise else None})

@@ -41,7 +41,7 @@ def prove_partitions(environment: Environment, policy: Policy, now_ms: int) -> V
     """
     if not compares_partitions(policy):
         return None
-    state, history = environment.read_table(policy, notes_before=True)
+    state, history = environment.read_table(policy, notes_before=True)[:2]
     found = proven_partitions(policy, without_doubts_about_rows(state), history, now_ms)
     if found is None:
         return None
@@ -90,7 +90,7 @@ def _compare(
         state = replace(state, slices=tuple(one for one in state.slices if one.partition in ends))
         return replace(gather_evidence(whole, state, history, claim, now_ms), ends=ends)
 
-    return verify(environment, evidence_of(*reading), "data", lambda: evidence_of(*environment.read_table(policy)))
+    return verify(environment, evidence_of(*reading), "data", lambda: evidence_of(*environment.read_table(policy)[:2]))
 
 
 def _note_equal(environment: Environment, policy: Policy, ends: Mapping[str, int], state: TableState) -> None:
@@ -129,9 +129,9 @@ def send_partition_events(environment: Environment, policy: Policy, now_ms: int)
     if policy.done is None:
         return None
     store, read_at_ms = DoneStore(policy.table), clock_ms()
-    state, history = environment.read_table(policy)
+    state, history = environment.read_table(policy)[:2]
     if not reaches_back(store.read(), state, history):
-        state, history = environment.read_table(policy, archived=True)
+        state, history = environment.read_table(policy, archived=None)[:2]
     found = proven_partitions(policy, state, history, now_ms)
     if found is None:
         return None

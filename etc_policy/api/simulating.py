@@ -152,17 +152,17 @@ def simulate_tables(
     now_ms = clock_ms()
 
     def simulate(policy: Policy) -> TableSimulation:
-        whole = environment.read_whole(policy)
-        fresh = freshness_of(policy, whole.state, now_ms, whole.history)
+        state, history = environment.read_whole(policy)[:2]
+        fresh = freshness_of(policy, state, now_ms, history)
         found = TableSimulation(
             policy=policy.name,
-            base_path=whole.state.base_path,
+            base_path=state.base_path,
             lag_ms=None if fresh.lag_seconds is None else round(fresh.lag_seconds * 1000),
             target_ms=policy.freshness.target_ms,
-            log_files=sum(1 for _ in whole.state.log_files),
-            log_bytes=sum(one.size_bytes for _, one in whole.state.log_files),
+            log_files=sum(1 for _ in state.log_files),
+            log_bytes=sum(one.size_bytes for _, one in state.log_files),
         )
-        past = past_of(whole.state, whole.history)
+        past = past_of(state, history)
         if past is None:
             return found.model_copy(update={"reason": "no two commits, one of them with log files, are known"})
         past = past if last_ms is None else past.since(past.end_ms - last_ms)

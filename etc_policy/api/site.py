@@ -79,7 +79,7 @@ def _unknown(policy: Policy, error: EtcError, warn: Callable[[Issue], None]) -> 
 
 
 def _read_facts(environment: Environment, policy: Policy, now_ms: int, runs: tuple[RunFile, ...]) -> SiteTable:
-    state, history, _ = environment.read_whole(policy)
+    state, history = environment.read_whole(policy)[:2]
     known = with_times_of(history, state)
     freshness = freshness_of(policy, state, now_ms, history)
     if policy.partition_time is not None or policy.partition_idle_ms is not None:

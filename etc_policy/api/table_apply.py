@@ -403,7 +403,7 @@ def joined(first: TableResult, then: TableResult) -> TableResult:
 
 def writes_beside_errors(environment: Environment, policy: Policy, done: TableResult) -> list[EtcError]:
     """An error where what a writer wrote beside the compaction is not in base files yet, or others wrote in the meantime."""
-    state, history = environment.read_table(policy)
+    state, history = environment.read_table(policy)[:2]
     exposed = [
         one
         for one in exposed_in(state.instants, history.writes)

@@ -109,7 +109,7 @@ def read_for_proof(environment: Environment, policy: Policy, level: VerifyLevel)
 
 
 def _read(environment: Environment, policy: Policy, level: VerifyLevel) -> tuple[TableState, TableHistory]:
-    return environment.read_table(policy, all_logs=level != "metadata", notes_before=True)
+    return environment.read_table(policy, all_logs=level != "metadata", notes_before=True)[:2]
 
 
 def _for_proof(

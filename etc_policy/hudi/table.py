@@ -56,7 +56,7 @@ from etc_policy.storage.port import TableReader
 from etc_policy.table.completion_times import WrongTime
 from etc_policy.table.cuts import BaseFiles
 from etc_policy.table.double_keys import Merged, left_behind, merged_by, still_exposed
-from etc_policy.table.history import WRITES, Further, TableHistory, WholeTable
+from etc_policy.table.history import WRITES, Further, TableHistory, TableReading
 from etc_policy.table.state import PARQUET, FileSlice, GroupKey, Instant, TableState
 
 _ACTIONS = ("commit",)
@@ -89,25 +89,8 @@ class FileTableReader:
         heartbeat_expiry_ms: int = HEARTBEAT_EXPIRY_MS,
         *,
         archived: int | None = 0,
-    ) -> tuple[TableState, TableHistory]:
-        """The table's state now and its past, from one reading, with so many archived commits, the newest; None for all.
-
-        Raises:
-            TableError: as for `read`.
-            RetryableError: as for `read`.
-
-        """
-        return self._read(base_path, event_time, heartbeat_expiry_ms, partial(_history, max_archived=archived))
-
-    def read_further(
-        self,
-        base_path: str,
-        event_time: EventTime,
-        heartbeat_expiry_ms: int = HEARTBEAT_EXPIRY_MS,
-        *,
-        archived: int | None = 0,
-    ) -> tuple[TableState, tuple[TableHistory, Further]]:
-        """What `read_with_history` gives, and what reads this past on to the newest archived commits.
+    ) -> TableReading:
+        """The table's state now and its past, with so many archived commits, the newest; None for all.
 
         Raises:
             TableError: as for `read`.
@@ -115,31 +98,16 @@ class FileTableReader:
 
         """
 
-        def besides(commits: TableCommits) -> tuple[TableHistory, Further]:
+        def past(commits: TableCommits) -> tuple[TableHistory, Mapping[str, str], Further]:
             def further() -> TableHistory:
                 archive = Archive(commits.storage, commits.properties)  # its files may be others by now
                 return _history(replace(commits, archive=archive), MAX_ARCHIVED)
 
-            return _history(commits, archived), partial(read_until_stable, commits.storage.location, further)
+            on = partial(read_until_stable, commits.storage.location, further)
+            return _history(commits, archived), commits.properties, on
 
-        return self._read(base_path, event_time, heartbeat_expiry_ms, besides)
-
-    def read_whole(
-        self, base_path: str, event_time: EventTime, heartbeat_expiry_ms: int = HEARTBEAT_EXPIRY_MS
-    ) -> WholeTable:
-        """The table's state now and its past, with the newest archived commits, from one reading.
-
-        Raises:
-            TableError: as for `read`.
-            RetryableError: as for `read`.
-
-        """
-
-        def besides(commits: TableCommits) -> tuple[TableHistory, Mapping[str, str]]:
-            return _history(commits, MAX_ARCHIVED), commits.properties
-
-        state, of_past = self._read(base_path, event_time, heartbeat_expiry_ms, besides)
-        return WholeTable(state, *of_past)
+        state, of_past = self._read(base_path, event_time, heartbeat_expiry_ms, past)
+        return TableReading(state, *of_past)
 
     def _read(
         self,

@@ -205,15 +205,16 @@ def _with_times(write: GroupWrite, found: Mapping[GroupKey, Sequence[LogFile]]) 
 Further = Callable[[], TableHistory]
 
 
-class WholeTable(NamedTuple):
-    """What the site and `etc debug` look at; the past goes back to what is archived.
+class TableReading(NamedTuple):
+    """The state of a table and its past, from one reading, with the pairs of `hoodie.properties`.
 
-    `properties` are the pairs of `hoodie.properties`.
+    `further` reads this past on to the newest archived commits.
     """
 
     state: TableState
     history: TableHistory
     properties: Mapping[str, str]
+    further: Further
 
 
 def promise_of(policy: Policy, state: TableState) -> CompactionRecord | None:

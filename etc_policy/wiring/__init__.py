@@ -16,7 +16,7 @@ from etc_policy.plan.bundles import OF_HUDI_1_0, fitting_release
 from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
 from etc_policy.policy.locations import S3_SCHEMES, is_catalog_name
 from etc_policy.policy.manifest import EventTime, GitState, Policy
-from etc_policy.table.history import Further, TableHistory, promise_of
+from etc_policy.table.history import TableHistory, TableReading, promise_of
 from etc_policy.table.impossible_times import needs_base_files
 from etc_policy.table.log_witness import of_event_time, with_earlier_times
 from etc_policy.table.state import RowGroup, TableState, WriterOption, newest_base_file
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from etc_policy.storage.object_cache import Cache
     from etc_policy.table.apply_state import ApplyState, ApplyStateStore
     from etc_policy.table.cuts import BaseFiles
-    from etc_policy.table.history import WholeTable
     from etc_policy.verify.diagnosis import Finding, HeldLock
     from etc_policy.verify.ports import DataVerifier
 
@@ -117,59 +116,40 @@ class Readings(SparkSessions):
         self,
         policy: Policy,
         *,
-        archived: bool = False,
+        archived: int | None = 0,
+        read_logs: bool = True,
         all_logs: bool = False,
         kept: bool = False,
         notes_before: bool = False,
-    ) -> tuple[TableState, TableHistory]:
+    ) -> TableReading:
         """The state of a policy's table as `read_state` gives it without statistics, and its past, from one reading.
 
-        With `archived` the past goes back to commits that were archived, and with `all_logs` every log file is read. What was
+        The past has so many archived commits, None for all, and with `all_logs` every log file is read. What was
         kept of commits that were decoded before is used with `kept` alone, as verification goes by the table's own files. The
         notes of the state are with `notes_before` those of before the reading: what was noted meanwhile it may not have seen.
         """
-        found = self.read_further(policy, archived=archived, all_logs=all_logs, kept=kept, notes_before=notes_before)
-        return found[:2]
-
-    def read_further(
-        self,
-        policy: Policy,
-        *,
-        archived: bool = False,
-        all_logs: bool = False,
-        kept: bool = False,
-        notes_before: bool = False,
-    ) -> tuple[TableState, TableHistory, Further]:
-        """What `read_table` gives, and what reads this past on to the newest archived commits."""
         from etc_policy.hudi.table import FileTableReader
 
         reader, location = FileTableReader(self._tables_cache() if kept else None, self.note_state), self.locate(policy)
 
-        def read(event_time: EventTime) -> tuple[TableState, tuple[TableHistory, Further]]:
-            expiry_ms, most = policy.writer.heartbeat_expiry_ms, None if archived else 0
-            return reader.read_further(location, event_time, expiry_ms, archived=most)
+        def read(event_time: EventTime) -> TableReading:
+            return reader.read_with_history(location, event_time, policy.writer.heartbeat_expiry_ms, archived=archived)
 
         noted = self.apply_states.read(location) if notes_before else None
-        state, (history, further) = self._as_believed(policy, read, lambda found: found[0], asks=not all_logs)
-        state = self._with_times_and_notes(policy, state, all_logs=all_logs, noted=noted)
+        found = self._as_believed(policy, read, lambda found: found.state, asks=read_logs and not all_logs)
+        state, history, properties, further = found
+        state = self._with_times_and_notes(policy, state, read_logs=read_logs, all_logs=all_logs, noted=noted)
 
-        def with_times(found: TableHistory) -> TableHistory:
-            return self._with_read_times(policy, state, found)
+        def with_times(past: TableHistory) -> TableHistory:
+            return self._with_read_times(policy, state, past)
 
-        return state, with_times(history), lambda: with_times(further())
+        return TableReading(state, with_times(history), properties, lambda: with_times(further()))
 
-    def read_whole(self, policy: Policy, *, read_logs: bool = True) -> WholeTable:
-        """The state of a policy's table as `read_state` gives it without statistics, and all of its past, from one reading."""
-        from etc_policy.hudi.table import FileTableReader
+    def read_whole(self, policy: Policy, *, read_logs: bool = True) -> TableReading:
+        """What `read_table` gives with the newest archived commits, of which what was kept is used."""
+        from etc_policy.hudi.completed_writes import MAX_ARCHIVED
 
-        reader, location = FileTableReader(self._tables_cache(), self.note_state), self.locate(policy)
-
-        def read(event_time: EventTime) -> WholeTable:
-            return reader.read_whole(location, event_time, policy.writer.heartbeat_expiry_ms)
-
-        whole = self._as_believed(policy, read, lambda found: found.state, asks=read_logs)
-        state = self._with_times_and_notes(policy, whole.state, read_logs=read_logs)
-        return whole._replace(state=state, history=self._with_read_times(policy, state, whole.history))
+        return self.read_table(policy, archived=MAX_ARCHIVED, read_logs=read_logs, kept=True)
 
     def release_of(self, policy: Policy) -> str | None:
         """The release that takes a policy's table, as it was last read, else by its properties.

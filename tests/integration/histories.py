@@ -174,7 +174,7 @@ class RealHistory:
     def check_past(self) -> None:
         """The past that the commits tell, active and archived, ends with what the table shows now."""
         policy, state = self.bench.policy, self.bench.state()
-        _, history = FileTableReader().read_with_history(policy.table, policy.event_time, archived=None)
+        _, history = FileTableReader().read_with_history(policy.table, policy.event_time, archived=None)[:2]
         last = replay_completeness(history, policy.data_latency_ms)[-1]
         left = [log_file for _, log_file in state.log_files]
         now = watermark(left, policy.data_latency_ms, ZoneInfo(state.timezone))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from etc_policy.api.project import Project
 from etc_policy.plan.simulation import Schedule, SimulatedRun, actual_runs, figures_of, replay
 from etc_policy.table.formats import format_bytes, format_duration
-from etc_policy.table.history import WholeTable
+from etc_policy.table.history import TableReading
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.past import Arrival, Past, past_of
 
@@ -68,7 +68,7 @@ def _key(one: Arrival) -> tuple[object, str]:
     return one.group, one.log_file.requested
 
 
-def compare(policy, whole: WholeTable) -> Compared:
+def compare(policy, whole: TableReading) -> Compared:
     """The table's own compactions, and what would have been predicted of each."""
     past = past_of(known_early(whole), whole.history)
     assert isinstance(past, Past)
@@ -88,7 +88,7 @@ def compare(policy, whole: WholeTable) -> Compared:
     return Compared(figures_of(past, policy, real), figures_of(past, policy, predicted), moved, max(shares))
 
 
-def known_early(whole: WholeTable):
+def known_early(whole: TableReading):
     """The state, which knows of growth what the first compactions say."""
     state, commits = replace(whole.state, write_growth=None), whole.history.commits
     third = [number for number, one in enumerate(commits) if one.is_compaction][_LEARNED_FROM - 1]

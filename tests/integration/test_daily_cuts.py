@@ -43,7 +43,7 @@ class DailyBench(Bench):
     def cuts(self):
         """The SQL of each cut by its day, and whether it can be read."""
         policy = self.policy
-        state, history = FileTableReader().read_with_history(self.location, policy.event_time, archived=None)
+        state, history = FileTableReader().read_with_history(self.location, policy.event_time, archived=None)[:2]
         found = table_cuts(policy, state, published_cuts(history, read_base_files(self.location)), ())
         return [(one.sql, one.readable) for one in reversed(found.cuts)]
 
@@ -56,7 +56,7 @@ class DailyBench(Bench):
 def as_of_check(bench, moved_ms=0):
     """What `expect_ro_as_of` finds of the last cut, at its T or at another one."""
     policy, now_ms = bench.policy, clock_ms()
-    state, history = FileTableReader().read_with_history(bench.location, policy.event_time)
+    state, history = FileTableReader().read_with_history(bench.location, policy.event_time)[:2]
     claim = claim_of(policy, state, now_ms)
     suite = [{"type": "expect_ro_as_of", "kwargs": {"threshold_ms": claim.threshold_ms + moved_ms}}]
     evidence = gather_evidence(policy, state, history, claim, now_ms)

@@ -36,7 +36,7 @@ def hurt_table(spark, base, index):
 def looked_at(table):
     """What the metadata alone says: level `metadata`, and `etc debug`."""
     policy = Policy(name="t", table=table.base, event_time=TS, data_latency_ms=0, writer=Writer(index="simple"))
-    state, history = FileTableReader().read_with_history(table.base, TS)
+    state, history = FileTableReader().read_with_history(table.base, TS)[:2]
     found = check_double_keys(Evidence(policy, state, history, Claim(0, ""), 0))
     debug = diagnose_table(TableFacts(policy, state, history, {}, clock_ms()))
     return found, next(finding for finding in debug if finding.check == "double keys")

@@ -47,7 +47,7 @@ def verdict(bench, level="metadata"):
 
     A proof of rows that rests on those from before the fault finds the same as one of all rows.
     """
-    state, history = FileTableReader().read_with_history(str(bench.base), bench.policy.event_time)
+    state, history = FileTableReader().read_with_history(str(bench.base), bench.policy.event_time)[:2]
     state = state if level == "metadata" else read_all_logs(state, bench.policy, None)
     evidence = Evidence(bench.policy, state, history, claim_of(bench.policy, state, LATER), LATER)
     worst, status = _judged(bench, evidence, level)
@@ -145,7 +145,7 @@ def swap_in_as_many_bytes(faulty):
 
 
 def test_a_proof_rests_on_what_was_compared_before(honest):
-    state, history = FileTableReader().read_with_history(str(honest.base), honest.policy.event_time)
+    state, history = FileTableReader().read_with_history(str(honest.base), honest.policy.event_time)[:2]
     evidence = resting(Evidence(honest.policy, state, history, claim_of(honest.policy, state, LATER), LATER))
     path, text = read_suite("ro_complete", Path("no-such-project"))
     found = verify_table(evidence, parse_suite(text, path), "data", lambda: GxVerifier(honest.spark))
@@ -191,7 +191,7 @@ def test_a_byte_that_changes_in_a_file_that_does_not_waits_for_a_proof_of_all_ro
     rows, kept = read_rows(path)
     write_in_as_many_bytes(path, _doubled(rows), kept)
     remember(spark, faulty.policy, faulty.state(), latest_ms=0)  # as if nothing had changed since
-    state, history = FileTableReader().read_with_history(str(faulty.base), faulty.policy.event_time)
+    state, history = FileTableReader().read_with_history(str(faulty.base), faulty.policy.event_time)[:2]
     evidence = Evidence(faulty.policy, state, history, claim_of(faulty.policy, state, LATER), LATER)
     assert [_judged(faulty, one, "data")[1] for one in (resting(evidence), evidence)] == ["pass", "fail"]
 
@@ -341,7 +341,7 @@ def test_a_commit_that_records_later_event_times_than_its_log_file_holds(faulty,
 @pytest.mark.extended
 def test_a_late_row_after_the_check_is_shown_by_the_next_freshness(spark, faulty):
     def freshness():
-        state, history = FileTableReader().read_with_history(str(faulty.base), faulty.policy.event_time)
+        state, history = FileTableReader().read_with_history(str(faulty.base), faulty.policy.event_time)[:2]
         return table_freshness(faulty.policy, state, NOW, clock_ms(), history)
 
     before = freshness()

@@ -32,7 +32,7 @@ class Seen:
 def look(found: Honest, level: str) -> Seen:
     """The verdict of a level, as `etc verify` and `etc freshness` make it."""
     try:
-        state, history = FileTableReader().read_with_history(str(found.table.base), found.policy.event_time)
+        state, history = FileTableReader().read_with_history(str(found.table.base), found.policy.event_time)[:2]
         read = read_all_logs if level == "logs" else fill_from_logs
         state = read(state, found.policy, found.cache)
         claim = claim_of(found.policy, state, NOW)

@@ -83,7 +83,7 @@ class RealTable:
         """The verdict of a level; at `data` it reads rows by Spark."""
         try:
             policy = self.policy
-            state, history = FileTableReader().read_with_history(str(self.bench.base), policy.event_time)
+            state, history = FileTableReader().read_with_history(str(self.bench.base), policy.event_time)[:2]
             state = (fill_from_logs if level == "metadata" else read_all_logs)(state, policy, self.cache)
             claim = claim_of(policy, state, NOW)
             evidence = Evidence(policy, state, history, claim, NOW)

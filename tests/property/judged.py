@@ -417,7 +417,7 @@ class Judged(Lifetime):
         return replace(state, apply_state=kept), history
 
     def _read_files(self) -> tuple[TableState, TableHistory]:
-        state, history = FileTableReader().read_with_history(str(self.folder), self.event_time)
+        state, history = FileTableReader().read_with_history(str(self.folder), self.event_time)[:2]
         return fill_from_logs(state, self.policy, None) if self.reads_logs else state, history
 
     def ask(self) -> str:

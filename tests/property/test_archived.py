@@ -36,7 +36,7 @@ _LATE = "brought events later than"
 def readings(life: Lifetime, *, read_logs: bool) -> dict[str, Any]:
     """What etc makes of the table."""
     policy = Policy(name="t", table=str(life.folder), event_time=life.event_time, data_latency_ms=LATENCY_MS)
-    state, history = FileTableReader().read_with_history(str(life.folder), life.event_time)
+    state, history = FileTableReader().read_with_history(str(life.folder), life.event_time)[:2]
     state = fill_from_logs(state, policy, None) if read_logs else state
     now_ms = life.now
     plan = build_table_plan(policy, state, now_ms=now_ms, clock_ms=now_ms)

@@ -54,7 +54,7 @@ def lived_in(folder, *, version, pending=False):
 
 def plan_of(table, cache, granularity):
     policy = POLICY.model_copy(update={"strategy": Strategy(granularity=granularity)})
-    state, history = FileTableReader().read_with_history(str(table.base), policy.event_time, archived=None)
+    state, history = FileTableReader().read_with_history(str(table.base), policy.event_time, archived=None)[:2]
     state = fill_from_logs(state, policy, ObjectCache(cache))
     return build_table_plan(policy, state, now_ms=NOON_MS, clock_ms=NOON_MS), history
 

@@ -78,7 +78,7 @@ class Lake:
 
     def past(self) -> Past:
         """What is known of it afterwards."""
-        past = past_of(*self.reader.read_with_history(str(self.table.base), self.policy.event_time))
+        past = past_of(*self.reader.read_with_history(str(self.table.base), self.policy.event_time)[:2])
         assert past is not None
         return past
 

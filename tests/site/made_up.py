@@ -225,7 +225,7 @@ class Maker:
                 coverage=Coverage(file_groups=4, file_groups_read=2, seed=7),
                 not_checked=("expect_rows_to_be_fresh",),
             )
-        state, history = FileTableReader().read_with_history(self.policy.table, self.policy.event_time)
+        state, history = FileTableReader().read_with_history(self.policy.table, self.policy.event_time)[:2]
         evidence = Evidence(self.policy, state, history, claim_of(self.policy, state, at_ms), at_ms)
         return verify_table(evidence, (), "metadata", no_spark)
 

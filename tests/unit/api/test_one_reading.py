@@ -115,7 +115,8 @@ def test_what_is_archived_is_read_on(folder, orders, listings):
 
 def test_it_is_what_separate_readings_give(folder):
     place = str(folder / "lake" / "orders"), TS
-    whole = FileTableReader().read_whole(*place)
-    assert (whole.state, whole.history) == FileTableReader().read_with_history(*place, archived=None)
+    whole = FileTableReader().read_with_history(*place, archived=None)
+    assert whole.state == FileTableReader().read(*place)
+    assert whole.history == whole.further() == FileTableReader().read_with_history(*place).further()
     assert [commit.archived for commit in whole.history.commits] == [True, False, False]
     assert whole.properties["hoodie.table.type"] == "MERGE_ON_READ"

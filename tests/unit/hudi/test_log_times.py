@@ -400,7 +400,7 @@ def test_of_log_files_that_are_gone_the_newest_stay_in_the_cache(folder, cache, 
 
 def test_what_was_read_of_a_write_is_known_when_it_is_compacted(folder, cache):
     def history():
-        state, past = FileTableReader().read_with_history(str(folder.base), TIMES)
+        state, past = FileTableReader().read_with_history(str(folder.base), TIMES)[:2]
         return {key[2]: ms for key, ms in with_read_times(past, state, POLICY, cache).read_times.items()}
 
     assert history() == {}
@@ -415,7 +415,7 @@ def test_what_was_read_of_a_write_is_known_when_it_is_compacted(folder, cache):
 def test_a_table_is_read_with_what_its_writes_were_found_to_hold(folder, cache):
     policy = POLICY.model_copy(update={"table": str(folder.base)})
     environment = Environment(folder.base.parent, lambda _: None)
-    _, history = environment.read_table(policy)
+    _, history = environment.read_table(policy)[:2]
     assert history.read_times[SECOND, "p", "plain"] == MS
     assert environment.read_whole(policy).history.read_times == history.read_times
 

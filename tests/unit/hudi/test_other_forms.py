@@ -59,7 +59,7 @@ def texts_of(record):
 
 def read_all(table):
     """All that is read of a table by whoever plans, verifies or carries out."""
-    whole = FileTableReader().read_whole(str(table.base), EVENT_TIME)
+    whole = FileTableReader().read_with_history(str(table.base), EVENT_TIME, archived=None)
     if whole.state.own_pending:
         HudiFiles().pending_job(POLICY, whole.state)
 

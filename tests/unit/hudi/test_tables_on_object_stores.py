@@ -32,7 +32,7 @@ def copied(s3_server):
 
 
 def readings(location, policy=POLICY, cache=None):
-    state, history = FileTableReader(cache).read_with_history(location, policy.event_time, archived=None)
+    state, history = FileTableReader(cache).read_with_history(location, policy.event_time, archived=None)[:2]
     state = fill_from_logs(state, policy, cache)
     plan = build_table_plan(policy, state, now_ms=NOON_MS, clock_ms=NOON_MS)
     said = json.loads(plan.model_dump_json().replace(str(location), "LOCATION"))
