@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from glob import escape
-from typing import Protocol
 
 from etc_policy.api.each_table import table_errors
 from etc_policy.api.observing import freshness_of
@@ -20,32 +19,8 @@ from etc_policy.policy.manifest import Policy
 from etc_policy.report.freshness import unreadable, with_partitions
 from etc_policy.report.results import FreshnessReport, TableFreshness
 from etc_policy.table.formats import format_duration, format_time, iso_time
-from etc_policy.table.partitions import PartitionFreshness
 from etc_policy.table.state import TableState
 from etc_policy.wiring import Environment, clock_ms
-
-
-def _sleep(milliseconds: int) -> None:
-    time.sleep(milliseconds / 1000)
-
-
-class Goal(Protocol):
-    """What is waited for in every table."""
-
-    def __str__(self) -> str:
-        """What it is, in words."""
-
-    def possible_from_ms(self, policy: Policy) -> int:
-        """Before this no table of the policy can be so far."""
-
-    def look(self, policy: Policy, state: TableState, found: TableFreshness, now_ms: int) -> TableFreshness:
-        """The table's freshness with what the goal needs to be known of it."""
-
-    def is_reached(self, found: TableFreshness) -> bool:
-        """Whether the table is so far."""
-
-    def progress(self, found: TableFreshness) -> str:
-        """How far the table is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +33,19 @@ class CompleteUntil:
         return format_time(self.until_ms)
 
     def possible_from_ms(self, policy: Policy) -> int:
-        """Completeness never comes nearer to now than the data latency."""
+        """Before this no table of the policy can be so far: completeness never comes nearer to now than the data latency."""
         return policy.arrives_ms(self.until_ms)
 
     def look(self, policy: Policy, state: TableState, found: TableFreshness, now_ms: int) -> TableFreshness:
-        """All of it is known."""
+        """The table's freshness with what is to be known of it: all is there."""
         return found
 
     def is_reached(self, found: TableFreshness) -> bool:
-        """Whether it is complete so far."""
+        """Whether the table is so far."""
         return found.complete_until_ms is not None and found.complete_until_ms >= self.until_ms
 
     def progress(self, found: TableFreshness) -> str:
-        """Up to where it is complete."""
+        """How far the table is."""
         return f"complete until {format_time(found.complete_until_ms)}"
 
 
@@ -107,12 +82,11 @@ class PartitionDone:
 
     def is_reached(self, found: TableFreshness) -> bool:
         """Whether it is done."""
-        one = self._in(found)
-        return one is not None and one.status == "done"
+        return any(one.status == "done" for one in found.partitions.partitions) if found.partitions else False
 
     def progress(self, found: TableFreshness) -> str:
         """What keeps it from being done."""
-        one = self._in(found)
+        one = next(iter(found.partitions.partitions), None) if found.partitions else None
         if one is None:
             return f"without a partition `{self.partition}`"
         if not one.log_files:
@@ -120,8 +94,8 @@ class PartitionDone:
         held = f"complete until {format_time(one.complete_until_ms)}, held back by `{one.held_back_by}`"
         return f"{one.status} there, {held}"
 
-    def _in(self, found: TableFreshness) -> PartitionFreshness | None:
-        return next(iter(found.partitions.partitions), None) if found.partitions else None
+
+Goal = CompleteUntil | PartitionDone
 
 
 def wait_for(
@@ -130,11 +104,11 @@ def wait_for(
     """The freshness of each table once all have reached the goal; raises as `Waiter.wait` does, with the same report."""
     waiter = Waiter(environment, goal, timeout_ms, max(poll_ms, 100))
     try:
-        waiter.wait(policies)
+        tables = waiter.wait(policies)
     except EtcError as error:
         error.report = FreshnessReport(observed_at=iso_time(clock_ms()), tables=waiter.last_seen(policies))
         raise
-    return FreshnessReport(observed_at=iso_time(clock_ms()), tables=waiter.last_seen(policies))
+    return FreshnessReport(observed_at=iso_time(clock_ms()), tables=tables)
 
 
 @dataclass
@@ -150,7 +124,7 @@ class Waiter:
     timeout_ms: int
     poll_ms: int
     now: Callable[[], int] = clock_ms
-    sleep: Callable[[int], None] = _sleep
+    sleep: Callable[[int], None] = lambda milliseconds: time.sleep(milliseconds / 1000)
     found: dict[str, TableFreshness] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
     suspected: dict[str, str | None] = field(default_factory=dict)
@@ -173,39 +147,30 @@ class Waiter:
 
         """
         self.deadline_ms = self.now() + self.timeout_ms
-        self._require_possible(policies)
+        for policy in policies:
+            self._require_possible(policy)
         while True:
-            before = [policy for policy in policies if self._has_reached(policy)]
-            open_ones = [policy for policy in policies if policy not in before and not self._complete(policy)]
-            if not open_ones:
-                open_ones = [policy for policy in before if not self._complete(policy)]  # late data may have come since
-            if not open_ones:
+            reached = [one for one in policies if one.name in self.found and self.goal.is_reached(self.found[one.name])]
+            left = [one for one in policies if one not in reached and not self._complete(one)]
+            left = left or [one for one in reached if not self._complete(one)]  # late data may have come since
+            if not left:
                 return self.last_seen(policies)
             left_ms = self.deadline_ms - self.now()
             if left_ms <= 0:
-                raise self._timed_out(open_ones)
-            self.sleep(min(left_ms, max(self.poll_ms, self._until_possible_ms(open_ones))))
+                raise self._timed_out(left)
+            possible_ms = min(map(self.goal.possible_from_ms, left)) - self.now()
+            self.sleep(min(left_ms, max(self.poll_ms, possible_ms)))
 
-    def _require_possible(self, policies: Sequence[Policy]) -> None:
+    def _require_possible(self, policy: Policy) -> None:
         """Report at once where no waiting of this length can help."""
-        for policy in policies:
-            earliest_ms = self.goal.possible_from_ms(policy)
-            if earliest_ms > self.deadline_ms:
-                latency = format_duration(policy.data_latency_ms)
-                message = (
-                    f"`{policy.name}` cannot be complete up to {self.goal} "
-                    f"before {format_time(earliest_ms)}{', which is after the timeout' if self.timeout_ms else ''}"
-                )
-                hint = f"events may arrive {latency} late (`data_latency`): wait longer, or for an earlier time"
-                raise RetryableError(Code.WAIT_TOO_SHORT, message, hint=hint)
-
-    def _until_possible_ms(self, policies: Sequence[Policy]) -> int:
-        """How long no table can become complete, whatever is compacted."""
-        return min(map(self.goal.possible_from_ms, policies)) - self.now()
-
-    def _has_reached(self, policy: Policy) -> bool:
-        known = self.found.get(policy.name)
-        return known is not None and self.goal.is_reached(known)
+        earliest_ms = self.goal.possible_from_ms(policy)
+        if earliest_ms <= self.deadline_ms:
+            return
+        after = ", which is after the timeout" if self.timeout_ms else ""
+        message = f"`{policy.name}` cannot be complete up to {self.goal} before {format_time(earliest_ms)}{after}"
+        latency = format_duration(policy.data_latency_ms)
+        hint = f"events may arrive {latency} late (`data_latency`): wait longer, or for an earlier time"
+        raise RetryableError(Code.WAIT_TOO_SHORT, message, hint=hint)
 
     def _complete(self, policy: Policy) -> bool:
         known = self.found.get(policy.name)
@@ -238,16 +203,15 @@ class Waiter:
             raise TableError(Code.WAIT_IN_VAIN, message, hint=refusal.hint)
 
     def _timed_out(self, policies: Sequence[Policy]) -> RetryableError:
-        late = "; ".join(f"`{policy.name}` {self._short_of(policy)}" for policy in policies)
+        seen = ((one.name, self.found.get(one.name)) for one in policies)
+        late = "; ".join(
+            f"`{name}` is {self._progress(one)}" if one else f"`{name}` could not be read" for name, one in seen
+        )
         waited = f"waited {format_duration(self.timeout_ms)} for" if self.timeout_ms else "not there yet:"
         message = f"{waited} {self.goal}: {late}"
         held = next((f for p in policies if (f := self.found.get(p.name)) and f.held_back_by), None)
         hint = f"`etc plan --select {held.policy}` says what is due" if held else None
         return RetryableError(Code.WAIT_TIMED_OUT, message, hint=hint)
-
-    def _short_of(self, policy: Policy) -> str:
-        found = self.found.get(policy.name)
-        return "could not be read" if found is None else f"is {self._progress(found)}"
 
     def _progress(self, table: TableFreshness) -> str:
         if table.complete_until_ms is None:

@@ -168,9 +168,15 @@ class Demo:
         return self.sessions.spark if self._names is None else self.sessions.catalog_spark
 
     def views(self, threshold_ms: int) -> ViewRows:
-        """What both views hold now."""
-        found = describe_views(self.sessions.spark, self.policy.table, threshold_ms)
-        return ViewRows(threshold_ms, found.ro.all_rows, found.rt.all_rows, found.missing_in_ro)
+        """What RO and RT show now, and how many rows RO lacks of those that RT has at or below the threshold.
+
+        A row counts as shown only when all its values are the same.
+        """
+        read, columns = self.sessions.spark.read.format("hudi"), list(_COLUMNS)
+        rt = read.load(self.policy.table)
+        ro = read.options(**READ_OPTIMIZED).load(self.policy.table)
+        due = rt.where(rt.event_time_ms <= threshold_ms).select(columns)
+        return ViewRows(threshold_ms, _counts(ro), _counts(rt), due.subtract(ro.select(columns)).count())
 
     def copied(self, policy: Policy) -> Policy:
         """The policy on a copy of the demo's table, beside it, that replaces an earlier one."""
@@ -212,24 +218,6 @@ class Demo:
         return database, table.removesuffix("_ro")
 
 
-@dataclass(frozen=True, slots=True)
-class ViewCounts:
-    """Rows of one view (`RO` or `RT`) by status."""
-
-    view: str
-    all_rows: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class ViewDescription:
-    """Both views at one moment; `missing_in_ro` counts RT rows at or below the threshold that RO does not show."""
-
-    threshold_ms: int
-    ro: ViewCounts
-    rt: ViewCounts
-    missing_in_ro: int
-
-
 def _newest(events: Iterable[StatusEvent]) -> Iterable[StatusEvent]:
     """The newest event of each flight."""
     return {row.flight_id: row for row in sorted(events, key=attrgetter("event_time_ms"))}.values()
@@ -264,18 +252,5 @@ def drop_tables(spark: Any, names: tuple[str, str] | None) -> None:
         spark.sql(f"DROP TABLE IF EXISTS `{database}`.`{table}{suffix}`")
 
 
-def describe_views(spark: Any, base_path: str, threshold_ms: int) -> ViewDescription:
-    """What RO and RT show now, and how many rows RO lacks of those that RT has at or below the threshold.
-
-    A row counts as shown only when all its values are the same.
-    """
-    ro = spark.read.format("hudi").options(**READ_OPTIMIZED).load(base_path)
-    rt = spark.read.format("hudi").load(base_path)
-    columns = list(_COLUMNS)
-    due = rt.where(rt.event_time_ms <= threshold_ms).select(columns)
-    missing = due.subtract(ro.select(columns)).count()
-    return ViewDescription(threshold_ms, _counts("RO", ro), _counts("RT", rt), missing)
-
-
-def _counts(view: str, frame: Any) -> ViewCounts:
-    return ViewCounts(view, {row["status"]: row["count"] for row in frame.groupBy("status").count().collect()})
+def _counts(frame: Any) -> dict[str, int]:
+    return {row["status"]: row["count"] for row in frame.groupBy("status").count().collect()}
