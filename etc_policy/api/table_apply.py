@@ -430,9 +430,7 @@ def _begun_beside(done: TableResult, state: TableState) -> set[str]:
     """The writes that began beside it; where nobody could look then, all that may have."""
     if done.writes_beside is not None:
         return set(done.writes_beside)
-    ends = (
-        done.completed if state.table_version in CUT_VERSIONS else None
-    )  # before, it is the instant at which it began
+    ends = done.completed if state.is_cut else None  # before, it is the instant at which it began
     return {one for one in _in_flight(state) if ends is None or one <= ends}
 
 

@@ -44,7 +44,7 @@ from etc_policy.table.history import TableHistory, WriteKey
 from etc_policy.table.impossible_times import latest_in, with_impossible
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.log_witness import NOT_THERE, in_words, misrecorded_in, path_of, with_earlier_times
-from etc_policy.table.state import CUT_VERSIONS, FileSlice, LogFile, LogWitness, TableState, UnreadableTime
+from etc_policy.table.state import FileSlice, LogFile, LogWitness, TableState, UnreadableTime
 
 #: So many are read before what commits recorded is believed.
 _ASKED = 3
@@ -87,7 +87,7 @@ def read_all_logs(
     if not files:
         return replace(state, witnesses=())
     cache, _ = _read_files(state, lambda _: files, policy, kept, progress, anew=policy.verify.full)
-    grows = state.table_version not in CUT_VERSIONS  # so that no one commit counts its deletes
+    grows = not state.is_cut  # so that no one commit counts its deletes
     witnesses = tuple(_witness(path_of(s, f), f, cache, may_delete=grows or f.has_deletes) for s, f in files)
     filled = _with_archived_blocks(_filled(state, policy, cache, known_too=True), cache)
     read = replace(filled, unreadable_time=_unreadable(_unknown(state), cache), witnesses=witnesses)
@@ -192,7 +192,7 @@ def _write_of(state: TableState, log_file: LogFile, times: LogTimes) -> tuple[st
     """When the write of a log file began and ended. Before table version 8 its name says neither: None where it is not one write
     of the active timeline.
     """
-    if state.table_version in CUT_VERSIONS:
+    if state.is_cut:
         return log_file.requested, log_file.completed
     found = [one for one in state.instants if one.requested in times.instants and one.state == "completed"]
     is_known = len(found) == len(times.instants) == 1
@@ -266,7 +266,7 @@ def _with_archived_blocks(state: TableState, cache: TimesCache) -> TableState:
     A write that is rolled back leaves them, and a block that takes them back; where its markers are gone, it leaves no such block
     (facts: rolled-back-blocks-shown). What came after a savepoint readers may not show (facts: beyond-savepoint).
     """
-    if state.table_version in CUT_VERSIONS:
+    if state.is_cut:
         return state
     known, first = {one.requested for one in state.instants}, next(iter(not_left_behind(state.instants)), "")
     found: dict[str, frozenset[str]] = {}

@@ -53,7 +53,7 @@ from etc_policy.plan.split import remainder_name
 from etc_policy.policy.manifest import Policy, changed_values, policy_values
 from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.instants import add_ms, instant_from_ms
-from etc_policy.table.state import CUT_VERSIONS, FileSlice, LogFile, Slices, TableState
+from etc_policy.table.state import FileSlice, LogFile, Slices, TableState
 from etc_policy.table.watermark import Watermark
 
 _GROUP = attrgetter("group")
@@ -123,7 +123,7 @@ def _before_writers(context: PlanningContext, chosen: Slices) -> tuple[PlanningC
     """The chosen slices that an instant before the oldest write in flight can merge; a refusal where T would not be known."""
     place, state = _instant(context, chosen), context.state
     writer = min(state.begun_writes, default=place.instant)
-    if writer >= place.instant or state.table_version not in CUT_VERSIONS:
+    if writer >= place.instant or not state.is_cut:
         return context, chosen
     context = merging_what_is_due(context)
     closed = closed_before(chosen, writer, lambda slices: _instant(context, slices).instant)
@@ -208,16 +208,16 @@ def _too_young(context: PlanningContext, instant: str) -> Refusal | None:
     latest, state = instant_from_ms(context.clock_ms - clock_skew_ms(context.policy), context.zone), context.state
     last = max((i.requested for i in state.instants), default="")
     reason = None
-    if state.table_version in CUT_VERSIONS and instant > latest:
+    if state.is_cut and instant > latest:
         reason = f"the compaction's instant would have to be {instant}, which is not yet past the clock-skew bound ({latest})"
-    if state.table_version not in CUT_VERSIONS and instant <= last:
+    if not state.is_cut and instant <= last:
         reason = f"the compaction's instant would be {instant}, which is not past the table's last instant ({last})"
     return Refusal("too_young", reason, "plan again in a second") if reason else None
 
 
 def _instant(context: PlanningContext, chosen: tuple[FileSlice, ...]) -> Place:
     """C: past the last due log file (`log_file`) or past every log file (`file_slice`) of the chosen slices."""
-    if context.state.table_version not in CUT_VERSIONS:
+    if not context.state.is_cut:
         now = instant_from_ms(context.clock_ms, context.zone)
         return Place(now, now)
     start = add_ms(max(next(must_merge(context, file_slice)).completed for file_slice in chosen), 1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from etc_policy.plan.model import Operation
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.double_keys import sees_log_files
-from etc_policy.table.state import CUT_VERSIONS, FileSlice, GroupKey, TableState, WriteInFlight
+from etc_policy.table.state import FileSlice, GroupKey, TableState, WriteInFlight
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Overtaken:
 def find_overtaken(policy: Policy, operations: Iterable[Operation], state: TableState) -> tuple[Overtaken, ...]:
     """The slices for which a compaction of `operations` may not be committed now; none where it may."""
     logs_are_seen = sees_log_files(policy.writer.index, state.metadata_partitions)
-    if logs_are_seen and state.table_version not in CUT_VERSIONS:
+    if logs_are_seen and not state.is_cut:
         return ()
     writes = () if logs_are_seen else tuple(write for write in state.writes_in_flight if write.may_live)
     slices = {one.group: one for one in state.slices}
@@ -50,7 +50,7 @@ def writes_beside(
         return ()
     found = {w.requested for w in after.writes_in_flight if w.groups is None or not groups.isdisjoint(w.groups)}
     named = {f.requested for s, f in after.log_files if s.group in groups}
-    if after.table_version in CUT_VERSIONS:
+    if after.is_cut:
         return tuple(sorted(one for one in found | named if one not in known and one <= completed))
     if completed in named:
         found |= {one.requested for one in after.instants if (one.action, one.state) == ("deltacommit", "completed")}

@@ -16,7 +16,7 @@ from etc_policy.table.double_keys import left_behind, merged_by
 from etc_policy.table.formats import FIRST_MS, LAST_MS, format_time
 from etc_policy.table.history import promise_of
 from etc_policy.table.instants import CLOCK_TOLERANCE_MS, instant_from_ms, instant_to_ms, parse_instant
-from etc_policy.table.state import CUT_VERSIONS, FileSlice, TableState
+from etc_policy.table.state import FileSlice, TableState
 
 _MARGIN_MS = 7 * 86_400_000
 _INSTANT = re.compile(r"[0-9]{17}")
@@ -119,7 +119,7 @@ def _hidden(table: TablePlan, state: TableState, known_ms: int, created_ms: int)
 def _made_again(policy: Policy, table: TablePlan, state: TableState, now_ms: int, created_ms: int) -> TablePlan:
     """Before table version 8 the instant is the time at which the plan was made, and no later one."""
     clock_ms, zone = created_ms, ZoneInfo(state.timezone)
-    if state.table_version not in CUT_VERSIONS and table.instant is not None:
+    if not state.is_cut and table.instant is not None:
         clock_ms = min(created_ms, instant_to_ms(table.instant, zone))
     seen = _as_seen(table, state, instant_from_ms(created_ms, zone))
     pace, policy = pace_again(policy, table.pace), _as_learned(policy, table, seen)

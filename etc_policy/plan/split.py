@@ -15,7 +15,7 @@ from etc_policy.plan.carry import TRIED_PARTITIONS, carried_name, log_instant
 from etc_policy.plan.model import LaterRows, Operation, SplitInput, SplitSlice
 from etc_policy.policy.locations import S3_SCHEMES, is_local
 from etc_policy.policy.manifest import Frozen, Policy
-from etc_policy.table.state import CUT_VERSIONS, FileSlice, LogFile, RowGroup, TableState, path_below
+from etc_policy.table.state import FileSlice, LogFile, RowGroup, TableState, path_below
 
 #: The pair of a compaction's metadata that says what was split.
 SPLIT = "etc.split"
@@ -175,7 +175,7 @@ def _as_split(operation: Operation, trace: _Trace | None) -> Operation:
 def find_split_obstacle(policy: Policy, state: TableState) -> tuple[str, str] | None:
     """Why a table may not be split by record, and what to do; None where it may."""
     coarser = "set `granularity: log_file`"
-    if state.table_version not in CUT_VERSIONS:
+    if not state.is_cut:
         reason = f"log files of table version {state.table_version} cannot be split: there is no cut"
         return reason, "upgrade the table to version 8 or later, or set `granularity: file_slice`"
     if policy.writer.compaction != "none":

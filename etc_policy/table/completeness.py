@@ -11,13 +11,10 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.table.history import Commit, GroupWrite, TableHistory
 from etc_policy.table.instants import instant_to_ms
-from etc_policy.table.state import CompactionRecord
+from etc_policy.table.state import CUT_VERSIONS, CompactionRecord
 from etc_policy.table.watermark import EventTimeBound, bound_of
 
 Group = tuple[str, str]
-
-#: The first table version whose log files are named by the commit that wrote them.
-FIRST_CUT_VERSION = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +138,7 @@ class _Replay:
         if group.certain_min_ms is not None:
             return EventTimeBound(group.certain_min_ms, assumed=False)
         # Before version 8 a log file is named by its base file, and its state is bounded by that: so is its past.
-        written = commit.completed if self._history.table_version >= FIRST_CUT_VERSION else group.previous
+        written = commit.completed if self._history.table_version in CUT_VERSIONS else group.previous
         promised_ms = instant_to_ms(written or commit.completed, self._zone) - self._latency_ms
         seen_ms = group.seen_ms
         if seen_ms is None and commit.is_compaction and commit.record is not None:

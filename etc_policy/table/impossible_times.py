@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 from etc_policy.policy.manifest import EventTime
 from etc_policy.table.formats import format_duration, format_time, part_of
 from etc_policy.table.instants import DAY_MS, instant_to_ms
-from etc_policy.table.state import CUT_VERSIONS, LogFile, TableState
+from etc_policy.table.state import LogFile, TableState
 
 #: Milliseconds in one of each unit that a column of numbers may be in.
 _MS_IN = {"s": 1e3, "ms": 1.0, "us": 1e-3, "ns": 1e-6}
@@ -73,7 +73,7 @@ def latest_possible_ms(completed: str, zone: tzinfo, max_ahead_ms: int) -> int:
 
 def latest_in(state: TableState, log_file: LogFile, event_time: EventTime) -> int:
     """The same of a log file; before table version 8 it grows, and bears an older instant than what was added to it."""
-    last = log_file.completed if state.table_version in CUT_VERSIONS else state.last_completed or log_file.completed
+    last = log_file.completed if state.is_cut else state.last_completed or log_file.completed
     return latest_possible_ms(last, ZoneInfo(state.timezone), event_time.ahead_ms)
 
 
@@ -291,7 +291,7 @@ def needs_base_files(state: TableState, declared_ms: int) -> bool:
 
 def _known_in(state: TableState) -> dict[int, tuple[int, int]]:
     """By when commits after the table's first began, when they completed, or began, and the earliest event known in each."""
-    zone, first = ZoneInfo(state.timezone), state.first_instant if state.table_version in CUT_VERSIONS else ""
+    zone, first = ZoneInfo(state.timezone), state.first_instant if state.is_cut else ""
     found = {began_ms: (began_ms, time_ms) for began_ms, time_ms in state.left_times}
     in_logs = dict[str, tuple[str, int]]()
     for requested, completed, least_ms, seen_ms in map(

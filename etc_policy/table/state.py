@@ -358,6 +358,11 @@ class TableState:
         return replace(self, slices=tuple(slices))
 
     @property
+    def is_cut(self) -> bool:
+        """Whether a log file belongs to one commit alone: before table version 8 it grows after its commit."""
+        return self.table_version in CUT_VERSIONS
+
+    @property
     def lacks_event_times(self) -> bool:
         """Whether the smallest event time of some log file that is not compacted is unknown."""
         return any(None in map(_EVENT_TIME, one.log_files) for one in self.slices)
@@ -400,7 +405,7 @@ class UnlikeRecorded(NamedTuple):
 
 def not_as_recorded(state: TableState) -> Iterator[UnlikeRecorded]:
     """Every such file. A recorded size of 0 says nothing; before table version 8 log files grow after their commit."""
-    has_whole_logs = state.table_version in CUT_VERSIONS
+    has_whole_logs = state.is_cut
     for file_slice in state.slices:
         size, recorded = file_slice.base_file_bytes, file_slice.base_file_recorded_bytes
         if file_slice.base_file is not None and (recorded is None or recorded not in (0, size)):

@@ -13,7 +13,7 @@ from etc_policy.plan.split import split_groups
 from etc_policy.policy.manifest import Sample, Verify, Writer, digest
 from etc_policy.table.history import TableHistory
 from etc_policy.table.instants import add_ms
-from etc_policy.table.state import CUT_VERSIONS, CompactionRecord, FileSlice, GroupKey, TableState
+from etc_policy.table.state import CompactionRecord, FileSlice, GroupKey, TableState
 from etc_policy.verify.catalog import source_of
 from etc_policy.verify.suites import SuiteExpectation
 
@@ -92,7 +92,7 @@ def _is_of_each_row(item: SuiteExpectation, latest_ms: int | None) -> bool:
 def _is_read_whole(one: FileSlice, state: TableState, pin: str | None, completions: Mapping[str, str | None]) -> bool:
     if pin is None or pin == state.last_completed:
         return True
-    if one.log_files and state.table_version not in CUT_VERSIONS:
+    if one.log_files and not state.is_cut:
         return False  # nobody knows when what is in them came
     # Commits of the archive completed before any that is incomplete, and so before the pin.
     files = chain(

@@ -31,7 +31,7 @@ from etc_policy.table.double_keys import Merged, Written, find_exposed, sees_log
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time, part_of
 from etc_policy.table.history import THRESHOLD, Commit, TableHistory
 from etc_policy.table.impossible_times import ColumnDoubt, LateCommits, doubt_text
-from etc_policy.table.state import CUT_VERSIONS, WHOLE_SLICE_VERSIONS, LogFile, TableState, WriterOption
+from etc_policy.table.state import WHOLE_SLICE_VERSIONS, LogFile, TableState, WriterOption
 from etc_policy.table.unknown_times import null_rows_in
 from etc_policy.table.watermark import completeness_of
 from etc_policy.table.writing import Writing, writing_of
@@ -338,7 +338,7 @@ def _overlaps(history: TableHistory) -> Iterator[tuple[str, str]]:
 def pauses(facts: TableFacts) -> Found:
     """Whether the writers of the last day left runs that compact deletes the time that they need."""
     state = facts.state
-    if state.table_version not in CUT_VERSIONS:
+    if not state.is_cut:
         return "skipped", f"table version {state.table_version} does not record when writes ended", None
     in_flight = (one.requested for one in state.writes_in_flight if one.may_live)
     seen = writing_of(facts.history.commits, in_flight, ZoneInfo(state.timezone), facts.clock_ms)
@@ -387,7 +387,7 @@ def duplicate_keys(facts: TableFacts) -> Found:
         return "skipped", "keys are repeated on purpose, as the policy says (`writer.keys`)", None
     if sees_log_files(index, facts.state.metadata_partitions):
         return _none_found(facts, f"the index (`{index}`) finds keys in log files too")
-    if facts.state.table_version not in CUT_VERSIONS:
+    if not facts.state.is_cut:
         message = "before table version 8 nobody knows what was written before a compaction had completed"
         return "skipped", message, "`etc verify --level data` finds keys that are there more than once"
     archived = (Written(one.requested, one.completed) for one in facts.history.commits if one.action == "deltacommit")

@@ -12,7 +12,7 @@ from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.refusals import Reason
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.history import TableHistory
-from etc_policy.table.state import CUT_VERSIONS, FileSlice, LogFile, TableState
+from etc_policy.table.state import FileSlice, LogFile, TableState
 from etc_policy.table.watermark import Completeness, completeness_of
 from etc_policy.verify.ports import ExpectationResult
 
@@ -91,17 +91,12 @@ class Evidence:
         if is_carried_name(log_file.name):
             return True  # its rows were there when the plan that carried it was made
         seen_until = self.claim.seen_until
-        if is_cut(self.state) or log_file.completed > seen_until:
+        if self.state.is_cut or log_file.completed > seen_until:
             return log_file.completed <= seen_until
         base, group = file_slice.base_instant, file_slice.group
         is_known = any(instant.requested == base for instant in self.state.instants)
         written = (completed for completed in self.completions.get(group, ()) if completed > base)
         return not is_known or min(written, default="") <= seen_until
-
-
-def is_cut(state: TableState) -> bool:
-    """Whether a log file belongs to one commit alone: before table version 8 it grows after its commit."""
-    return state.table_version in CUT_VERSIONS
 
 
 def judged(name: str, observed: dict[str, Any], message: str | None) -> ExpectationResult:

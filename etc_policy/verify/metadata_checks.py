@@ -15,7 +15,7 @@ from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import CompactionRecord, Lacking, LogFile, find_lacking, not_as_recorded, path_below
 from etc_policy.table.watermark import event_time_bound
 from etc_policy.verify.catalog import AS_OF, FRESHNESS, NO_KEY_TWICE, OWN, VIEWS_AGREE
-from etc_policy.verify.evidence import Evidence, is_cut, judged
+from etc_policy.verify.evidence import Evidence, judged
 from etc_policy.verify.freshness import completeness_lag_ms, has_limits, judge_lag
 from etc_policy.verify.log_checks import check_logs
 from etc_policy.verify.ports import CheckStatus, ExpectationResult
@@ -51,7 +51,7 @@ def always_checked(evidence: Evidence, rows_read: Collection[str] = ()) -> tuple
         NO_KEY_TWICE not in rows_read
         and not evidence.policy.writer.keys_repeated
         and not sees_log_files(evidence.policy.writer.index, evidence.state.metadata_partitions)
-        and is_cut(evidence.state)  # before, nobody knows what was written before a compaction had completed
+        and evidence.state.is_cut  # before, nobody knows what was written before a compaction had completed
         and (merged_by(evidence.state.instants) or evidence.state.exposed)
     ):
         found.append(check_double_keys(evidence))
@@ -97,7 +97,7 @@ def check_files(evidence: Evidence) -> ExpectationResult:
     """
     active = {instant.requested for instant in evidence.state.instants}
     left = {path.rpartition("/")[2] for path in evidence.state.unrecorded_files}
-    wrong, archived, has_cut = [], 0, is_cut(evidence.state)
+    wrong, archived, has_cut = [], 0, evidence.state.is_cut
     for name, size, recorded, instant in not_as_recorded(evidence.state):
         if recorded is not None:
             wrong.append(f"{name}: {size} bytes, its commit recorded {recorded}")
