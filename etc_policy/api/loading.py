@@ -10,7 +10,7 @@ import os
 import re
 import select
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,7 @@ from etc_policy.policy.files import (
 from etc_policy.policy.manifest import MANIFEST_SCHEMA_VERSION, Manifest
 from etc_policy.policy.project import ProjectFiles
 from etc_policy.policy.reading import read_project
-from etc_policy.policy.resolve import check_project, compile_project
+from etc_policy.policy.resolve import check_project, compile_project, without_clashes
 
 #: A plan of some 100,000 file slices.
 MAX_BYTES = 128 << 20
@@ -104,10 +104,12 @@ def read_whole_project(
     variables: Mapping[str, Any] | None,
     environment: Mapping[str, str],
     may_look: MayLook,
+    worked_on_since: Callable[[str], int | None],
 ) -> ProjectReading:
     """The project as it is now, and the earlier manifest at `state`; `variables` win over those of the files.
 
     `environment` has the variables that its expressions may use; tables are looked for in folders that `may_look` takes.
+    `worked_on_since` says when etc came to a table.
 
     Raises:
         PolicyError: there is no `policies` folder, or nothing in it.
@@ -115,7 +117,8 @@ def read_whole_project(
 
     """
     earlier = read_earlier_manifest(Path(state)) if state is not None else None
-    files = read_project(str(project_dir), environment, variables, target, may_look)
+    read = read_project(str(project_dir), environment, variables, target, may_look)
+    files = without_clashes(read, os.path.realpath, worked_on_since)
     suites = suite_names(project_dir)
     return ProjectReading(project_dir, files, suites, check_project(files, suites, os.path.realpath), earlier)
 

@@ -11,7 +11,7 @@ from itertools import chain, count, takewhile
 from typing import NamedTuple, TypeVar
 
 from etc_policy.api.each_table import side_by_side
-from etc_policy.api.importing import is_linked, plain_name, table_identity
+from etc_policy.api.importing import is_linked, plain_name, policy_name, table_identity
 from etc_policy.api.loading import ProjectReading
 from etc_policy.errors import EtcError, Issue, RetryableError, TableError
 from etc_policy.errors.codes import Code
@@ -23,9 +23,9 @@ from etc_policy.policy.locations import (
     location_identity,
     resolve_location,
 )
-from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy
+from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy, RefusedFolder
 from etc_policy.policy.resolve import check_project, table_root
-from etc_policy.policy.schema import Sync
+from etc_policy.policy.schema import PolicyDeclaration, Sync
 from etc_policy.policy.schema_values import GLOB
 from etc_policy.storage.open_storage import real_path
 from etc_policy.wiring import Environment
@@ -209,6 +209,24 @@ class _Lookup:
             self._refuse(pattern, f"cannot be looked up: {error.with_cause}", error)
             self.policies.append(namespace.policy_of("tables", "folder", pattern))
 
+    def stand_ins(
+        self, refused: Iterable[RefusedFolder], policies: Iterable[DeclaredPolicy]
+    ) -> Iterator[DeclaredPolicy]:
+        """A policy for each folder that a glob of `for_each` has found and that makes none: every verb reports why."""
+        taken = {_name(one) for one in policies}
+        for one in refused:
+            values = {
+                "name": policy_name(one.folder, taken),
+                "table": "_",
+                "event_time_column": "_",
+                "data_latency": "1h",
+            }
+            taken.add(str(values["name"]))
+            declaration = PolicyDeclaration.from_yaml(values).model_copy(update={"table": one.folder})
+            issue = one.warning
+            self._refuse(one.folder, one.issue.message, TableError(issue.code, issue.message, hint=issue.hint))
+            yield DeclaredPolicy(declaration, one.places, values, found_by="for_each")
+
     def _refuse(self, location: str, why: str, error: EtcError) -> None:
         self.left_out[location] = why
         self.environment.refused |= {resolve_location(location, self.root): error}
@@ -245,15 +263,17 @@ def with_found_tables(
     """The reading with a policy for each merge-on-read table that its namespaces find now, and what is wrong with these."""
     files = reading.files
     environment.refused.clear()
-    if not files.namespaces or reading.has_errors:
+    if not (files.namespaces or files.refused) or reading.has_errors:
         return reading
     lookup = _Lookup(environment, table_root(files.target, files.project_dir), last_tables)
     lookup.owners = {table_identity(one.declaration.table, lookup.root): one for one in files.policies}
     for namespace in files.namespaces:
         lookup.look_up(namespace)
     lookup.refuse_ambiguous(files.policies)
-    found = replace(files, policies=(*files.policies, *lookup.policies), issues=(*files.issues, *lookup.issues))
+    policies, issues = (*files.policies, *lookup.policies), (*files.issues, *lookup.issues)
+    found = replace(files, policies=policies, issues=issues, refused=())
     issues = check_project(found, reading.suites, os.path.realpath)
+    found = replace(found, policies=(*policies, *lookup.stand_ins(files.refused, policies)))
     return replace(reading, files=found, issues=issues, left_out=dict(sorted(lookup.left_out.items())))
 
 

@@ -313,7 +313,7 @@ class Workspace:
     def _read(self) -> ProjectReading:
         """The project with a policy for each table that its namespaces find, as it is now, or as the first verb read it."""
         reading = self._declared()
-        if not (self._looks_up and reading.files.namespaces):
+        if not (self._looks_up and (reading.files.namespaces or reading.files.refused)):
             return reading
         if self._looked_up is None or not self._read_once:
             from etc_policy.api.namespaces import with_found_tables
@@ -327,7 +327,13 @@ class Workspace:
         """The project's files, with which no table is looked up, as they are now, or were when the first verb read them."""
         if self._last is None or not self._read_once:
             self._last = read_whole_project(
-                self.project_dir, self.target, self._state, self._variables, self._files_environment, self._may_look
+                self.project_dir,
+                self.target,
+                self._state,
+                self._variables,
+                self._files_environment,
+                self._may_look,
+                lambda location: self.environment.worked_on_since(location),
             )
         return self._last
 

@@ -166,7 +166,7 @@ def _readings(directory: Path) -> Iterator[ProjectReading]:
         chosen = choose_target(project, None)
         for target in project.profiles[chosen[0]].targets if chosen else (None,):
             with suppress(EtcError):
-                reading = read_whole_project(directory, target, None, None, os.environ, lambda _: True)
+                reading = read_whole_project(directory, target, None, None, os.environ, lambda _: True, lambda _: None)
                 if not reading.has_errors:
                     yield reading
 

@@ -292,9 +292,17 @@ MayLook = Callable[[str], bool]
 
 
 def find_tables(
-    pattern: str, folder: str, where: Where, issues: list[Issue], may_look: MayLook = lambda _: True
+    pattern: str,
+    folder: str,
+    where: Where,
+    issues: list[Issue],
+    refused: list[tuple[str, Issue]],
+    may_look: MayLook = lambda _: True,
 ) -> list[str]:
-    """The folders of tables that a glob means, sorted; relative paths start from `folder`. What is wrong goes to `issues`."""
+    """The folders of tables that a glob means, sorted; relative paths start from `folder`.
+
+    What is wrong with the files goes to `issues`, and what is wrong with what lies there to `refused`, with its folder.
+    """
     if _URI.match(pattern) or (_URI.match(folder) and not pattern.startswith("/")):
         message = "a glob of `for_each` goes over folders of this machine: tables of a store are not listed"
         issues.append(Issue(Code.BAD_FOR_EACH, message, where, "write `tables` in the place of `for_each` and `table`"))
@@ -309,29 +317,32 @@ def find_tables(
         message = f"files that are not trusted may not look for tables at `{shown}`"
         issues.append(Issue(Code.NOT_TRUSTED, message, where, hint))
         return []
-    folders = _matches(root, plain, may_look)
-    if folders is None:
-        message = f"`{shown}` goes through more than {_MAX_FOLDERS:,} folders"
-        issues.append(Issue(Code.TOO_BIG, message, where, "name a folder further down"))
-        return []
+    folders, is_whole = _matches(root, plain, may_look)
+    if not is_whole:
+        message = f"`{shown}` goes through more than {_MAX_FOLDERS:,} folders; the rest was not searched"
+        refused.append((shown, Issue(Code.TOO_BIG, message, where, "name a folder further down")))
     paths = sorted(path for path in folders if _is_table(_below(root, path), may_look))
-    if not paths:
+    inside, message = Path(os.path.realpath(fixed)), "a link to it leads out of the folder"
+    out = {one for one in paths if not Path(os.path.realpath(_below(root, one))).is_relative_to(inside)}
+    named = sorted(one.rpartition("/")[2] if is_secret(pattern) else one for one in out)
+    refused += ((one, Issue(Code.BAD_FOR_EACH, message, where, "name it by a policy of its own")) for one in named)
+    if not paths and is_whole:
         message = f"no table lies at `{shown}`: there is no folder with `.hoodie` in it"
         hint = "relative paths start from the target's `table_root`, else from the project; a text without a glob names one table"
         issues.append(Issue(Code.BAD_FOR_EACH, message, where, hint, level="warning"))
-    return paths
+    return [path for path in paths if path not in out]
 
 
-def _matches(root: str, pattern: str, may_look: MayLook) -> list[str] | None:
-    """The paths that a glob means, as it writes them; None where there are too many on the way."""
-    found, left = ["/" if pattern.startswith("/") else ""], _MAX_FOLDERS
-    for part in filter(None, pattern.split("/")):
+def _matches(root: str, pattern: str, may_look: MayLook) -> tuple[list[str], bool]:
+    """The paths that a glob means, as it writes them, and whether they are all: there may be too many on the way."""
+    found, left, parts = ["/" if pattern.startswith("/") else ""], _MAX_FOLDERS, list(filter(None, pattern.split("/")))
+    for number, part in enumerate(parts, 1):
         next_ones = (f"{folder}{name}/" for folder in found for name in _names(_below(root, folder), part, may_look))
         found = list(islice(next_ones, left + 1))
+        if len(found) > left:
+            return [path.rstrip("/") for path in found[:left] if number == len(parts)], False
         left -= len(found)
-        if left < 0:
-            return None
-    return [path.rstrip("/") for path in found]
+    return [path.rstrip("/") for path in found], True
 
 
 def _names(folder: str, part: str, may_look: MayLook) -> list[str]:
@@ -341,7 +352,7 @@ def _names(folder: str, part: str, may_look: MayLook) -> list[str]:
     if not may_look(os.path.realpath(folder)):
         return []
     try:
-        names = os.listdir(folder)  # noqa: PTH208 - names are enough
+        names = sorted(os.listdir(folder))  # noqa: PTH208 - names are enough
     except (OSError, ValueError):
         return []
     seen = (name for name in names if part.startswith(".") or not name.startswith("."))

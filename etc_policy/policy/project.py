@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -31,6 +31,8 @@ class DeclaredPolicy:
     values: Mapping[str, object] = field(repr=False)
     #: The namespace that found its table; None where the policy names the table itself.
     found_by: str | None = None
+    #: The table's folder, where a glob of `for_each` has found it.
+    folder: str | None = None
 
     def where(self, *keys: str, at_key: bool = False) -> Where:
         """The place of a value of the policy, found by its keys."""
@@ -63,6 +65,21 @@ class DeclaredPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedFolder:
+    """What a glob of `for_each` has found and makes no policy, by a fault that is not one of the files."""
+
+    folder: str
+    issue: Issue
+    places: Places
+
+    @property
+    def warning(self) -> Issue:
+        """What is said of it where no table is looked up."""
+        message = f"`{one_line(self.folder)[:200]}` is left out: {self.issue.message}"
+        return replace(self.issue, message=message, level="warning")
+
+
+@dataclass(frozen=True, slots=True)
 class DeclaredNamespace:
     """A policy that has `tables`; `policy` is that of each table but for its name and table, which are still patterns."""
 
@@ -92,7 +109,7 @@ class ProjectFiles:
 
     `name` and `folders` are those of etc_project.yml; `target` is where this run takes place, at `target_places`; `texts` are
     the files by the path that errors name; `variables` are those that were given beside the files;
-    `notify` says where messages about problems are sent.
+    `notify` says where messages about problems are sent. `refused` are folders that stop no other table.
     """
 
     project_dir: str
@@ -106,6 +123,7 @@ class ProjectFiles:
     folders: Folders = field(default_factory=Folders)
     notify: Notify | None = None
     namespaces: tuple[DeclaredNamespace, ...] = ()
+    refused: tuple[RefusedFolder, ...] = ()
 
     @property
     def declared(self) -> tuple[DeclaredPolicy, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
@@ -28,8 +28,9 @@ from etc_policy.policy.files import (
     read_sources,
 )
 from etc_policy.policy.findings import schema_issues
-from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy, ProjectFiles
+from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy, ProjectFiles, RefusedFolder
 from etc_policy.policy.project_schema import ProjectFile, Target, choose_target, target_of
+from etc_policy.policy.resolve import CheckedProject, ro_tables_are_catalog_names, tables_are_locations
 from etc_policy.policy.schema import PolicyDeclaration, PolicyEntry, PolicyFileShape, TemplateFile
 from etc_policy.policy.schema_values import LEARNED, Declared
 from etc_policy.policy.scope import Scope, Value, require_known, without_blank
@@ -112,6 +113,7 @@ def read_project(
         folders,
         settings.project.notify,
         tuple(policy for policy in read if isinstance(policy, DeclaredNamespace)),
+        tuple(reader.refused),
     )
 
 
@@ -132,6 +134,8 @@ class _File:
     document: YamlDocument
     scope: Scope
     value: dict[str, Any] | None = None
+    #: The paths of values that an item of `for_each` is in.
+    of_each: set[YamlPath] = field(default_factory=set)
 
     @property
     def marks(self) -> FileMarks:
@@ -166,6 +170,8 @@ class _File:
             return references[0]
         from etc_policy.policy.render import render
 
+        if scope.each and "each" in text:
+            self.of_each.add(path)
         value, problems = render(text, scope, is_option=is_option)
         if not problems:
             return value
@@ -182,6 +188,10 @@ class _File:
         value = self.build(node, path, scope)
         problems, self.document.problems = self.problems, others
         return _Item(value, path, problems)
+
+    def has_each(self, path: YamlPath) -> bool:
+        """Whether the item of `for_each` is in the value at a path, in one around it or in a part of it."""
+        return any(path == each[: len(path)] or each == path[: len(each)] for each in self.of_each)
 
     def shown(self, *path: str) -> str:
         """The value at a path as messages show it: what the file says where it came from the environment."""
@@ -440,6 +450,8 @@ class _Item:
     value: Any
     path: YamlPath
     problems: Mapping[YamlPath, list[Issue]] = field(default_factory=dict)
+    #: The table's folder, where a glob has found it.
+    folder: str | None = None
 
     @property
     def name(self) -> str | None:
@@ -447,17 +459,18 @@ class _Item:
         name = self.value.get("name") if isinstance(self.value, dict) else None
         return name if isinstance(name, str) and len(name) <= 60 and name != NO_VALUE and not is_secret(name) else None
 
-    def problem_issues(self) -> Iterator[Issue]:
-        """What is wrong with its expressions."""
-        for issue in (issue for issues in self.problems.values() for issue in issues):
-            yield replace(issue, where=replace(issue.where, object_name=self.name) if issue.where else None)
+    def problem_issues(self) -> Iterator[tuple[YamlPath, Issue]]:
+        """What is wrong with its expressions, each with its path in the item."""
+        for path, issue in ((path, issue) for path, issues in self.problems.items() for issue in issues):
+            where = replace(issue.where, object_name=self.name) if issue.where else None
+            yield path[len(self.path) :], replace(issue, where=where)
 
 
 class _ProjectReader:
     """Reads policy files in the light of the project's settings, templates and defaults."""
 
     def __init__(self, settings: Settings, sources: Sources, project_dir: str, may_look: MayLook) -> None:
-        self.issues: list[Issue] = []
+        self.issues, self.refused = list[Issue](), list[RefusedFolder]()
         self._scope, self._may_look = settings.scope, may_look
         root, folder = settings.target.table_root or ".", PurePosixPath(settings.project.folders.policies)
         folder_of_tables = root if ":/" in root else str(Path(project_dir) / root)
@@ -489,9 +502,17 @@ class _ProjectReader:
         for item in items if file.value is not None else ():
             if len(self.issues) >= MAX_ISSUES:
                 break
-            self.issues += item.problem_issues()
-            if (policy := self._policy(item, file.marks, layers)) is not None:
-                yield policy
+            policy, faults = self._policy(item, file.marks, layers)
+            faults = [*item.problem_issues(), *faults]
+            if item.folder is not None:
+                found = chain(faults, _faults_of_names(policy))
+                of_name = [issue for path, issue in found if file.has_each((*item.path, *path))]
+                if of_name:
+                    self.refused.append(RefusedFolder(item.folder, of_name[0], Places(file.marks, item.path)))
+                    continue
+            self.issues += (issue for _, issue in faults)
+            if policy is not None:
+                yield replace(policy, folder=item.folder) if isinstance(policy, DeclaredPolicy) else policy
 
     def _items(self, file: _File) -> Iterator[_Item]:
         """The policies that the file says, one for each item of a `for_each`."""
@@ -517,54 +538,69 @@ class _ProjectReader:
     def _expanded(self, file: _File, node: MappingNode, each: Node, path: YamlPath) -> Iterator[_Item]:
         """A policy for each item of its `for_each`."""
         listed = file.item(each, (*path, FOR_EACH), file.scope)
-        file.issues.extend(listed.problem_issues())
+        file.issues.extend(issue for _, issue in listed.problem_issues())
         if listed.problems:
             return
         pairs = [pair for pair in node.value if pair[0].value != FOR_EACH]
         rest = MappingNode(node.tag, pairs, node.start_mark, node.end_mark)
-        for item in self._each(listed.value, file.marks.where((*path, FOR_EACH)), file.issues):
+        where, refused = file.marks.where((*path, FOR_EACH)), list[tuple[str, Issue]]()
+        is_glob, count = isinstance(listed.value, str), file.document.count
+        for each_item in self._each(listed.value, where, file.issues, refused):
             if file.value is None:  # it was too much
                 return
-            yield file.item(rest, path, file.scope.with_each(item))
+            if is_glob:  # how many they are is not for the file to say
+                file.document.count = count
+            item = file.item(rest, path, file.scope.with_each(each_item))
+            shown = "name" if is_secret(listed.value) else "path"
+            yield replace(item, folder=str(each_item[shown])) if isinstance(each_item, dict) and is_glob else item
+        self.refused += (RefusedFolder(folder, issue, Places(file.marks, path)) for folder, issue in refused)
 
-    def _each(self, value: Value, where: Where, issues: list[Issue]) -> list[Value]:
-        """What `each` is in turn; what is wrong goes to `issues`."""
+    def _each(self, value: Value, where: Where, issues: list[Issue], refused: list[tuple[str, Issue]]) -> list[Value]:
+        """What `each` is in turn; what is wrong goes to `issues`, or to `refused` where what lies in folders is at fault."""
         if isinstance(value, dict):
             found: list[Value] = [{"key": key, "value": item} for key, item in value.items()]
         elif isinstance(value, list):
             found = value
         elif isinstance(value, str) and value:
-            paths = find_tables(value, self._table_root, where, issues, self._may_look)
+            paths = find_tables(value, self._table_root, where, issues, refused, self._may_look)
             found = [{"path": path, "name": PurePosixPath(path).name} for path in paths]
         else:
             message = "`for_each` goes through a list, a mapping or the tables of a glob"
             issues.append(Issue(Code.BAD_FOR_EACH, message, where, _FORMS))
             return []
         if len(found) > MAX_ITEMS:
-            issues.append(Issue(Code.TOO_BIG, f"`for_each` has more than {MAX_ITEMS:,} items", where, "split the list"))
+            issue = Issue(Code.TOO_BIG, f"`for_each` has more than {MAX_ITEMS:,} items", where, "split the list")
+            if isinstance(value, str):
+                refused.append((str(without_secret(value)), issue))
+            else:
+                issues.append(issue)
         return found[:MAX_ITEMS]
 
-    def _policy(self, item: _Item, file: FileMarks, layers: list[_Layer]) -> DeclaredPolicy | DeclaredNamespace | None:
+    def _policy(
+        self, item: _Item, file: FileMarks, layers: list[_Layer]
+    ) -> tuple[DeclaredPolicy | DeclaredNamespace | None, list[tuple[YamlPath, Issue]]]:
+        """The policy if it is right by itself, else what is wrong, each with its path in the item."""
         value, places, is_whole = self._merged(item, file, layers)
         is_namespace = isinstance(value, dict) and not value.keys().isdisjoint(("tables", "exclude"))
         try:
             declaration = (PolicyEntry if is_namespace else PolicyDeclaration).from_yaml(value)
         except ValidationError as error:
             unrendered, whole = {path[2:] for path in item.problems}, f"policies[{item.path[1]}]"
+            faults = list[tuple[YamlPath, Issue]]()
             for path, issue in schema_issues(error, PolicyEntry, places, name=item.name, whole=whole):
                 is_missing = issue.code == Code.MISSING_KEY
                 is_elsewhere = issue.where is not None and issue.where.path != file.path
                 if path not in unrendered and (is_whole if is_missing else not is_elsewhere):
-                    self.issues.append(issue)
-            return None
+                    faults.append((path, issue))
+            return None, faults
         if not is_whole:
-            return None
+            return None, []
         if (learned := declaration.learned_latency) is not None:
             declaration = declaration.model_copy(update={"data_latency_ms": learned.at_most_ms})
             value = {**value, _LATENCY: value[LEARNED]["at_most"]}
         if isinstance(declaration, PolicyEntry):
-            return _namespace(declaration, places, value)
-        return DeclaredPolicy(declaration, places, value)
+            return _namespace(declaration, places, value), []
+        return DeclaredPolicy(declaration, places, value), []
 
     def _merged(self, item: _Item, file: FileMarks, layers: list[_Layer]) -> tuple[Any, Places, bool]:
         """What the item and all that is below it come to, its places, and whether no part of it is missing."""
@@ -629,6 +665,14 @@ class _ProjectReader:
         for folder in self._defaults.values():
             entries = {key: entry for key, entry in folder.layer.entries.items() if key in DEFAULT_KEYS}
             yield from _partial_issues(_Layer(folder.layer.file, entries), ())
+
+
+def _faults_of_names(policy: DeclaredPolicy | DeclaredNamespace | None) -> Iterator[tuple[YamlPath, Issue]]:
+    """What is wrong with the table and the RO table of a policy, whose names may be those of found folders."""
+    if isinstance(policy, DeclaredPolicy):
+        alone = CheckedProject("", (policy,), (policy,), Target(), None, frozenset())
+        yield from ((("table",), issue) for issue in tables_are_locations(alone))
+        yield from ((("sync", "ro_table"), issue) for issue in ro_tables_are_catalog_names(alone))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ Each rule yields its issues and raises nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
@@ -33,7 +34,7 @@ from etc_policy.policy.hudi_options import (
 )
 from etc_policy.policy.locations import is_catalog_name, location_fault, location_identity, resolve_location
 from etc_policy.policy.manifest import Manifest, Policy, digest
-from etc_policy.policy.project import DeclaredPolicy, ProjectFiles
+from etc_policy.policy.project import DeclaredPolicy, ProjectFiles, RefusedFolder
 from etc_policy.policy.project_schema import Target
 from etc_policy.policy.quantities import duration_text
 from etc_policy.policy.schema import Done, Freshness, PolicyDeclaration
@@ -90,6 +91,71 @@ def tables_have_one_policy(project: CheckedProject) -> Iterator[Issue]:
             message = f"the table `{policy.shown('table')}` already has the policy `{owner.title}`"
             hint = f"remove one, or set `enabled: false` in one; the first is at {owner.source}"
             yield policy.issue(Code.SHARED_TABLE, message, _EACH if policy.source == owner.source else hint, "table")
+
+
+@dataclass(frozen=True, slots=True)
+class _Claims:
+    """What policies that a glob of `for_each` has found may share with no other one."""
+
+    root: str
+    real_path: Callable[[str], str]
+    worked_on_since: Callable[[str], int | None]
+
+    def of(self, policy: DeclaredPolicy, key: str) -> str | None:
+        """What the policy claims by a key, the same however it is written."""
+        if key == "name":
+            return policy.declaration.name
+        if not policy.declaration.enabled:
+            return None
+        ro_table = policy.declaration.sync.ro_table
+        return self._real(policy) if key == "table" else ro_table and location_identity(ro_table)
+
+    def owner(self, group: Sequence[DeclaredPolicy], key: str) -> DeclaredPolicy | None:
+        """Which of the policies that claim the same keeps it; None where that is not known."""
+        if (by_hand := next((one for one in group if one.folder is None), None)) is not None:
+            return by_hand
+        if key == "table":
+            first = [one for one in group if location_identity(self._place(one)) == self._real(one)]
+        else:
+            since = [(begun, one) for one in group if (begun := self.worked_on_since(self._place(one))) is not None]
+            first = [one for begun, one in since if begun == min(begun for begun, _ in since)]
+        return first[0] if len(first) == 1 else None
+
+    def _place(self, policy: DeclaredPolicy) -> str:
+        return resolve_location(policy.declaration.table, self.root)
+
+    def _real(self, policy: DeclaredPolicy) -> str:
+        identity = location_identity(self._place(policy))
+        return self.real_path(identity) if identity.startswith("/") and location_fault(identity) is None else identity
+
+
+def without_clashes(
+    files: ProjectFiles, real_path: Callable[[str], str], worked_on_since: Callable[[str], int | None]
+) -> ProjectFiles:
+    """The files without policies of found folders whose table, name or RO table is another's too, so that they stop nobody.
+
+    A policy that was written by hand keeps these, else the folder that is no link, else the table that etc worked on first.
+    """
+    claims = _Claims(table_root(files.target, files.project_dir), real_path, worked_on_since)
+    kept, refused = list(files.policies), list(files.refused)
+    keys = {("table",): Code.SHARED_TABLE, ("name",): Code.DUPLICATE_POLICY, ("sync", "ro_table"): Code.BAD_RO_TABLE}
+    for path, code in keys.items() if any(one.folder is not None for one in kept) else ():
+        groups = defaultdict[str | None, list[DeclaredPolicy]](list)
+        for policy in kept:
+            groups[claims.of(policy, path[-1])].append(policy)
+        gone = set[int]()
+        for group in (group for value, group in groups.items() if value is not None and len(group) > 1):
+            owner = claims.owner(group, path[-1])
+            for one in (one for one in group if one.folder is not None and one is not owner):
+                gone.add(id(one))
+                if owner is not None and path == ("table",):
+                    continue  # it is that table's policy
+                other = owner or next(other for other in group if other is not one)
+                whose = f"`{other.title}` at {other.source}" if other.folder is None else f"`{other.folder}`"
+                issue = one.issue(code, f"its `{path[-1]}` is that of {whose} too", _EACH, *path)
+                refused.append(RefusedFolder(str(one.folder), issue, one.places))
+        kept = [one for one in kept if id(one) not in gone]
+    return replace(files, policies=tuple(kept), refused=tuple(refused))
 
 
 def tables_are_locations(project: CheckedProject) -> Iterator[Issue]:
@@ -581,7 +647,8 @@ def check_project(
         frozenset(known_suites),
         real_path,
     )
-    found = [*files.issues, *(issue for rule in PROJECT_RULES for issue in islice(rule(project), MAX_ISSUES))]
+    found = [*files.issues, *(one.warning for one in islice(files.refused, MAX_ISSUES))]
+    found += (issue for rule in PROJECT_RULES for issue in islice(rule(project), MAX_ISSUES))
     return tuple(_with_lines(sorted(found, key=_place), files.texts))
 
 

@@ -179,7 +179,7 @@ class YamlDocument:
     issues: list[Issue] = field(default_factory=list)
     problems: dict[YamlPath, list[Issue]] = field(default_factory=dict)
     _entries: dict[int, tuple[Node, dict[str, tuple[Node, Node]]]] = field(default_factory=dict)
-    _count: int = 0
+    count: int = 0
 
     @classmethod
     def read(cls, text: str, file: FileMarks) -> YamlDocument:
@@ -238,8 +238,8 @@ class YamlDocument:
         """
         if node is None:
             return None
-        self._count += 1
-        if len(path) > MAX_DEPTH or self._count > MAX_VALUES:
+        self.count += 1
+        if len(path) > MAX_DEPTH or self.count > MAX_VALUES:
             raise PolicyError([Issue(Code.TOO_BIG, _TOO_BIG, self.where(node))])
         self.mark(node, path, key)
         if node.tag != _TAGS[type(node)]:

@@ -410,6 +410,64 @@ def test_a_newcomer_in_a_bucket_with_the_records_of_etc(folder, moto_server, s3_
     assert {one.name: one.table for one in Project(folder).policies()}["sales_orders"] == f"{root}/sales/orders"
 
 
+EACH = """version: 1
+policies:
+  - for_each: lake/sales/*
+    name: "sales_{{ each.name | lower }}"
+    table: "{{ each.path }}"
+    sync: {ro_table: "lake.{{ each.name }}"}
+    event_time_column: ts
+    data_latency: 1h
+  - {name: by_hand, table: lake/sales/tmp_1, event_time_column: ts, data_latency: 1h}
+  - {name: sales_taken, table: lake/sales/old/deeper, event_time_column: ts, data_latency: 1h}
+"""
+#: By a link or a copy of a table, and the code that the folder is refused by; None where it has a policy already.
+FOLDERS = {
+    "Bad Name!": "ETC114",
+    "x\ny": "ETC114",
+    "q`'": "ETC114",
+    "\udcff": "ETC120",
+    "ORDERS": "ETC130",
+    "taken": "ETC130",
+    "a-b": "ETC142",
+    "n" * 120: "ETC114",
+    "link": None,
+    "outside": "ETC124",
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_folder_that_a_glob_of_for_each_finds_stops_itself_alone(folder, tmp_path_factory, name):
+    sales = folder / "lake" / "sales"
+    (folder / "policies" / "sales.yml").write_text(EACH)
+    shutil.rmtree(sales / "prices")
+    project = Project(folder)
+    before = {one.policy: one.action for one in project.plan(at=NOON, check=True).tables}
+    assert before["sales_orders"] == "nothing_due"
+    project.environment.apply_states.update(str(sales / "orders"), worked_on)
+    if name == "link":
+        (sales / name).symlink_to("orders")
+    elif name == "outside":
+        (sales / name).symlink_to(shutil.copytree(sales / "orders", tmp_path_factory.mktemp("out") / "t"))
+    else:
+        shutil.copytree(sales / "orders", sales / name)
+    code = FOLDERS[name]
+    if code is None:
+        assert {one.policy: one.action for one in Project(folder).plan(at=NOON, check=True).tables} == before
+        return
+    actions, (error,) = planned(Project(folder))
+    assert {one: action for one, action in actions.items() if one in before} == before
+    assert [action for one, action in actions.items() if one not in before] == ["refused"]
+    (issue,) = Project(folder).parse()
+    assert (error.code, issue.code, issue.level) == (code, code, "warning")
+    assert "is left out: " in issue.message
+    assert issue.message in error.message
+    assert issue.where.line in (3, 4, 5, 6)
+    assert main(["compile", "--project-dir", str(folder)]) == 0
+    manifest = json.loads((folder / "target" / "manifest.json").read_text())
+    assert {one["name"] for one in manifest["policies"]} == before.keys()
+
+
 #: Below the folder of the tables, in the folder itself, in a table, in a partition and in the timeline.
 BAD_KEYS = (
     "/x",

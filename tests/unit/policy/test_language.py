@@ -96,8 +96,27 @@ def test_a_glob_that_goes_through_too_many_folders_is_an_error_soon(read, tmp_pa
     glob = "/".join(["*"] * 18 + ["none*", "x"])
     text = f"version: 1\npolicies:\n  - {{for_each: '{glob}', name: '{{{{ each.name }}}}', table: '{{{{ each.path }}}}'}}\n"
     began = time.process_time()
-    assert [str(issue.code) for issue in read({"policies/a.yml": text}).issues] == ["ETC104"]
+    assert [str(one.issue.code) for one in read({"policies/a.yml": text}).refused] == ["ETC104"]
     assert time.process_time() - began < 10
+
+
+def test_what_lies_in_folders_is_no_fault_of_the_files_and_what_they_say_is(read, tmp_path, monkeypatch):
+    for name in ("a", "b", "c"):
+        (tmp_path / "lake" / name / ".hoodie").mkdir(parents=True)
+    text = ROW % ("lake/*", '"{{ each.name }}"', '"{{ each.path }}"')
+    own = "  - {name: own, table: t, event_time_column: ts, data_latency: 1m}\n"
+    files = read({"policies/a.yml": text.replace("1m", "soon") + own})
+    assert ({str(issue.code) for issue in files.issues}, files.refused) == ({"ETC116"}, ())
+    monkeypatch.setattr("etc_policy.policy.yaml_marks.MAX_VALUES", 20)  # of which the three take more
+    assert [one.name for one in _only(read({"policies/a.yml": text + own}))] == ["a", "b", "c", "own"]
+    monkeypatch.setattr("etc_policy.policy.reading.MAX_ITEMS", 2)
+    files = read({"policies/a.yml": text + own})
+    assert [one.name for one in _only(files)] == ["a", "b", "own"]
+    assert [(str(one.issue.code), one.folder) for one in files.refused] == [("ETC104", "lake/*")]
+    monkeypatch.setattr("etc_policy.policy.files._MAX_FOLDERS", 2)
+    files = read({"policies/a.yml": text + own})
+    assert [one.name for one in _only(files)] == ["a", "own"]
+    assert [(str(one.issue.code), one.folder) for one in files.refused] == [("ETC104", "lake/*")]
 
 
 def test_for_each_goes_with_templates_and_defaults(read):
