@@ -16,7 +16,8 @@ from etc_policy.plan.between_writes import can_hold, ends_refusals
 from etc_policy.plan.bundles import right_releases
 from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.plan_warnings import after_end_warning, column_warnings
-from etc_policy.plan.rules import MEND_WRONG_TIME, MEND_ZONE, may_pass, why_refused
+from etc_policy.plan.refusals import no_commit
+from etc_policy.plan.rules import MEND_WRONG_TIME, MEND_ZONE, may_pass, why_refused, why_unknown
 from etc_policy.policy.hudi_options import (
     COMMITS_BEFORE_COMPACTION,
     EXPIRY,
@@ -31,6 +32,7 @@ from etc_policy.table.double_keys import Merged, Written, find_exposed, sees_log
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time, part_of
 from etc_policy.table.history import THRESHOLD, Commit, TableHistory
 from etc_policy.table.impossible_times import ColumnDoubt, LateCommits, doubt_text
+from etc_policy.table.proofs import doubt_about
 from etc_policy.table.state import WHOLE_SLICE_VERSIONS, LogFile, TableState, WriterOption
 from etc_policy.table.unknown_times import null_rows_in
 from etc_policy.table.watermark import completeness_of
@@ -503,6 +505,8 @@ def unseen_rows(facts: TableFacts) -> Found:
 
 def compaction_backlog(facts: TableFacts) -> Found:
     """How much of the table waits for a compaction: the first of two reasons for rows that are missing in RO."""
+    if (unknown := _why_unknown(facts)) is not None:
+        return unknown
     files = [log_file for _, log_file in facts.state.log_files]
     if not files:
         return "ok", "no log file is left to compact: RO holds all that is committed", None
@@ -512,6 +516,17 @@ def compaction_backlog(facts: TableFacts) -> Found:
     size = format_bytes(sum(one.size_bytes for one in files))
     message = f"RO lacks {count_of(len(files), 'log file')} ({size}) and is complete until {format_time(until_ms)}"
     return ("warn", message, f"`etc apply --select {facts.policy.name}`") if late else ("ok", message, None)
+
+
+def _why_unknown(facts: TableFacts) -> Found | None:
+    """Why nobody knows how far RO is complete, as `etc freshness` says it; None where that is known."""
+    policy, state, not_known = facts.policy, facts.state, "how far RO is complete is not known"
+    if (doubt := doubt_about(policy, state)) is not None:
+        return "warn", f"{not_known}: {doubt}", f"`etc verify --select {policy.name}` verifies it again"
+    if (empty := no_commit(state)) is not None:
+        return "skipped", f"{not_known}: {empty.reason}", None
+    refusal = why_unknown(policy, state, facts.clock_ms)
+    return ("warn", f"{not_known}: {refusal.reason}", refusal.hint) if refusal is not None else None
 
 
 def partition_ends(facts: TableFacts) -> Found:

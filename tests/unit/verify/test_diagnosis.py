@@ -5,7 +5,7 @@ import pytest
 from etc_policy.policy.hudi_options import EXPIRY, FILE_PROVIDER, PROVIDER
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sync, Writer
 from etc_policy.policy.schema import PartitionTime
-from etc_policy.table.apply_state import ApplyState
+from etc_policy.table.apply_state import ApplyState, Looked, Unproven
 from etc_policy.table.history import Commit, GroupWrite, TableHistory
 from etc_policy.table.state import FileSlice, Instant, LogFile
 from etc_policy.table.zone_evidence import ZoneReading
@@ -58,6 +58,35 @@ def test_a_backlog_is_judged_by_the_limit(limit_ms, status):
     assert (found, hint) == (status, "`etc apply --select o`" if status == "warn" else None)
     assert "RO lacks 1 log file" in message
     assert "complete until 2026-01-01 10:04:59.999 UTC" in message
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "said"),
+    [
+        (
+            replace(STATE, apply_state=ApplyState(unproven=(Unproven("", "rows lack", "fail", Looked(level="data")),))),
+            "warn",
+            "rows lack",
+        ),
+        (
+            replace(
+                STATE,
+                slices=(),
+                apply_state=ApplyState(unproven=(Unproven("", "rows lack", "fail", Looked(level="data")),)),
+            ),
+            "warn",
+            "rows lack",
+        ),
+        (replace(STATE, missing_files=("p/.f1.log.1",)), "warn", "1 missing data file"),
+        (replace(STATE, slices=(), instants=()), "skipped", "no commit yet"),
+    ],
+    ids=["in doubt", "in doubt without a log file", "a file is gone", "empty"],
+)
+def test_where_nobody_knows_how_far_ro_is_complete_the_backlog_says_so(state, status, said):
+    found, message, _ = look("backlog", state=state)
+    assert (found, said in message) == (status, True), message
+    assert "RO holds all" not in message
+    assert "complete until" not in message
 
 
 @pytest.mark.parametrize(
