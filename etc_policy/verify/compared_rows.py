@@ -94,9 +94,8 @@ def _is_read_whole(one: FileSlice, state: TableState, pin: str | None, completio
         return True
     if one.log_files and not state.is_cut:
         return False  # nobody knows when what is in them came
-    # Commits of the archive completed before any that is incomplete, and so before the pin.
     files = chain(
-        ((one.base_instant, completions.get(one.base_instant, one.base_instant)),),
+        ((one.base_instant, completions.get(one.base_instant, one.base_completed or one.base_instant)),),
         ((log_file.requested, log_file.completed) for log_file in one.log_files),
     )
     return all(requested <= pin and completed is not None and completed <= pin for requested, completed in files)

@@ -282,7 +282,9 @@ def _data_check(
         partition_fields=state.partition_fields,
         time_partition_fields=state.time_partition_fields,
         late_commits=frozenset(
-            i.requested for i in state.instants if i.completed is None or i.completed > claim.seen_until
+            one.requested
+            for one in (*evidence.history.archived_instants, *state.instants)
+            if one.completed is None or one.completed > claim.seen_until
         ),
         seen_until=claim.seen_until,
         open_groups=frozenset(s.group for s in state.slices if s.log_files),

@@ -307,6 +307,14 @@ class TestVerdict:
         assert request.partition_fields == ("p",)
         assert (request.file_ids, request.since_ms, verdict.coverage) == (None, None, None)
 
+    def test_a_late_commit_that_is_archived_is_late_all_the_same(self):
+        verifier, state = Verifier(result("pass")), replace(state_with(), instants=(CLEAN,))
+        ends = (instant("11:29:00"), instant("11:30:00.001")), (instant("11:28:00"), SEEN)
+        commits = tuple(Commit(*one, "deltacommit", "UPSERT", (), archived=True) for one in ends)
+        asked = replace(evidence(state), history=replace(history_of(), commits=commits))
+        verify_table(asked, (ROWS,), "data", lambda: verifier)
+        assert verifier.requests[0].late_commits == {instant("11:29:00"), CLEAN.requested}
+
     def test_buckets_with_one_file_id_in_every_partition_are_as_many_file_groups(self):
         state = state_with("11:20:00 > 11:20:05, event 11:15:00")
         bucket = next(one for one in state.slices if one.log_files)

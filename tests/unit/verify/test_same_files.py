@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from etc_policy.table.state import Instant
-from etc_policy.verify.compared_rows import same_files, spared_files
+from etc_policy.verify.compared_rows import partitions_read_whole, same_files, spared_files
 from tests.unit.plan.plan_cases import instant, state_of
 
 BASE = "08:00:00"
@@ -37,6 +37,17 @@ def test_none_that_came_after_the_instant_at_which_the_views_are_read():
     assert names(table, table.last_completed) == ["f1", "f2", "f3"]
     assert names(table, instant("11:35:00")) == ["f1", "f2"]
     assert names(table, instant("11:30:00.499")) == ["f1"]
+
+
+def test_none_that_an_archived_commit_completed_after_it():
+    """A write that began before one that is in flight may be archived, though it has completed later."""
+    table = state(f1=(BASE, None), f2=(BASE, None))
+    later = replace(table.slices[1], base_completed=instant("11:30:00"))
+    table = replace(table, slices=(table.slices[0], later), instants=())
+    assert names(table, instant("11:30:00")) == ["f1", "f2"]
+    assert names(table, instant("11:29:59")) == ["f1"]
+    assert partitions_read_whole(table, instant("11:30:00")) == {"p"}
+    assert partitions_read_whole(table, instant("11:29:59")) == frozenset()
 
 
 def test_none_whose_name_a_file_group_with_log_files_has_too():
