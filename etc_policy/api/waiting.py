@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from glob import escape
 
 from etc_policy.api.each_table import table_errors
-from etc_policy.api.observing import freshness_of
+from etc_policy.api.observing import freshness_of, with_learned_latencies
 from etc_policy.errors import EtcError, Issue, PolicyError, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.rules import Passes, passing, why_unknown
@@ -177,6 +177,7 @@ class Waiter:
         try:
             with table_errors(policy):
                 now_ms = self.now()  # what comes in while the table is read is not seen
+                (policy,) = with_learned_latencies(self.environment, (policy,), now_ms)
                 state = self.environment.read_state(policy)
                 self._require_knowable(policy, state)
                 found = freshness_of(policy, state, now_ms, clock_at_ms=self.now())

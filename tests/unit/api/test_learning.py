@@ -4,6 +4,8 @@ import pytest
 
 from etc_policy.api.project import Project
 from etc_policy.api.saved_plans import require_derived
+from etc_policy.api.waiting import CompleteUntil, Waiter
+from etc_policy.errors import RetryableError
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
@@ -89,3 +91,25 @@ def test_a_simulation_of_another_target_has_the_same(orders, monkeypatch):
     (table,) = Project().simulate(settings={"freshness.target": "12h"}).tables
     lags = {one.kind: one.figures.lag_max_ms for one in table.settings if one.figures}
     assert lags["changed"] == lags["policy"] < 360 * MINUTE
+
+
+def test_a_wait_goes_by_what_is_learned_when_it_looks(orders):
+    """While it sleeps thirty writes come hours late, and somebody else compacts all of them."""
+    with Project() as project:
+        policies = project._learned(project.policies(), NOW)
+        now = [NOW]
+
+        def sleep(milliseconds):
+            now[0] += milliseconds
+            for second in range(10, 40) if now[0] == NOW + MINUTE else ():
+                orders.commit(at(f"09:30:{second}"), at(f"09:30:{second}.500"), log("f1", epoch_ms("05:31:00")))
+            if now[0] == NOW + MINUTE:
+                orders.compaction(at("09:30:50"), at("09:30:55"), base("f1"))
+
+        goal = CompleteUntil(epoch_ms("08:45:00"))
+        waiter = Waiter(project.environment, goal, 5 * MINUTE, MINUTE, lambda: now[0], sleep)
+        with pytest.raises(RetryableError, match="`orders_ro` is complete until 2026-01-01 05:"):
+            waiter.wait(policies)
+        assert now[0] == NOW + 5 * MINUTE
+        (fresh,) = project.freshness(at=now[0]).tables
+        assert fresh.complete_until_ms == waiter.found["orders_ro"].complete_until_ms < goal.until_ms
