@@ -84,11 +84,11 @@ def verdict_beside(policy: Policy, state: TableState) -> Verdict | None:
     When one failed is not kept.
     """
     record, doubt = promise_of(policy, state), unproven(policy, state)
-    if record is None:
-        has_failed = state.last_compaction is None and doubt is not None
-        return Verdict("fail", policy.verify.level, None, None, "") if has_failed else None
     if doubt is not None and doubt.verification == "fail":
-        return Verdict("fail", policy.verify.level, record.threshold_ms, record.instant, "")
+        threshold_ms, instant = (record.threshold_ms, record.instant) if record is not None else (None, None)
+        return Verdict("fail", policy.verify.level, threshold_ms, instant, "")
+    if record is None:
+        return None
     reaching = [one for one in proofs_of(policy, state) if one.until_ms >= record.threshold_ms]
     if not reaching or not is_proven(policy, state, state.apply_state):
         return None

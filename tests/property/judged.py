@@ -29,7 +29,8 @@ from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime, Freshness, LatencyEvidence, Level, Policy, Sample, Verify, VerifyLevel
 from etc_policy.policy.schema import LearnedLatency
 from etc_policy.report.results import TableFreshness
-from etc_policy.report.sync import COMPLETE_UNTIL, STATUS, ro_properties
+from etc_policy.report.sync import COMPLETE_UNTIL, STATUS, Verdict, ro_properties
+from etc_policy.table.formats import iso_time
 from etc_policy.table.history import TableHistory
 from etc_policy.table.log_witness import of_event_time, with_earlier_times
 from etc_policy.table.proofs import look_back_to, without_doubts_about_rows
@@ -38,7 +39,7 @@ from etc_policy.verify.catalog import NO_KEY_TWICE, VIEWS_AGREE
 from etc_policy.verify.compared_rows import choose_file_groups, closed_partitions, listed_files, pin_of, seed_of
 from etc_policy.verify.evidence import Claim, Evidence, Listing
 from etc_policy.verify.ports import Coverage, ExpectationResult, RestsOn, Verification
-from etc_policy.verify.prover import claim_of, compared_since, files_compared
+from etc_policy.verify.prover import claim_of, compared_since, files_compared, verdict_on_rows
 from tests.fakes import MemoryApplyStates
 from tests.property.lifetimes import BEGIN_MS, HOUR, LATENCY_MS, MINUTE, Group, Lifetime, LogFile, Promise, Row
 from tests.property.model import instant_text
@@ -368,8 +369,10 @@ class Judged(Lifetime):
         evidence, verdict, missing, twice, compared = begun
         policy, state, claim = evidence.policy, evidence.state, evidence.claim
         files = files_compared(evidence, verdict)
-        verifying.note_verdict(policy, state, self.notes, verdict, verdict.level, claim, files)
+        kept = verifying.note_verdict(policy, state, self.notes, verdict, verdict.level, claim, files)
         self._know(missing, twice)
+        if policy == self.policy:
+            self._sync(verifying._with_doubt(verdict, policy, replace(state, apply_state=kept)))
         if compared is not None:
             self.compared.append(compared)
         of_all = "" if compared is not None and compared.whole else "in part "
@@ -428,7 +431,7 @@ class Judged(Lifetime):
         self.asked += 1
         self.known += found.complete_until_ms is not None
         self.judge(found, now_ms)
-        self._judge_properties(state, found)
+        self._judge_properties(state, found, None)
         assert set(state.exposed) == self.truth.exposed(), f"exposed: {state.exposed}, not {self.truth.exposed()}"
         return f"complete until {found.complete_until_ms}, {found.reason}"
 
@@ -464,10 +467,18 @@ class Judged(Lifetime):
             known_ms = now_ms - self.latency_ms if first_ms is None else min(first_ms - 1, now_ms - self.latency_ms)
             assert until_ms == known_ms, f"complete until {until_ms}, and {known_ms} is known"
 
-    def _judge_properties(self, state: TableState, found: TableFreshness) -> None:
+    def _sync(self, found: Verification) -> None:
+        """A run in which nothing was due records in the catalog what it has found."""
+        state, history = self.read()
+        status, is_part = verdict_on_rows(found), found.coverage is not None
+        verdict = Verdict(status, found.level, found.threshold_ms, None, iso_time(self.now), is_part)
+        fresh = observing.freshness_of(self.policy, state, self.now, history, clock_at_ms=self.now)
+        self._judge_properties(state, fresh, verdict)
+
+    def _judge_properties(self, state: TableState, found: TableFreshness, verdict: Verdict | None) -> None:
         """What a sync says in the catalog: nothing is verified of which it is known that it is not so."""
         policy, before = self.policy, self.properties
-        self.properties = ro_properties(policy, state, found, None, before, verdict_beside(policy, state))
+        self.properties = ro_properties(policy, state, found, verdict, before, verdict_beside(policy, state))
         status, lost = self.properties[STATUS], self.known_lost & self._lacking_rows()
         is_wrong = lost or self.known_twice & self.twice & self.truth.groups.keys()
         assert "verified" not in status.split("_") or not is_wrong, f"{status}, and {lost} were found missing"

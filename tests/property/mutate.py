@@ -138,6 +138,11 @@ def first_not_last(context: Any, chosen: Any) -> Any:
     return builder.Place(instants.add_ms(first, 1), instants.add_ms(first, 1))
 
 
+def of_promises_alone(real: Callable[..., Any]) -> Callable[..., Any]:
+    """What is kept beside a table, where etc has compacted it by the policy's column."""
+    return lambda policy, table: history.promise_of(policy, table) and real(policy, table)
+
+
 def no_matter_when(real: Any) -> Any:
     """What is kept names these compactions, whatever was known before: none of what was is taken off."""
 
@@ -424,6 +429,7 @@ JUDGED: dict[str, Broken] = {
         watermark, "complete_until_ms", lambda mark_ms, now_ms, _: now_ms if mark_ms is None else min(mark_ms, now_ms)
     ),
     "deletes that were merged beside a write expose it": replaced(table, "_exposed", lambda *_: frozenset()),
+    "what failed is told to the catalog": replaced(judged, "verdict_beside", of_promises_alone(judged.verdict_beside)),
 }
 
 
@@ -465,6 +471,7 @@ ABOUT = {
     "file groups that were replaced are gone": 0,
     "no further than data can have come": 3,
     "deletes that were merged beside a write expose it": 1,
+    "what failed is told to the catalog": 6,
 }
 
 

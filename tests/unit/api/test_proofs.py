@@ -11,8 +11,11 @@ from etc_policy.api.verifying import begin_proof, broken_verification, claim_for
 from etc_policy.errors import EngineError, RetryableError, TableError, install_hint
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sample, Verify
+from etc_policy.report.freshness import unreadable
+from etc_policy.report.sync import STATUS, Verdict, ro_properties
 from etc_policy.run.results import TableResult, timed
 from etc_policy.table.apply_state import ApplyState, Looked, Misrecorded
+from etc_policy.table.history import promise_of
 from etc_policy.table.log_witness import of_event_time, path_of
 from etc_policy.table.proofs import (
     after_comparison,
@@ -648,6 +651,18 @@ def test_rows_that_are_missing_by_one_event_time_are_not_taken_back_by_another()
     compare(store, AGREEING, OTHER)
     assert doubts(store) == [False, False]
     assert store.read("/t").unproven == ()
+
+
+def test_the_catalog_is_told_so_before_etc_has_compacted_by_that_event_time_too():
+    store, state = (
+        MemoryApplyStates(),
+        replace(STATE, last_compaction=replace(RECORD, policy_values={"event_time_column.column": "other"})),
+    )
+    note_verdict(POLICY, state, store, MISSING, "data", CLAIM)
+    state = replace(state, apply_state=store.read("/t"))
+    assert (promise_of(POLICY, state), verdict_beside(POLICY, state).status) == (None, "fail")
+    unknown, weaker = unreadable(POLICY, "in doubt"), Verdict("warn", "logs", 1_000, None, "2026-01-01T12:00:00.000Z")
+    assert ro_properties(POLICY, state, unknown, weaker, {}, verdict_beside(POLICY, state))[STATUS] == "failed"
 
 
 def test_a_verification_of_another_event_time_that_could_not_be_done_hides_no_failure():
