@@ -474,6 +474,21 @@ def files_unclear(facts: Facts) -> Objection | None:
     return reason, "move the one away that the table's writer did not commit"
 
 
+@Rule("files_stray", frozenset(), damage=Damage.FILES)
+def files_stray(facts: Facts) -> Objection | None:
+    """A base file beside the one that its commit recorded, which some readers take; a compaction merges the right one.
+
+    See facts: two-base-files.
+    """
+    if not facts.state.stray_files:
+        return None
+    reason = (
+        f"{facts.state.stray_files[0]} lies beside the base file that its commit recorded: readers without the metadata table "
+        "may read it instead"
+    )
+    return reason, "move it out of the table; a compaction of its file group hides it too"
+
+
 @Rule(
     "files_damaged",
     damage=Damage.FILES,

@@ -14,7 +14,7 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
     published  the threshold of the last compaction by etc
     version, timezone, retained, own_pending, living_writers, foreign_compaction, uncarried, orphans,
     metadata_partitions, cdc, merges_otherwise, updates_in_part, merge_mode, ordering (fields), lacks_meta_columns,
-    has_unsure_keys, base_file_format, missing_files, unclear_files, unrecorded_files, unseen_files, properties,
+    has_unsure_keys, base_file_format, missing_files, unclear_files, stray_files, unrecorded_files, unseen_files, properties,
     logs_grow   of the table
     slices     <partition>/<file id>: {base: time or none, logs: {name: requested > completed [event] [deletes] [recorded bytes]}}
                `impossible <ms after 1970>` is an event time that cannot be true
@@ -158,6 +158,7 @@ def state_of(base_path: str, table: dict[str, Any]) -> TableState:
         orphans=tuple(table.get("orphans", ())),
         missing_files=tuple(table.get("missing_files", ())),
         unclear_files=tuple(table.get("unclear_files", ())),
+        stray_files=tuple(table.get("stray_files", ())),
         unrecorded_files=tuple(table.get("unrecorded_files", ())),
         unseen_files=tuple(table.get("unseen_files", ())),
         unreadable_time=UnreadableTime(**table["unreadable_time"]) if "unreadable_time" in table else None,

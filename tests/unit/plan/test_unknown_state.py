@@ -38,7 +38,7 @@ def test_nothing_is_said_of_completeness(code):
 @pytest.mark.parametrize("code", [rule.code for rule in RULES if rule.damage == Damage.FILES])
 def test_what_is_left_to_the_check_of_files_fails_it(code):
     """Else a verification would pass: it does not say that the table is unknown."""
-    policy, state = UNKNOWN[code]
+    policy, state, *_ = inputs_of_refusal(code)
     evidence = Evidence(policy, state, TableHistory(state.base_path, 9, "UTC"), Claim(0, ""), NOW, None)
     assert check_files(evidence).status == "fail"
 
