@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import unquote
+from zoneinfo import ZoneInfo
 
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
@@ -15,6 +16,7 @@ from etc_policy.report.results import TableFreshness
 from etc_policy.run.results import TableResult, TableStatus
 from etc_policy.table.formats import iso_time
 from etc_policy.table.history import promise_of
+from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.verify.metadata_checks import KNOWN
 from etc_policy.verify.ports import CheckStatus
@@ -148,6 +150,9 @@ def ro_properties(
     freshness, is not promised: then there is no `complete_until`.
     """
     record = promise_of(policy, state)
+    if record is not None:  # what was verified before was another one at its instant
+        completed_at = iso_time(instant_to_ms(record.completed, ZoneInfo(state.timezone)))
+        before = before if before.get(VERIFIED_AT, "") >= completed_at else {}
     said = _latest(_said(record, verdict, before), _fresh(record, beside))
     properties = {POLICY: policy.name, **said}
     if record is not None:
