@@ -241,21 +241,22 @@ class Importer:
                 search = "" if self.guesses else ", or search it by `--bucket`"
                 error.hint = f"where tables are in it, name them by `{found.location}/*`{search}"
             raise
-        names = time_columns(columns.types, columns.properties)
+        given = {one.key: one.value for one in self.answers.of_files if one.fits(policy.name, table)}
+        names = time_columns(columns.types, columns.properties, given)
         if not names:
             shown = ", ".join(columns.types) or "not known, as no commit carries a schema"
             message = (
                 f"`{found.location}` has no column that can hold event times; its columns are {one_line(shown)[:300]}"
             )
-            raise TableError(
-                Code.NO_EVENT_TIME_COLUMN, message, hint="write the policy by hand: `etc explain existing-table`"
+            hint = (
+                "leave it out: etc goes by times of events, and not by Hudi's commit time. Is one of its columns such a time "
+                "all the same? `--set 'NAME:event_time_column={column: COLUMN, unit: s}'` says so"
             )
+            raise TableError(Code.NO_EVENT_TIME_COLUMN, message, hint=hint)
         event_time = policy.event_time.model_copy(update={"column": names[0]})
         facts = self._read_facts(policy.model_copy(update={"event_time": event_time}))
         facts = replace(facts, policy=_with_partition_time(facts))
-        given = {one.key: one.value for one in self.answers.of_files if one.fits(policy.name, table)}
-        asked = dict.fromkeys((*names, *filter(columns.types.__contains__, _columns_in(given))))
-        ranges = self.environment.column_ranges(facts.state, tuple(asked))
+        ranges = self.environment.column_ranges(facts.state, names)
         written = max((one.base_instant for one in facts.state.slices if one.base_file), default=None)
         written_ms = None if written is None else instant_to_ms(written, ZoneInfo(facts.state.timezone))
         of_all = {one.key: one.value for one in self.answers.of_project}
@@ -344,7 +345,7 @@ def answers_of(given: Mapping[str, object], own: Settings) -> Answers:
         one
         for one in answers
         if one.tables is None
-        and one.key.partition(".")[0] != OF_A_TABLE  # a default would answer for tables that come later
+        and one.key.partition(".")[0] not in OF_A_TABLE  # a default would answer for tables that come later
         and (own.file is None or defaults.get(one.key) == one.value)
     )
     of_files = tuple(one for one in answers if one not in of_project)
@@ -364,13 +365,6 @@ def _in_parts(key: str, value: object) -> Iterable[tuple[str, object]]:
     if key in _GROUPS and isinstance(value, dict):
         return ((f"{key}.{name}", one) for name, one in value.items())
     return ((key, value),)
-
-
-def _columns_in(given: Mapping[str, object]) -> tuple[str, ...]:
-    """The event-time column that was said."""
-    value = given.get(OF_A_TABLE)
-    column = value.get("column") if isinstance(value, dict) else value
-    return (column,) if isinstance(column, str) else ()
 
 
 def _refused(refused: Mapping[Refusal, Mapping[str, str]]) -> Iterator[Issue]:

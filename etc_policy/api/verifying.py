@@ -11,6 +11,7 @@ from etc_policy.api.each_table import by_release, each_table, set_place
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.plan.model import PUBLISHED, TablePlan
+from etc_policy.plan.plan_warnings import column_warning
 from etc_policy.plan.refusals import no_commit
 from etc_policy.plan.rules import Damage, damage_of, why_unknown
 from etc_policy.policy.files import read_suite
@@ -134,6 +135,8 @@ def _verify(
         return evidence_of(*read_for_proof(environment, policy, level))
 
     first = evidence_of(*_for_proof(environment, policy, reading))
+    for said in column_warning(policy, first.state):
+        environment.progress(f"{policy.name}: {said}")
     located = policy.model_copy(update={"table": first.state.base_path})
     verification, judged = verify_and_note(environment, located, first, level, read_again)
     return TableVerification(policy=policy.name, base_path=judged.state.base_path, verification=verification)

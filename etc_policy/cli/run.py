@@ -63,8 +63,8 @@ _BEAT_SECONDS, _STUCK_SECONDS = 30, 3_600
 _MAX_AGE_SECONDS = 60
 #: What came of tables that the line of a round names.
 _MISSED = ("failed", "refused", "stale")
-#: What changes in a warning from round to round.
-_FIGURES = re.compile(r"\d[\w.:,-]*")
+#: What changes in a warning from round to round besides figures, names of files and plurals.
+_COUNTS = {"between", "both", "half", "other", "them", "they"}
 
 
 def _named_folder() -> Path:
@@ -87,7 +87,7 @@ class _Life:
     file: Path | None = None
     folder: Path = field(default_factory=_named_folder)
     at_work: tuple[Policy, ...] = ()
-    warned: set[tuple[str, str]] = field(default_factory=set)
+    warned: set[tuple[str, frozenset[str]]] = field(default_factory=set)
     failed: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
     _at: float = field(default_factory=lambda: time.monotonic())
 
@@ -102,7 +102,7 @@ class _Life:
         from etc_policy.plan.explainer import short_warnings
 
         for policy, _, text in short_warnings(plan) if plan else ():
-            key = policy, _FIGURES.sub("", text)
+            key = policy, _kind_of_warning(text)
             if key not in self.warned:
                 self.warned.add(key)
                 yield f"warning: {policy}: {text}"
@@ -129,6 +129,12 @@ class _Life:
     def fault(self) -> str | None:
         seconds = time.monotonic() - self._at
         return f"no step for {format_duration(round(seconds) * 1000)}" if seconds > _STUCK_SECONDS else None
+
+
+def _kind_of_warning(text: str) -> frozenset[str]:
+    """The longer words of a warning, which stay the same while its figures change."""
+    words = (word.strip("`().,:").removesuffix("s") for word in text.split())
+    return frozenset(word for word in words if len(word) > 3 and re.fullmatch("[a-z_.]+", word)) - _COUNTS
 
 
 @click.command(

@@ -151,10 +151,13 @@ def with_read_times(history: TableHistory, state: TableState, policy: Policy, ke
     for path, (_, times) in cache.entries.items():
         partition, _, name = path.rpartition("/")
         log_file = parse_data_file(name)
-        if log_file is not None:
-            is_whole = times.why is None or times.deletes
-            key = log_file.instant, partition, log_file.file_id
-            found.setdefault(key, []).append(times.seen_ms if is_whole else None)
+        if log_file is None:
+            continue
+        # before version 8 its name bears the instant of its slice, and writers may add to it
+        written = {log_file.instant} if state.is_cut else times.instants
+        is_whole = times.why is None or times.deletes
+        for instant in written if len(written) == 1 else ():
+            found.setdefault((instant, partition, log_file.file_id), []).append(times.seen_ms if is_whole else None)
     read = ((one.key, found[one.key]) for one in history.writes if len(found.get(one.key, ())) >= one.log_files)
     least = {key: min((one for one in times if one is not None), default=None) for key, times in read}
     return replace(history, read_times=least)

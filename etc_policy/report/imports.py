@@ -15,7 +15,7 @@ IMPORT_SCHEMA_VERSION = 1
 ImportStatus = Literal["written", "new", "known", "drifted", "left_out", "failed"]
 _STATUSES: tuple[ImportStatus, ...] = get_args(ImportStatus)
 #: What is seldom the same for all tables of a lake: it stands in the file of each policy.
-OF_A_TABLE = "event_time_column"
+OF_A_TABLE = ("event_time_column", "enabled")
 _WORDS: dict[ImportStatus, str] = {"known": "in project", "left_out": "left out"}
 
 
@@ -60,7 +60,7 @@ def render_import(report: ImportReport, width: int) -> str:
         key = max(keys := [key for table in shown for key in table.questions], key=keys.count)
         answer, tables = (
             (f"--set 'GLOB:{key}=VALUE'", "the tables that fit")
-            if key == OF_A_TABLE
+            if key in OF_A_TABLE
             else (f"--set {key}=VALUE", "all tables")
         )
         asks += f" Without these files `etc import` with `{answer}` answers one for {tables}."

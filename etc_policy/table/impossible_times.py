@@ -26,7 +26,7 @@ _NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nan
 #: A unit fits if it puts an event no longer than this before its commit.
 _OLDEST_MS = timedelta(days=20 * 365) // timedelta(milliseconds=1)
 #: Rows are old data if they are older than both when they are written: this long, and this many times `data_latency`.
-_OLD_MS, _OLD_TIMES = timedelta(days=30) // timedelta(milliseconds=1), 10
+OLD_MS, _OLD_TIMES = timedelta(days=30) // timedelta(milliseconds=1), 10
 #: Numbers that seem to be older are no times of events (1980).
 EARLIEST_MS = 315_532_800_000
 #: An earliest event that comes so long after its commit is ahead of it by more than clocks differ.
@@ -148,14 +148,15 @@ class LateCommits(NamedTuple):
     which: str = "after the table's first"
 
 
-OtherKind = Literal["numbers", "still", "ahead", "days"]
+OtherKind = Literal["numbers", "still", "old", "ahead", "days"]
 
 
 class OtherTimes(NamedTuple):
     """The earliest event times of each of the last so many commits, from the first to the last, are no times of events.
 
-    They are `numbers` that are no times, stand `still` while the table is written, are `ahead` of their commits, or are of
-    `days` alone. `ahead_ms` is how long after its commit the first one ahead comes at least. With a `file` they are its own.
+    They are `numbers` that are no times, stand `still` while the table is written, are `old` as all before them are, `ahead` of
+    their commits, or of `days` alone. `ahead_ms` is how long after its commit the first one ahead comes at least. With a `file`
+    they are its own.
     """
 
     kind: OtherKind
@@ -184,7 +185,7 @@ class Arrival(NamedTuple):
 
 def old_data_ms(declared_ms: int) -> int:
     """Rows that are older than this when they are written are loaded or replayed, where `data_latency` is so long."""
-    return max(_OLD_MS, _OLD_TIMES * declared_ms)
+    return max(OLD_MS, _OLD_TIMES * declared_ms)
 
 
 def doubt_in(arrivals: Iterable[tuple[int, int]], event_time: EventTime, declared_ms: int) -> ColumnDoubt | None:
@@ -226,7 +227,8 @@ def _other_times(commits: Sequence[Arrival], event_time: EventTime, declared_ms:
         found = [*takewhile(is_such, reversed(newest))][::-1]
         is_most = len(found) >= ENOUGH_COMMITS and 2 * len(found) > len(newest)
         if is_most and not (kind == "still" and _come_in_order(found)):
-            return _span(kind, found)
+            may_load = len(found) == len(commits) and any(one.event_ms >= EARLIEST_MS for one in found)
+            return _span("old" if kind == "still" and may_load else kind, found)
     return None
 
 
@@ -268,7 +270,18 @@ def doubt_by_files(state: TableState, event_time: EventTime, declared_ms: int) -
     if isinstance(found, LateCommits) and state.left_times:
         files = "base and log files" if any(state.log_files) else "newest base files"
         return found._replace(which=f"of which the {files} hold rows")
-    return found or _of_base_times(state, event_time)
+    return found or _of_base_times(state, event_time) or _of_log_times(state, event_time)
+
+
+def _of_log_times(state: TableState, event_time: EventTime) -> OtherTimes | None:
+    """Whether all that log files are known to hold are numbers that are no times, however few they are."""
+    times = [
+        (one.max_event_time_ms or one.min_event_time_ms, one.min_event_time_ms, one.name)
+        for _, one in (state.log_files if event_time.unit is not None else ())
+        if one.min_event_time_ms is not None
+    ]
+    last_ms, first_ms, name = max(times, default=(EARLIEST_MS, EARLIEST_MS, ""))
+    return OtherTimes("numbers", 0, first_ms, last_ms, file=f"log file {name}") if last_ms < EARLIEST_MS else None
 
 
 def _of_base_times(state: TableState, event_time: EventTime) -> OtherTimes | None:
@@ -279,7 +292,7 @@ def _of_base_times(state: TableState, event_time: EventTime) -> OtherTimes | Non
     ahead_ms = found.first_ms - instant_to_ms(state.last_completed, ZoneInfo(state.timezone), latest=True)
     are_numbers, are_ahead = event_time.unit is not None and found.last_ms < EARLIEST_MS, ahead_ms > _AHEAD_MS
     kind: OtherKind = "numbers" if are_numbers else "ahead"
-    return OtherTimes(kind, 0, *found[1:], ahead_ms, found.file) if are_numbers or are_ahead else None
+    return OtherTimes(kind, 0, *found[1:], ahead_ms, f"base file {found.file}") if are_numbers or are_ahead else None
 
 
 def needs_base_files(state: TableState, declared_ms: int) -> bool:
@@ -316,6 +329,7 @@ def doubt_text(found: ColumnDoubt, event_time: EventTime, declared_ms: int, orde
     after = {
         "days": ", with times of day; else `data_latency: 1d`, or longer",
         "still": ", unless old data are being loaded in no order",
+        "old": ", unless old data are being loaded",
         "ahead": "; else look at the writer's clock and zone",
         "numbers": "",
     }
@@ -342,15 +356,12 @@ def _late_text(found: LateCommits, column: str, declared_ms: int) -> str:
 
 def _other_text(found: OtherTimes, event_time: EventTime) -> str:
     """What the column is, as the first of it alone may be shown, with what was seen, and what follows."""
-    seen = (
-        f"what base file {found.file} holds"
-        if found.file
-        else f"the earliest of each of the last {found.commits} commits"
-    )
+    seen = f"what {found.file} holds" if found.file else f"the earliest of each of the last {found.commits} commits"
     ahead = f", {format_duration(found.ahead_ms)} or more after its commit" if found.kind == "ahead" else ""
     what = {
         "numbers": f"holds numbers that are no times in `{event_time.unit}`",
         "still": "does not move with the writes",
+        "old": "has old times alone",
         "ahead": "does not say when an event happened",
         "days": "has days alone",
     }
@@ -360,6 +371,7 @@ def _other_text(found: OtherTimes, event_time: EventTime) -> str:
     follows = {
         "numbers": back,
         "still": back,
+        "old": f"either old data are being loaded, or it does not move with the writes and {back}",
         "ahead": unknown if is_far else "a row is due only so long after it was written",
         "days": "RO's freshness can be told by days only",
     }

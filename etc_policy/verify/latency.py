@@ -244,13 +244,13 @@ def _too_few(written: int, seen: int, known: Sequence[_Write], judged: int, untr
     if known and not judged:
         least = format_duration(min(one.latency_ms for one in known))
         writes = count_of(len(known), "write")
-        return f"all events are {least} old and older ({writes}), as where old data are loaded or replayed"
+        return f"all events are {least} old and older ({writes}): how late new ones come does not show"
     if len(known) == judged == seen:  # how many they are is said by what they show
         return f"it takes {FEWEST_WRITES} writes to log files"
     loaded = f", {len(known) - judged} of them old data" if judged < len(known) else ""
     read = sum(one.is_read for one in known)
     origin = f" ({'' if read == len(known) else f'{read} '}read from the files)" if read else ""
-    why = f" ({untracked}), nor have log files been read" if untracked and not read else ""
+    why = f" ({untracked})" if untracked and not read else ""
     has = "has" if seen == 1 else "have"
     of_seen = f"{part_of(len(known), seen, 'write')} to log files {has} known event times"
     return f"{of_seen}{origin}{why}{loaded}; it takes {FEWEST_WRITES}"

@@ -29,7 +29,7 @@ from etc_policy.policy.schema import PartitionTime
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.policy.times import usual_pattern
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time, lateness
-from etc_policy.table.impossible_times import EARLIEST_MS, LateCommits, fitting_unit, unit_advice, whole_days_ms
+from etc_policy.table.impossible_times import EARLIEST_MS, OLD_MS, LateCommits, fitting_unit, unit_advice, whole_days_ms
 from etc_policy.table.instants import DAY_MS
 from etc_policy.verify.diagnosis import (
     TableFacts,
@@ -54,11 +54,8 @@ _MOVING_WORDS = frozenset(_WORD.findall("changed modified update updated"))
 _CAME_WORDS = frozenset(
     _WORD.findall("ingest ingested ingestion inserted kafka load loaded processed processing received")
 )
-_OTHER_WORDS = (
-    _MOVING_WORDS
-    | _CAME_WORDS
-    | frozenset(_WORD.findall("birth born deadline deleted due expiration expires expiry until"))
-)
+_NEVER_WORDS = frozenset(_WORD.findall("birth born deadline deleted due expiration expires expiry until"))
+_OTHER_WORDS = _MOVING_WORDS | _CAME_WORDS | _NEVER_WORDS
 #: A column is taken without a question when it has this rank, and leads by so much where there are others.
 _RANK, _LEAD = 2, 3
 _NAMED = 8
@@ -69,6 +66,10 @@ _ENOUGH_LAGS = 3
 #: An ordering field whose events come so soon is the column, whatever its name.
 _SOON_MS = 3_600_000
 _TAKES_BACK = "by a column that does not each update of an old row takes RO back"
+#: What to do with a table without such a column.
+_SKIPS = (
+    "take a column that says when an event happened; a table without one is skipped by `--set 'NAME:enabled=false'`"
+)
 _DAYS = "it has days alone, so that RO's freshness can be told by days only"
 #: Patterns of texts that are not ISO 8601, by their parts; where several fit, the first is offered.
 _PATTERNS = tuple(
@@ -77,6 +78,7 @@ _PATTERNS = tuple(
     for clock in ("", "HHmmss", " HH:mm:ss", " HH:mm", " HHmmss", " HH:mm:ss.SSSSSS", "'T'HHmmss", "'T'HHmmss'Z'")
 )
 _SPAN = re.compile(r"[1-9]\d*(ms|s|m|h|d)")
+_NONE: Mapping[str, object] = {}
 _PLAIN = re.compile(r"(?!(?:true|false|null|yes|no|on|off)$)[A-Za-z_/][\w./=-]*", re.IGNORECASE)
 
 
@@ -160,6 +162,12 @@ class _Candidate(NamedTuple):
         return kind_of(self.type_name) not in ("number", "text") or bool(_words(self.name) & _TIME_WORDS)
 
     @property
+    def may_be_event(self) -> bool:
+        """Whether neither its name nor what it holds says that it is no time of events."""
+        is_read = self.fault is None or kind_of(self.type_name) == "text"  # of which the pattern may not be known
+        return is_read and not _words(self.name) & _NEVER_WORDS
+
+    @property
     def says_when_it_came(self) -> bool:
         """Whether it is by its name the time when a row came in, which is no event."""
         return bool(_words(self.name) & _CAME_WORDS)
@@ -182,25 +190,35 @@ class _Candidate(NamedTuple):
         return f"{{column: {_text(self.name)}{''.join(said)}}}" if parts else _text(self.name)
 
 
-def time_columns(columns: Mapping[str, str], properties: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns that may hold event times by name and type, the likeliest first."""
-    return tuple(one.name for one in _candidates(columns, properties, {}, None, {}))
+def time_columns(
+    columns: Mapping[str, str], properties: Mapping[str, str], given: Mapping[str, object] = _NONE
+) -> tuple[str, ...]:
+    """The columns that may hold event times by name and type, the likeliest first, and the one that was said."""
+    return tuple(one.name for one in _candidates(columns, properties, {}, None, {}, _said_column(given)))
 
 
 def readable_times(survey: Survey) -> tuple[EventTime, ...]:
-    """The columns that may hold event times as a policy names them, those whose values can be read."""
-    return tuple(
-        EventTime.model_validate({"column": one.name, "unit": one.unit, "format": one.pattern})
-        for one in _candidates_of(survey)
-        if one.fault is None and (one.unit is not None or kind_of(one.type_name) != "number")
+    """The columns that may hold event times as a policy names them, those whose values can be read, and the one that was said."""
+    said = _said_time(survey)
+    is_there = said is not None and kind_of(survey.columns.get(said.column, "")) is not None
+    return (
+        *([said] if said is not None and is_there else []),
+        *(
+            EventTime.model_validate({"column": one.name, "unit": one.unit, "format": one.pattern})
+            for one in _candidates_of(survey)
+            if one.fault is None and (one.unit is not None or kind_of(one.type_name) != "number")
+        ),
     )
 
 
 def proposed_lines(survey: Survey) -> tuple[Line, ...]:
     """What the table, or the user, says of its policy, and what is left open."""
     said = (*survey.given, *survey.answered)
-    seen = (_event_time, _latency, _partition_time, _strategy, _writer, _verify, _sync)
-    shown = (line for lines in seen for line in lines(survey) if not is_below(line.key, said))
+    seen = (_skip, _event_time, _latency, _partition_time, _strategy, _writer, _verify, _sync)
+    shown = [line for lines in seen for line in lines(survey) if not is_below(line.key, said)]
+    is_skipped = any(line.key == "enabled" for line in shown) or survey.given.get("enabled") is False
+    if is_skipped:
+        shown = [_unasked(line) if line.key != "enabled" else line for line in shown]
     asked = tuple(line for line in shown if not (line.asks and is_below(line.key, survey.defaults)))
     said_now = {key: value for key, value in survey.given.items() if not key.startswith(_OF_COLUMN)}
     if (own := said_now.get("event_time_column")) is not None and (form := _said_of_column(survey)):
@@ -208,9 +226,22 @@ def proposed_lines(survey: Survey) -> tuple[Line, ...]:
     return (*asked, *(Line(key, yaml_text(value), _SAID) for key, value in said_now.items()))
 
 
+def _unasked(line: Line) -> Line:
+    """The line in a policy that may take part in nothing."""
+    return (
+        line._replace(asks=False, reason="needed, and of no effect while the table is skipped") if line.asks else line
+    )
+
+
 def _said_of_column(survey: Survey) -> dict[str, object]:
     """What the user said of how to read the event-time column, without the column or beside it."""
     return {key.removeprefix(_OF_COLUMN): value for key, value in survey.given.items() if key.startswith(_OF_COLUMN)}
+
+
+def _said_column(given: Mapping[str, object]) -> object:
+    """The event-time column that the user said."""
+    said = given.get("event_time_column")
+    return said.get("column") if isinstance(said, dict) else said
 
 
 def is_below(key: str, keys: Iterable[str]) -> bool:
@@ -224,12 +255,13 @@ def _candidates(
     ranges: Mapping[str, Range],
     written_ms: int | None,
     said: Mapping[str, object],
+    named: object,
 ) -> list[_Candidate]:
     ordering = ordering_fields(properties)
     found = [
         _read(_with_form(_Candidate(name, kind, _rank(name, kind, ordering)), said), ranges.get(name), written_ms)
         for name, kind in columns.items()
-        if _may_be_time(name, kind, ordering)
+        if _may_be_time(name, kind, ordering) or (name == named and kind_of(kind) is not None)
     ]
     return sorted(found, key=lambda one: (-one.rank, one.name))
 
@@ -237,7 +269,8 @@ def _candidates(
 def _candidates_of(survey: Survey) -> list[_Candidate]:
     """The columns that may hold event times with all that was seen of them, the likeliest first."""
     said = _said_of_column(survey)
-    found = _candidates(survey.columns, survey.facts.properties, survey.ranges, survey.written_ms, said)
+    named = _said_column(survey.given)
+    found = _candidates(survey.columns, survey.facts.properties, survey.ranges, survey.written_ms, said, named)
     return [one._replace(lags=survey.lags.get(one.name, ())) for one in found]
 
 
@@ -358,6 +391,19 @@ def _unit(found: Range) -> str | None:
     return last if first == last else None
 
 
+def _skip(survey: Survey) -> Iterator[Line]:
+    """Whether to leave the table alone, where no column can say when an event happened, and none was said to."""
+    candidates = _candidates_of(survey)
+    if is_below("event_time_column", survey.given) or any(one.may_be_event for one in candidates):
+        return
+    text = (
+        "is this table to be skipped? None of its columns moves with the writes, as a time of events does "
+        f"({_listed(candidates)}), and etc does not go by Hudi's commit time. Else take this line away, and name such a column "
+        "below"
+    )
+    yield Line("enabled", "false", text, asks=True)
+
+
 def _event_time(survey: Survey) -> Iterator[Line]:
     candidates, ordering = _candidates_of(survey), ordering_fields(survey.facts.properties)
     best, asks, still = _choose(survey)
@@ -370,6 +416,8 @@ def _event_time(survey: Survey) -> Iterator[Line]:
         text = f"which column says when an event happened? By name and type these may: {_listed(candidates)}"
         if others and len(best.lags) < _ENOUGH_LAGS and best.may_move(ordering):
             text += f". Take one that moves with updates, such as `{one_line(best.name)}`{_in_brackets(orders)}: {_TAKES_BACK}"
+        if all(one.half_ms is not None and one.half_ms > OLD_MS for one in candidates if one.fault is None):
+            text += ". None moves with the writes, unless old rows are being loaded: `enabled: false` beside it skips the table"
         if kind_of(best.type_name) == "text":
             text += ". `format` is the pattern of texts that are not ISO 8601, such as `dd.MM.yyyy HH:mm:ss`"
     else:
@@ -546,10 +594,8 @@ class AnswerFault(NamedTuple):
 def answer_faults(survey: Survey) -> Iterator[AnswerFault]:
     """What the table has against what was said of it: a column that it lacks or that cannot be read so, paths, an index."""
     said = {**survey.answered, **survey.given}
-    lines = {line.key: line for line in proposed_lines(survey)}
-    if any(is_below(key, ("event_time_column",)) for key in said):
-        line = lines["event_time_column"]
-        yield from _column_faults(survey, EventTime.model_validate(_unrendered(line.value)))
+    if (event_time := _said_time(survey)) is not None:
+        yield from _column_faults(survey, event_time)
     if isinstance(timed := said.get("partition_time"), dict):
         yield from _partition_faults(survey, PartitionTime.model_validate(timed))
     if isinstance(index := said.get("writer.index"), str):
@@ -558,6 +604,14 @@ def answer_faults(survey: Survey) -> Iterator[AnswerFault]:
         status, message, hint = declared_index(replace(survey.facts, policy=policy))
         if status == "error":
             yield AnswerFault(Code.USAGE, "writer.index", message, hint or "")
+
+
+def _said_time(survey: Survey) -> EventTime | None:
+    """The event-time column as it was said, whole or in part."""
+    if not any(is_below(key, ("event_time_column",)) for key in (*survey.answered, *survey.given)):
+        return None
+    line = next(one for one in proposed_lines(survey) if one.key == "event_time_column")
+    return EventTime.model_validate(_unrendered(line.value))
 
 
 def _column_faults(survey: Survey, event_time: EventTime) -> Iterator[AnswerFault]:
@@ -571,14 +625,15 @@ def _column_faults(survey: Survey, event_time: EventTime) -> Iterator[AnswerFaul
     kind, no_time = kind_of(type_name), partial(AnswerFault, Code.NOT_A_TIME_COLUMN)
     shown = f"`{column}` is {type_name}"
     if kind is None:
-        times = time_columns(survey.columns, survey.facts.properties)
-        yield no_time(key, f"{shown}, which holds no times", f"such as `{times[0]}`")
+        yield no_time(key, f"{shown}, which holds no times", f"such as `{_candidates_of(survey)[0].name}`")
     elif event_time.unit and kind not in ("number", "text"):
         yield no_time(f"{key}.unit", f"{shown}, which has a unit of its own", "leave `unit` out")
     elif event_time.format and kind != "text":
         yield no_time(f"{key}.format", f"{shown}, and no text", "leave `format` out")
     elif (found := survey.ranges.get(column)) is not None:
         yield from _value_faults(survey, event_time, found, kind)
+    elif event_time.unit and survey.facts.clock_ms - min(survey.lags.get(column, (0,))) < EARLIEST_MS:
+        yield no_time(key, f"what log files hold of `{column}` are no times of events in `{event_time.unit}`", _SKIPS)
 
 
 def _value_faults(survey: Survey, event_time: EventTime, found: Range, kind: str) -> Iterator[AnswerFault]:
@@ -591,10 +646,14 @@ def _value_faults(survey: Survey, event_time: EventTime, found: Range, kind: str
         yield AnswerFault(Code.NOT_A_TIME_COLUMN, "event_time_column", f"{values} cannot be read so", hint)
         return
     latest_ms = (survey.written_ms or survey.facts.clock_ms) + event_time.ahead_ms
-    fitting = {fitting_unit(event_time, time_ms, latest_ms) for time_ms in times if time_ms is not None}
+    known = [time_ms for time_ms in times if time_ms is not None]
+    fitting = {fitting_unit(event_time, time_ms, latest_ms) for time_ms in known}
     if len(fitting) == 1 and (unit := fitting.pop()) is not None:
         fault = f"{values} are no times in `{event_time.unit}`"
         yield AnswerFault(Code.WRONG_UNIT, "event_time_column.unit", fault, unit_advice(unit, event_time.column))
+    elif event_time.unit and (max(known) < EARLIEST_MS or min(known) > latest_ms):
+        fault = f"{values} are no times of events in `{event_time.unit}`"
+        yield AnswerFault(Code.NOT_A_TIME_COLUMN, "event_time_column", fault, _SKIPS)
 
 
 def _partition_faults(survey: Survey, timed: PartitionTime) -> Iterator[AnswerFault]:

@@ -92,9 +92,11 @@ def test_a_site_s_folder_that_is_a_link_must_be_named(etc, project, tmp_path_fac
 
 
 def test_folders_are_quoted_in_what_is_to_be_run(etc, tmp_path, monkeypatch):
-    monkeypatch.setenv("JAVA_HOME", "/my java")
+    (tmp_path / "my java" / "bin").mkdir(parents=True)
+    (tmp_path / "my java" / "bin" / "java").touch()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "my java"))
     words = shlex.split(spark_sql_command(tmp_path / "my target" / "catalog", "SELECT 1"))
-    assert words[0] == "JAVA_HOME=/my java"
+    assert words[0] == f"JAVA_HOME={tmp_path}/my java"
     assert words[2:4] == ["--properties-file", str(tmp_path / "my target" / "catalog" / "spark.conf")]
     project = tmp_path / "my project"
     (project / "policies").mkdir(parents=True)

@@ -1,7 +1,6 @@
 """`etc run` over tables in memory: rounds, what fails in them, and how it ends."""
 
 import errno
-import itertools
 import json
 import os
 import shutil
@@ -23,6 +22,7 @@ from etc_policy.cli.ci_forms import report_checks
 from etc_policy.errors import EngineError, EtcError, Issue, RetryableError, SeveralErrors, TableError
 from etc_policy.policy.project_schema import Target
 from etc_policy.run.file_lease import FileLease
+from etc_policy.table.impossible_times import LateCommits, OtherTimes, doubt_text
 from etc_policy.table.instants import instant_from_ms
 from etc_policy.wiring import Environment, sessions
 from tests.unit.cli.test_apply import NOON, outside  # noqa: F401 - a fixture
@@ -85,21 +85,32 @@ def test_a_warning_is_said_once_in_all_rounds(rounds, outside):  # noqa: F811
     assert (code, len(said), err.count("warning[ETC141]")) == (0, 3, 1)
 
 
-def test_a_warning_of_a_plan_is_said_once_whatever_its_figures(rounds, monkeypatch):
-    count = itertools.count(1)
+#: What is found of a column in one round after the other, and how often it is to be said.
+FOUND = {
+    "late": ([LateCommits(2, 2, 9_000_000), LateCommits(3, 4, 8_000_000), LateCommits(5, 5, 9)], 1),
+    "old": ([OtherTimes("old", 3, 0, 9), OtherTimes("old", 4, 0, 10**12), OtherTimes("old", 4, 1, 1)], 1),
+    "numbers": (
+        [OtherTimes("numbers", 0, 0, 9, 0, f"log file .{name}-0_1.log.1_0-1-0") for name in ("fe1", "a2b", "9c")],
+        1,
+    ),
+    "another": ([LateCommits(2, 2, 9_000_000), LateCommits(4, 5, 7), OtherTimes("old", 3, 0, 9)], 2),
+}
+
+
+@pytest.mark.parametrize("kind", FOUND)
+def test_a_warning_of_a_plan_is_said_once_until_its_kind_changes(rounds, monkeypatch, kind):
+    found, times = FOUND[kind]
+    looks = {"orders_ro": [*found], "payments_ro": [*found]}
 
     def column_warning(policy, _):
-        yield f"{next(count)} of 9 commits of {policy.name} came late: why"
+        left = looks[policy.name]
+        one = left.pop(0) if len(left) > 1 else left[0]
+        yield "; ".join(doubt_text(one, policy.event_time, policy.data_latency_ms, ()))
 
     monkeypatch.setattr("etc_policy.plan.builder.column_warning", column_warning)
     monkeypatch.setattr("etc_policy.api.running.Rounds.to_plan", lambda _, due, *rest: due)
-    _, said, err = rounds(3)
-    assert (len(said), next(count) > 3, err.count("of 9 commits of orders_ro came late\n"), "why" in err) == (
-        3,
-        True,
-        1,
-        False,
-    )
+    _, said, err = rounds(4)
+    assert (len(said), err.count("warning: orders_ro: "), "take a column" in err) == (4, times, False), err
 
 
 @pytest.fixture

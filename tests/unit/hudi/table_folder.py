@@ -111,7 +111,8 @@ class Written:
 
     `merged` counts the log files that a compaction read, of ten bytes each without `merged_bytes`.
     `previous` is the instant of the slice before. A log file with `columns` is a block of such rows, of `values` in
-    milliseconds, others are no blocks. A base file with `left` is Parquet of the rows of commits, by their instants, of `kinds`.
+    milliseconds, of numbers where there are `kinds`, others are no blocks. A base
+    file with `left` is Parquet of the rows of commits, by their instants, of `kinds`.
     """
 
     file_id: str
@@ -140,7 +141,7 @@ class Written:
             return base_rows(self.left, self.kinds)
         if self.columns is None:
             return b"x" * self.size
-        kind = MILLIS if self.values else "long"
+        kind = MILLIS if self.values and not self.kinds else "long"
         schema = {"type": "record", "name": "r", "fields": [{"name": name, "type": kind} for name in self.columns]}
         rows = (b"".join(map(log_file.zigzag, row)) for row in self.values)
         content = struct.pack(">ii", 3, len(self.values)) + b"".join(struct.pack(">i", len(row)) + row for row in rows)

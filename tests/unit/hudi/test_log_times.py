@@ -412,6 +412,21 @@ def test_what_was_read_of_a_write_is_known_when_it_is_compacted(folder, cache):
     assert history() == expected
 
 
+@pytest.mark.parametrize(("instants", "known"), [((LATER,), {LATER}), ((DIED, LATER), set())])
+def test_before_version_8_blocks_say_of_which_write_a_log_file_is(tmp_path, cache, instants, known):
+    """Of one that grew nobody knows which write brought its earliest event."""
+    table = TableFolder(tmp_path / "t", version=6, properties=OF_HUDI_0)
+    table.commit(FIRST, "", base("f1"))
+    content = b"".join(map(rows_of, instants))
+    file = written("f1", base_instant=FIRST, size=len(content))
+    for instant in instants:
+        table.commit(instant, "", replace(file, on_disk=False))
+    (table.base / "p" / file.name(FIRST)).write_bytes(content)
+    state, past, *_ = FileTableReader().read_with_history(str(table.base), TIMES)
+    fill_from_logs(state, POLICY, cache)
+    assert with_read_times(past, state, POLICY, cache).read_times == {(one, "p", "f1"): MS for one in known}
+
+
 def test_a_table_is_read_with_what_its_writes_were_found_to_hold(folder, cache):
     policy = POLICY.model_copy(update={"table": str(folder.base)})
     environment = Environment(folder.base.parent, lambda _: None)

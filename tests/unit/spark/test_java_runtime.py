@@ -62,6 +62,10 @@ def test_a_process_started_by_such_a_one_does_the_same(bare_machine):
 
 def test_the_users_own_java_keeps_its_own_certificates(bare_machine, monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(EngineError, match="which has no bin/java"):
+        use_java()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").touch()
     assert use_java() is None
     assert os.environ["JAVA_HOME"] == str(tmp_path)
 

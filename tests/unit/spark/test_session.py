@@ -28,8 +28,11 @@ LOOPBACK = {"spark.driver.bindAddress", "spark.driver.host"}
 
 
 @pytest.fixture(autouse=True)
-def no_bundle_of_this_machine(monkeypatch, tmp_path):
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # no Java is there
+def no_bundle_of_this_machine(monkeypatch, tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
+    (home / "bin").mkdir()
+    (home / "bin" / "java").touch()  # which is none
+    monkeypatch.setenv("JAVA_HOME", str(home))
     monkeypatch.delenv("ETC_HUDI_BUNDLE", raising=False)
 
 

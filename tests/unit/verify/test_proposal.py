@@ -80,12 +80,10 @@ def test_the_file_of_a_table(case):
         ({"ts": "long"}, LONG, "{column: ts, unit: ms}", False),
         ({"ts": "long"}, {}, "ts", False),
         ({"ts": "long"}, {"ts": Range(MS // 1000, MS // 1000 + 9)}, "{column: ts, unit: s}", False),
-        ({"ts": "long"}, {"ts": Range(1, 9)}, "ts", True),
         ({"event_time": "timestamp-micros", "received_at": "timestamp-micros"}, {}, "event_time", False),
         ({"event_time": "timestamp-micros", "updated_at": "timestamp-micros"}, {}, "updated_at", True),
         ({"ts": "long", "created_at": "timestamp-millis"}, {}, "ts", True),
         ({"updated_at": "timestamp-millis"}, {}, "updated_at", True),
-        ({"birth_date": "date"}, {}, "birth_date", True),
         ({"event_time": "string"}, {}, "event_time", True),
         ({"event_time": "string"}, {"event_time": Range("2026-01-01", "2026-01-01 09:00:00")}, "event_time", False),
         (
@@ -99,12 +97,39 @@ def test_the_file_of_a_table(case):
         ({"event_time": "string"}, {"event_time": Range("noon", "soon")}, "event_time", True),
         ({"eventTs": "long", "due_at": "timestamp-millis"}, {}, "eventTs", False),
         ({"e.placed_at": "timestamp-millis"}, {}, "e.placed_at", False),
-        ({"placed_at": "timestamp-millis"}, {"placed_at": Range(MS, MS * 2)}, "placed_at", True),
     ],
 )
 def test_the_column_is_taken_where_the_table_shows_it_and_asked_for_elsewhere(columns, ranges, value, asks):
     line = lines(survey(columns, ranges))["event_time_column"]
     assert (line.value, line.asks) == (value, asks)
+
+
+@pytest.mark.parametrize(
+    ("columns", "ranges", "skips"),
+    [
+        ({"ts": "long"}, {"ts": Range(1, 9)}, True),
+        ({"version": "long"}, {"version": Range(1, 9)}, True),
+        ({"birth_date": "date"}, {}, True),
+        ({"birth_date": "date", "version": "long"}, {"version": Range(1, 9)}, True),
+        ({"placed_at": "timestamp-millis"}, {"placed_at": Range(MS, MS * 2)}, True),
+        ({"version": "long"}, {}, False),
+        ({"ts": "long", "birth_date": "date"}, LONG, False),
+        ({"event_time": "string"}, {"event_time": Range("noon", "soon")}, False),
+        ({"updated_at": "timestamp-millis", "due_at": "timestamp-millis"}, {}, False),
+    ],
+)
+def test_where_no_column_moves_with_the_writes_it_is_asked_whether_to_skip_the_table(columns, ranges, skips):
+    """Then nothing else is asked; once a column is said that is."""
+    found = survey(
+        columns, ranges, history(*OFTEN.commits, MERGED), properties={"hoodie.table.ordering.fields": "version"}
+    )
+    asked = [line.key for line in proposed_lines(found) if line.asks]
+    assert (asked == ["enabled"], "enabled" in asked) == (skips, skips)
+    named = replace(found, given={"event_time_column": "x"})
+    assert "enabled" not in lines(named)
+    assert lines(named)["writer.compaction"].asks
+    left = replace(found, given={"enabled": False})
+    assert [line.key for line in proposed_lines(left) if line.asks] == []
 
 
 SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
