@@ -344,9 +344,9 @@ def unit(name):
 def test_the_services_of_systemd(project, name):
     service = unit(f"{name}.service")["Service"]
     assert in_place(service["WorkingDirectory"], project) == str(project)
-    variable, _, value = service["Environment"].partition("=")
+    variables = dict(one.split("=") for one in service["Environment"].split())
     rounds = " --rounds 1" if name == "etc-run" else ""
-    said = Shell(project, **{variable: value}).succeeds(in_place(service["ExecStart"], project) + rounds)
+    said = Shell(project, **variables).succeeds(in_place(service["ExecStart"], project) + rounds)
     assert said.count("nothing due") == (1 if rounds else 2)
 
 
@@ -370,6 +370,8 @@ def test_the_image_and_what_kubernetes_runs_in_it(project):
         (kept,) = [volume for volume in one["template"]["spec"]["volumes"] if "persistentVolumeClaim" in volume]
         assert kept["persistentVolumeClaim"]["claimName"] == claim
         assert {"name": kept["name"], "mountPath": container["args"][-1]} in container["volumeMounts"]
+        assert container["envFrom"] == [{"secretRef": {"name": "etc-tables", "optional": True}}]
+        assert container["env"] == [{"name": "TZ", "value": "UTC"}]
 
 
 @pytest.fixture(scope="module")
