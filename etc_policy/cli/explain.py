@@ -6,6 +6,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 import click
@@ -26,7 +27,9 @@ _INCLUDE = re.compile(r"```\{include\} (\S+)")
 #: What of a link to a page is not its name.
 _OF_LINKS = re.compile(r"^(\.{1,2}/)*(docs/)?|\.md(#.*)?$|#.*$")
 #: What begins a line of a page that is no prose, an item of a list, and a paragraph.
-_NO_PROSE, _ITEM, _BEGIN = ("|", "#", ":"), re.compile(r" *([-*]|\d+\.) "), re.compile(r" *(?:(?:[-*]|\d+\.) )?")
+_NO_PROSE, _ITEM, _BEGIN = ("#", ":"), re.compile(r" *([-*]|\d+\.) "), re.compile(r" *(?:(?:[-*]|\d+\.) )?")
+#: What parts the cells of a table's row.
+_CELLS = re.compile(r"(?<!\\)\|")
 _PACKAGE = Path(__file__).parents[1]
 #: What pages name of the repository, and links to files that are no page.
 _OF_REPOSITORY = re.compile(
@@ -68,9 +71,14 @@ def command(word: str | None) -> None:
 
 
 def _folded(page: str, width: int) -> Iterator[str]:
-    """The lines of a page, its paragraphs folded; tables, code and what else is no prose stay as they are."""
-    in_code, paragraph = False, ""
+    """The lines of a page, its paragraphs and tables folded; code and what else is no prose stay as they are."""
+    in_code, paragraph, table = False, "", list[str]()
     for line in [*page.split("\n"), ""]:
+        if not in_code and line.lstrip().startswith("|"):
+            table.append(line)
+            continue
+        yield from _folded_table(table, width)
+        table.clear()
         in_code ^= (is_fence := line.lstrip().startswith("```"))
         is_prose = bool(line.strip()) and not (in_code or is_fence or line.lstrip().startswith(_NO_PROSE))
         if paragraph and (not is_prose or _ITEM.match(line)):
@@ -83,6 +91,22 @@ def _folded(page: str, width: int) -> Iterator[str]:
             paragraph = f"{paragraph} {line.strip()}" if paragraph else line
         else:
             yield line
+
+
+def _folded_table(lines: list[str], width: int) -> Iterator[str]:
+    """A table as it is, where it is not too wide; else each row's cells below the first, behind the heads of their columns."""
+    if all(len(line) <= width for line in lines):
+        yield from lines
+        return
+    heads, _, *rows = ([cell.strip() for cell in _CELLS.split(line.strip())[1:-1]] for line in lines)
+    for name, *cells in rows:
+        below = zip_longest(heads[1:], cells, fillvalue="")
+        said = [name, *(f"  {head}: {cell}" if head else f"  {cell}" for head, cell in below)]
+        for one in said:
+            indent = " " * (2 + len(one) - len(one.lstrip()))
+            yield from textwrap.wrap(
+                one, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            )
 
 
 def _titles() -> Iterator[tuple[str, str]]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 
 import click
 
 from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import PROJECT_OPTIONS, SELECT_OPTIONS, Flags, examples, shared_options, trust_options
-from etc_policy.cli.printing import from_here, say
+from etc_policy.cli.printing import from_here, say, text_width
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.manifest import Manifest, Policy
-from etc_policy.table.formats import aligned, format_duration, with_place
+from etc_policy.table.formats import aligned, format_duration, table_lines, with_place
 
 _output_option = click.option(
     "--output",
@@ -82,7 +83,7 @@ def _latency(policy: Policy) -> str:
 
 
 def list_policies(manifest: Manifest, policies: tuple[Policy, ...]) -> Iterable[str]:
-    """A line for each policy below one with the names of the columns; none without policies."""
+    """A line for each policy below one with the names of the columns, folded where a terminal is too narrow; none without any."""
     if not policies:
         return ()
     is_found = any(policy.found_by for policy in policies)
@@ -101,4 +102,6 @@ def list_policies(manifest: Manifest, policies: tuple[Policy, ...]) -> Iterable[
                 *((policy.found_by or policy.source or "",) if is_found else ()),
             )
         )
-    return aligned(rows, left=len(rows[0]))
+    lines = [*aligned(rows, left=len(rows[0]))]
+    is_wide = sys.stdout.isatty() and max(map(len, lines)) > text_width()
+    return table_lines([("", *rows[0][1:]), *rows[1:]], text_width()) if is_wide else lines

@@ -310,7 +310,20 @@ def _usage_error(error: click.UsageError) -> UsageError:
     message = re.sub(r"(?<!\w)'([^']+)'(?!\w)", r"`\1`", text[:1].lower() + text[1:])
     command = error.ctx.command_path if error.ctx else "etc"
     hint = f"did you mean `{close[0]}`?" if close else f"run `{command} --help`"
-    return UsageError(Code.USAGE, message, hint=hint)
+    return UsageError(Code.USAGE, message, hint=_other_form(error) or hint)
+
+
+def _other_form(error: click.UsageError) -> str | None:
+    """How the command takes what was said in the form of another one."""
+    parameters = error.ctx.command.params if error.ctx else []
+    options = {option for one in parameters for option in one.opts}
+    said = getattr(error, "option_name", None)
+    if said == "--json" and "--output" in options:
+        return "`--output json` prints JSON"
+    if said in ("--select", "-s") and error.ctx and options & {"name", "names"}:
+        return f"here a policy is named without it: `{error.ctx.command_path} NAME`"
+    is_name = error.message.startswith("Got unexpected extra argument") and "--select" in options
+    return "policies are named by `--select NAME`" if is_name else None
 
 
 def _print_lost_output(error: OSError) -> int:

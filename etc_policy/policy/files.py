@@ -382,7 +382,7 @@ def open_questions(source: SourceFile) -> Iterator[Issue]:
     for number, line in enumerate(lines, 1):
         found = _QUESTION.match(line)
         if found is not None:
-            where = Where(source.path, number, len(found["indent"]) + 1)
+            where = Where(source.path, number, len(found["indent"]) + 1, excerpt="")  # the message has the line
             hint = (
                 "answer it in the file and take away the `?`; until then the policies of this file take part in no run"
             )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from etc_policy.errors import EtcError, install_hint, let_go
+from etc_policy.errors import EtcError, let_go
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.stable_reading import no_garbage_collection as no_garbage_collection
 from etc_policy.plan.bundles import OF_HUDI_1_0, fitting_release
@@ -239,9 +239,8 @@ class Readings(SparkSessions):
             return
         self._has_said_unread = True
         self.progress(
-            "base files are not read, as pyarrow 26 or later is not installed: nobody sees which column of a compacted table "
-            f"moves with updates, and `etc import` asks for it. So first run `{sys.executable} -m pip install 'pyarrow>=26'`, or "
-            f"for all that Spark needs {install_hint('spark')}"
+            "base files are not read, and `etc import` asks more: no pyarrow 26 or later; run "
+            f"`{sys.executable} -m pip install 'pyarrow>=26'`"
         )
 
     def _as_believed(

@@ -98,6 +98,15 @@ def test_every_page_opens_by_its_name_and_by_each_link_to_it(etc):
     assert {"../facts/table-kinds.md", "late-data.md"} <= links
     outside = re.compile(r"(\.\./)+(benchmarks|tests|[A-Z]+\.md)")
     assert [link for link in links if not outside.match(link) and etc("explain", link)[0]] == []
+    anchors = {
+        found for path in DOCS.rglob("*.md") for found in re.findall(r"\]\(([\w./-]+\.md)#([\w-]+)\)", path.read_text())
+    }
+    assert [found for found in sorted(anchors) if not has_heading(etc("explain", found[0])[1], found[1])] == []
+
+
+def has_heading(page, anchor):
+    heads = re.sub(r"\]\([^)]*\)", "", "\n".join(re.findall(r"^#+ (.*)$", page, re.MULTILINE))).lower()
+    return anchor in [re.sub(r"[^\w -]", "", head).strip().replace(" ", "-") for head in heads.splitlines()]
 
 
 def test_listed_names_open_pages(etc):
@@ -179,16 +188,21 @@ def test_every_key_of_the_files_that_people_write_says_what_it_means():
     assert [key for key in keys() if explain_key(key).rstrip().endswith(")")] == []
 
 
-def test_a_page_is_folded_at_the_terminal_but_for_code_and_tables():
+def test_a_page_is_folded_at_the_terminal_but_for_code():
     for path in sorted(DOCS.rglob("*.md")):
         page = path.read_text()
-        lines = [*_folded(page, 60)]
-        assert "".join("\n".join(lines).split()) == "".join(page.split()), path
-        code, tables = (
-            re.findall(r"^ *```.*?^ *```$", page, re.DOTALL | re.MULTILINE),
-            re.findall(r"^\|.*$", page, re.M),
-        )
-        assert all(block in "\n".join(lines) for block in (*code, *tables)), path
+        text, code = "\n".join(_folded(page, 60)), re.findall(r"^ *```.*?^ *```$", page, re.DOTALL | re.MULTILINE)
+        assert all(block in text for block in code), path
+        rows = re.findall(r"^ *\|.*$", re.sub(r"^.*\n *\|---.*$", "", page, flags=re.MULTILINE), re.MULTILINE)
+        cells = [cell for row in rows for cell in re.split(r"(?<!\\)\|", row)]
+        said = [line for line in page.splitlines() if not line.lstrip().startswith("|")]
+        squeezed = "".join(text.split())
+        assert [part for part in (*said, *cells) if "".join(part.split()) not in squeezed] == [], path
+        wide = (line for line in text.splitlines() if len(line) > 60 and not any(line in block for block in code))
+        assert [line for line in wide if len(line.split("](")) == 1 and line.lstrip().startswith("|")] == [], path
+    table = ["| key | means |", "|---|---|", "| `a` | what it means at some length |"]
+    assert [*_folded("\n".join(table), 20)] == ["`a`", "  means: what it", "    means at some", "    length", ""]
+    assert [*_folded("\n".join(table), 60)] == [*table, ""]
     folded = [*_folded("# A page\n\nSome words of a\nparagraph.\n\n- an item that is\n  long\n- another one\n", 20)]
     assert folded == [
         "# A page",

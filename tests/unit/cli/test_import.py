@@ -505,12 +505,12 @@ def test_without_pyarrow_it_is_said_once_that_no_base_file_is_looked_at(lake, et
         make_compacted(lake / name)
     monkeypatch.setattr("etc_policy.hudi.footers.can_read_parquet", lambda: False)
     monkeypatch.setattr("etc_policy.hudi.base_times.can_read_parquet", lambda: False)
-    assert etc("import", "lake/updates", "lake/others")[2].count("and `etc import` asks for it") == 1
+    assert etc("import", "lake/updates", "lake/others")[2].count("and `etc import` asks more") == 1
     for file in (lake.parent / "policies").iterdir():
         file.write_text(BY_PLACED.replace("updates", file.stem))
     said = " ".join(etc("freshness")[2].split())
-    assert said.count("base files are not read, as pyarrow 26 or later is not installed") == 1
-    assert "[spark]" in said
+    assert said.count("base files are not read, and `etc import` asks more: no pyarrow 26 or later; run `") == 1
+    assert "pip install 'pyarrow>=26'`" in said
 
 
 def test_what_was_read_before_a_compaction_is_judged_once_it_is_archived(lake, etc):

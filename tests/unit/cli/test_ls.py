@@ -2,6 +2,8 @@ import json
 
 import pytest
 
+from tests.unit.cli.conftest import POLICY
+
 
 def test_the_three_forms(etc, project):
     code, out, err = etc("ls")
@@ -86,3 +88,13 @@ def test_columns_line_up_where_paths_are_shown_from_here(etc, project, monkeypat
     assert len({line.index(word) for line, word in zip(lines, ("latency", "30m", "30m"), strict=True)}) == 1
     shown = f"{project}/elsewhere/payments" if here == "/" else "payments"
     assert ["s3://lake/orders", shown] == [line.split()[1] for line in lines[1:]]
+
+
+def test_at_a_narrow_terminal_each_policy_is_folded_below_its_name(etc, project, monkeypatch):
+    (project / "policies" / "a.yml").write_text(POLICY.replace("lake/orders", "lake/of/many/folders/and/more/orders"))
+    assert "\norders_ro    lake/of/many/folders/and/more/orders  " in etc("ls")[1]
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    lines = etc("ls")[1].splitlines()
+    assert [line for line in lines if not line.startswith("    ")] == ["  orders_ro", "  payments_ro"]
+    assert max(map(len, lines)) <= 60
