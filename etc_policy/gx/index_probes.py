@@ -139,7 +139,8 @@ def _columns(frame: Any) -> Iterator[tuple[str, str]]:
 
 
 def _quoted(column: str) -> str:
-    return ".".join(f"`{part}`" for part in column.split("."))
+    """The column as SQL, whatever its name: writers of the table choose it, and SQL calls Java."""
+    return ".".join(f"`{part.replace('`', '``')}`" for part in column.split("."))
 
 
 def _expression(definition: IndexDefinition) -> str | None:

@@ -97,7 +97,7 @@ class SparkPropertyStore:
 
 def _quoted(table: str) -> str:
     """`db.table` with both parts in backticks."""
-    return ".".join(f"`{part.strip('`')}`" for part in table.split("."))
+    return ".".join(f"`{part.strip('`').replace('`', '``')}`" for part in table.split("."))
 
 
 def _listed(keys: Iterable[str]) -> str:

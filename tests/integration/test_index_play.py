@@ -4,11 +4,14 @@ import time
 
 import pytest
 
+from etc_policy.gx.index_probes import _expression
 from etc_policy.gx.verifier import GxVerifier
 from etc_policy.hudi.table import FileTableReader
+from etc_policy.hudi.writer_options import IndexDefinition
 from etc_policy.table.state import TableState
 from etc_policy.verify.ports import DataCheck
 from tests.integration.index_play import FIRST, LATER, OF_STATISTICS, SQL_INDEXES, IndexedTable, play
+from tests.unit.gx.test_index_probes import CALL
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended]
 
@@ -26,6 +29,16 @@ def faults(table: IndexedTable) -> list[str]:
     check = DataCheck(policy, str(table.base), (), 0, 0, None, None, frozenset(), "", frozenset())
     verifier = GxVerifier(table.spark)
     return [*verifier.wrongly_indexed(state), *verifier.missed_by_indexes(check, state)]
+
+
+def test_no_name_of_an_indexed_column_runs_java(spark):
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    written = _expression(IndexDefinition((f"ts`, {CALL}, `ts",), {"expr": "concat"}))
+    with pytest.raises(AnalysisException, match="cannot be resolved"):
+        spark.createDataFrame([("a",)], ["ts"]).select(F.expr(written)).collect()
+    assert spark._jvm.java.lang.System.getProperty("etc") is None
 
 
 def test_columns_that_the_writers_chose_keep_their_statistics(spark, tmp_path):
