@@ -73,7 +73,8 @@ def with_log_forms(
 
     Before table version 8 a file may hold blocks of several commits, and all count.
     """
-    places = {one: _first_log(commit, listed) for one, commit in commits.items() if _has_logs(commit)}
+    with_logs = ((one, of) for one, of in commits.items() if any(name.startswith(".") for name in of.stats.file_names))
+    places = {one: _first_log(commit, listed) for one, commit in with_logs}
     known = {one for one, place in places.items() if place is not None and commits[one].log_form != "unseen"}
 
     def look(place: tuple[str, int] | None) -> LogForm:
@@ -83,10 +84,6 @@ def with_log_forms(
     with ThreadPoolExecutor(_THREADS) as threads:
         forms = dict(zip(unseen, threads.map(look, unseen.values()), strict=True))
     return {one: replace(commits[one], log_form=forms[one]) if one in forms else commits[one] for one in places}
-
-
-def _has_logs(commit: CommitMetadata) -> bool:
-    return any(name.startswith(".") for name in commit.stats.file_names)
 
 
 def _first_log(commit: CommitMetadata, listed: Mapping[str, Mapping[str, int]]) -> tuple[str, int] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, chain, groupby
@@ -279,28 +279,19 @@ def _with_archived_blocks(state: TableState, cache: TimesCache) -> TableState:
         found |= {path: times.instants - done for path, times in read.items()}
     savepoint = min((one.requested for one in state.instants if one.has_savepoint), default=first)
     archived = {path: frozenset(one for one in instants if one < first) for path, instants in found.items()}
-    held = _archived_of(state.base_path, {one for instants in found.values() for one in instants if one > first})
+    storage, later = open_reader(state.base_path), {one for of_file in found.values() for one in of_file if one > first}
+    asked = frozenset(chain.from_iterable(archived.values())) if state.metadata_partitions else frozenset()
+    held = never = frozenset[str]()
+    if later or asked:
+        with table_errors(storage.location):
+            archive = Archive(storage, read_properties(storage))
+            held, never = archive.holding(later), archive.lacking(asked) if asked else never
     hidden = (
         (one, path) for path, instants in found.items() for one in instants if savepoint < one < first or one in held
     )
-    left = _never_committed(state.base_path, archived) if state.metadata_partitions else frozenset()
+    left = (path for path, instants in archived.items() if not never.isdisjoint(instants))
     unrecorded = tuple(sorted({*state.unrecorded_files, *left}))
     return replace(state, unrecorded_files=unrecorded, hidden_blocks=tuple(sorted({*state.hidden_blocks, *hidden})))
-
-
-def _archived_of(base_path: str, instants: Collection[str]) -> frozenset[str]:
-    """Those of the instants that are archived."""
-    storage = open_reader(base_path)
-    with table_errors(storage.location):
-        return Archive(storage, read_properties(storage)).holding(instants) if instants else frozenset()
-
-
-def _never_committed(base_path: str, instants: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """The log files with rows of a write that the archive should have and has not."""
-    storage, asked = open_reader(base_path), frozenset(chain.from_iterable(instants.values()))
-    with table_errors(storage.location):
-        never = Archive(storage, read_properties(storage)).lacking(asked) if asked else frozenset()
-    return frozenset(path for path, of_file in instants.items() if not never.isdisjoint(of_file))
 
 
 def _with_time(state: TableState, policy: Policy, log_file: LogFile, times: LogTimes) -> LogFile:
@@ -317,16 +308,13 @@ def _with_time(state: TableState, policy: Policy, log_file: LogFile, times: LogT
     if times.min_ms is not None and not times.has_nulls and not state.updates_in_part:
         return log_file._replace(min_event_time_ms=times.min_ms, max_event_time_ms=times.max_ms)
     seen = [one for one in (times.seen_ms, log_file.seen_event_time_ms) if one is not None]
-    found_deletes = log_file.has_deletes and not state.updates_in_part and _only_deletes_lack_times(times)
+    only_deletes_lack_times = (times.why is None or times.deletes) and not times.has_nulls
+    found_deletes = log_file.has_deletes and not state.updates_in_part and only_deletes_lack_times
     lacks_others = times.has_nulls or times.why in ROWS_WITHOUT_TIMES  # the commit recorded the times of the rest
     is_deletes = found_deletes or (log_file.unknown_is_deletes and not lacks_others)
     return log_file._replace(
         seen_event_time_ms=min(seen, default=None), unknown_is_deletes=is_deletes, null_rows=times.null_rows
     )
-
-
-def _only_deletes_lack_times(times: LogTimes) -> bool:
-    return (times.why is None or times.deletes) and not times.has_nulls
 
 
 def _wanted(policy: Policy, state: TableState) -> TimesWanted:

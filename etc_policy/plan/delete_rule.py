@@ -7,7 +7,7 @@ look: the next upsert makes a second row of it. So this is asked again right bef
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from etc_policy.plan.model import Operation
@@ -69,7 +69,8 @@ def _overtaken(operation: Operation, file_slice: FileSlice, writes: Iterable[Wri
     if not _deletes(operation, file_slice):
         return None
     group, name = operation.group, f"file group {operation.file_id} in `{operation.partition}`"
-    added = next(_added(operation, file_slice), None)
+    planned = set(operation.log_files_compacted)
+    added = next((one.name for one in file_slice.log_files if one.name not in planned), None)
     if added is not None:
         why = f"the log file {added} was added to {name}, of which the plan compacts deletes"
         return Overtaken(group, why, waits=False)
@@ -85,8 +86,3 @@ def _deletes(operation: Operation, file_slice: FileSlice) -> bool:
     """Whether the compacted log files hold deletes; one that is not in the slice any more may hold some."""
     known = {log_file.name: log_file.has_deletes for log_file in file_slice.log_files}
     return any(known.get(name, True) for name in operation.log_files_compacted)
-
-
-def _added(operation: Operation, file_slice: FileSlice) -> Iterator[str]:
-    planned = set(operation.log_files_compacted)
-    return (log_file.name for log_file in file_slice.log_files if log_file.name not in planned)

@@ -30,14 +30,16 @@ _ACTIONS = {"compact": "compact", "nothing_due": "nothing due", "refused": "refu
 
 def explain_plan(plan: Plan, *, explain: bool = False, width: int = TEXT_WIDTH) -> str:
     """The whole plan, its lines folded at `width` columns; `explain` adds why it is as it is."""
-    blocks = [_block(table, explain=explain, width=width) for table in plan.tables]
-    preface = [fold(PREFACE, width)] if explain else []
-    return "\n\n".join([*preface, *blocks, fold(_summary(plan), width)])
+    parts = [fold(PREFACE, width)] if explain else []
+    for table in plan.tables:
+        lines: list[Line] = [f"{table.policy}  {table.base_path}", *table_rows(table)]
+        parts.append(block([*lines, "", *explain_table(table)] if explain else lines, width))
+    return "\n\n".join([*parts, fold(_summary(plan), width)])
 
 
 def list_plan(plan: Plan, width: int = TEXT_WIDTH) -> str:
     """The plan with one line for each table."""
-    rows = [(table.policy, _action(table), _line(table)) for table in plan.tables]
+    rows = [(one.policy, f"{_ACTIONS[one.action]}{' (new)' * bool(one.new_from)}", _line(one)) for one in plan.tables]
     parts = rows_of(rows, width), rows_of(list(short_warnings(plan)), width), fold(_summary(plan), width)
     return "\n\n".join(filter(None, parts))
 
@@ -45,10 +47,6 @@ def list_plan(plan: Plan, width: int = TEXT_WIDTH) -> str:
 def short_warnings(plan: Plan) -> Iterator[tuple[str, str, str]]:
     """What is to be looked at, a line for each: the policy, `warning`, and what is so; the whole plan says more."""
     return ((table.policy, "warning", short_of(one)) for table in plan.tables for one in table.warnings)
-
-
-def _action(table: TablePlan) -> str:
-    return f"{_ACTIONS[table.action]}{' (new)' if table.new_from else ''}"
 
 
 def _line(table: TablePlan) -> str:
@@ -74,11 +72,6 @@ def _refusal(table: TablePlan) -> str:
 def _by_release(table: TablePlan) -> str:
     """Which release of Hudi takes the table, where it is not the usual one."""
     return f", by Hudi {table.release}" if table.release not in (None, DEFAULT_RELEASE) else ""
-
-
-def _block(table: TablePlan, *, explain: bool, width: int) -> str:
-    lines: list[Line] = [f"{table.policy}  {table.base_path}", *table_rows(table)]
-    return block([*lines, "", *explain_table(table)] if explain else lines, width)
 
 
 def table_rows(table: TablePlan) -> Iterator[Row]:

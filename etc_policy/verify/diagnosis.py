@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -239,41 +239,31 @@ def data_latency(facts: TableFacts) -> Found:
         return "skipped", f"too little is known: {verdict.reason}{f'; {seen}' if seen else ''}", None
     enough = format_duration(verdict.suggested_ms or 0)
     if verdict.status == "too_short":
-        return (
-            "warn",
-            f"{declared} is too short: {seen}",
-            f"set `data_latency: {enough}`, which covers {verdict.covers} them",
-        )
+        hint = f"set `data_latency: {enough}`, which covers {verdict.covers} them"
+        return "warn", f"{declared} is too short: {seen}", hint
     return "ok", f"{declared} {'is generous' if verdict.status == 'generous' else 'fits'}: {seen}", None
 
 
 def foreign_compactions(facts: TableFacts) -> Found:
     """Whether anybody else compacts, and whether the policy says so."""
     foreign, declared = facts.foreign_compactions, facts.policy.writer.compaction
-    if not foreign and declared != "none":
-        return (
-            "warn",
-            f"the policy says `{declared}`, but the history has compactions by etc alone",
-            ("set `writer.compaction: none` if the writers no longer compact"),
-        )
-    if not foreign and _is_young(facts.history):
+    if foreign:
+        message = f"{count_of(len(foreign), 'compaction')} not by etc, the last at {foreign[-1].requested}"
+        if declared != "none":
+            return "ok", f"{message}, as the policy says (`{declared}`)", None
+        hint = "turn compaction off where the table is written (`etc compile`), or declare `writer.compaction`"
+        return "warn", message, hint
+    if declared != "none":
+        message = f"the policy says `{declared}`, but the history has compactions by etc alone"
+        return "warn", message, "set `writer.compaction: none` if the writers no longer compact"
+    commits = facts.history.commits
+    writes = sum(one.action == "deltacommit" for one in commits)
+    if 0 < writes <= COMMITS_BEFORE_COMPACTION and not any(one.is_compaction for one in commits):
         message = (
             "none yet: Spark's writers compact after five delta commits unless told otherwise, which no table shows"
         )
         return "skipped", message, "give the writers the options of `etc compile` before their sixth commit"
-    if not foreign:
-        return "ok", "no compaction but by etc in the history", None
-    message = f"{count_of(len(foreign), 'compaction')} not by etc, the last at {foreign[-1].requested}"
-    if declared != "none":
-        return "ok", f"{message}, as the policy says (`{declared}`)", None
-    hint = "turn compaction off where the table is written (`etc compile`), or declare `writer.compaction`"
-    return "warn", message, hint
-
-
-def _is_young(history: TableHistory) -> bool:
-    """Whether Hudi's default has not yet made a writer compact that does."""
-    writes = sum(commit.action == "deltacommit" for commit in history.commits)
-    return 0 < writes <= COMMITS_BEFORE_COMPACTION and not any(commit.is_compaction for commit in history.commits)
+    return "ok", "no compaction but by etc in the history", None
 
 
 def declared_index(facts: TableFacts) -> Found:
@@ -295,28 +285,29 @@ def declared_index(facts: TableFacts) -> Found:
 
 def declared_lock(facts: TableFacts) -> Found:
     """Whether the lock that the policy declares fits what the timeline shows of concurrent writers."""
-    provider = facts.policy.writer.lock.get(PROVIDER, "").rsplit(".", 1)[-1]
-    overlap = next(_overlaps(facts.history), None)
-    if is_in_process(facts.policy.writer.lock):
+    lock = facts.policy.writer.lock
+    provider = lock.get(PROVIDER, "").rsplit(".", 1)[-1]
+    writes = sorted((c for c in facts.history.commits if c.action == "deltacommit"), key=lambda c: c.requested)
+    overlap = next(((a, b) for a, b in pairwise(writes) if b.requested < a.completed), None)
+    if is_in_process(lock):
         hint = "declare a lock that other processes see (ZooKeeper, DynamoDB, Hive metastore, file system)"
         return "warn", "the declared lock works inside one JVM only: `etc apply` runs in another", hint
-    held = _held(facts)
-    if held is not None:
+    if (held := _held(facts)) is not None:
         return held
-    if overlap is not None and not facts.policy.writer.lock:
-        message = f"writers work beside each other (commits {overlap[0]} and {overlap[1]} overlap), no lock is declared"
+    if not lock and overlap is not None:
+        both = " and ".join(one.requested for one in overlap)
+        message = f"writers work beside each other (commits {both} overlap), no lock is declared"
         return "warn", message, "declare the writers' lock under `writer.lock`, so that `etc apply` takes the same"
-    if is_file_lock(facts.policy.writer.lock) and not expiry_minutes(facts.policy.writer.lock):
+    if not lock:
+        return "ok", "none declared, and no two writers overlap in the history", None
+    if is_file_lock(lock) and not expiry_minutes(lock):
         hint = f"give the writers, and `writer.lock`, `{EXPIRY}: 5` (minutes, longer than any commit takes)"
         message = f"declared ({provider}), without expiry: a writer that dies while it holds it stops all others"
         return "warn", message, hint
-    if facts.policy.writer.lock and not provider:
-        if not any(key.startswith("hoodie.write.lock.zookeeper.") for key in facts.policy.writer.lock):
-            return "warn", "the declared lock names no provider: Hudi takes ZooKeeper's", f"add `{PROVIDER}`"
-        provider = "no provider named: Hudi takes ZooKeeper's"
-    if facts.policy.writer.lock:
-        return "ok", f"declared ({provider})", None
-    return "ok", "none declared, and no two writers overlap in the history", None
+    if not provider and not any(key.startswith("hoodie.write.lock.zookeeper.") for key in lock):
+        return "warn", "the declared lock names no provider: Hudi takes ZooKeeper's", f"add `{PROVIDER}`"
+    shown = provider or "no provider named: Hudi takes ZooKeeper's"
+    return "ok", f"declared ({shown})", None
 
 
 def _held(facts: TableFacts) -> Found | None:
@@ -331,12 +322,6 @@ def _held(facts: TableFacts) -> Found | None:
     return "warn", f"the lock `{lock.path}` is held by {lock.holder}", hint
 
 
-def _overlaps(history: TableHistory) -> Iterator[tuple[str, str]]:
-    """Neighbouring delta commits of which the second was requested before the first had completed."""
-    writes = sorted((c for c in history.commits if c.action == "deltacommit"), key=lambda c: c.requested)
-    return ((a.requested, b.requested) for a, b in pairwise(writes) if b.requested < a.completed)
-
-
 def pauses(facts: TableFacts) -> Found:
     """Whether the writers of the last day left runs that compact deletes the time that they need."""
     state = facts.state
@@ -346,18 +331,15 @@ def pauses(facts: TableFacts) -> Found:
     seen = writing_of(facts.history.commits, in_flight, ZoneInfo(state.timezone), facts.clock_ms)
     if seen.writes < _ENOUGH_WRITES:
         return "skipped", f"{count_of(seen.writes, 'write')} in the last day: too few to judge", None
+    share = f"{seen.duty:.0%}"
+    share = "less than 1%" if seen.duty and share == "0%" else share
     message = (
-        f"a write was in flight {_share(seen.duty)} of the last {format_duration(seen.seen_ms)}, the longest pause was "
+        f"a write was in flight {share} of the last {format_duration(seen.seen_ms)}, the longest pause was "
         f"{format_duration(seen.longest_pause_ms)}, the longest write took {format_duration(seen.longest_write_ms)}"
     )
     if not any(log_file.has_deletes for _, log_file in state.log_files):
         return "ok", f"{message}; no log file holds deletes now, which such writers would hold back", None
     return _enough_pauses(facts, seen, message)
-
-
-def _share(part: float) -> str:
-    shown = f"{part:.0%}"
-    return "less than 1%" if part and shown == "0%" else shown
 
 
 def _enough_pauses(facts: TableFacts, seen: Writing, message: str) -> Found:
@@ -392,10 +374,11 @@ def duplicate_keys(facts: TableFacts) -> Found:
     if not facts.state.is_cut:
         message = "before table version 8 nobody knows what was written before a compaction had completed"
         return "skipped", message, "`etc verify --level data` finds keys that are there more than once"
-    archived = (Written(one.requested, one.completed) for one in facts.history.commits if one.action == "deltacommit")
-    exposed = find_exposed(
-        _compactions(facts.history), facts.history.writes, (*archived, *written_by(facts.state.instants))
-    )
+    commits = facts.history.commits
+    merged = ((one, frozenset(group.file_id for group in one.groups)) for one in commits if one.is_compaction)
+    compactions = (Merged(one.requested, one.completed, file_ids) for one, file_ids in merged)
+    written = (Written(one.requested, one.completed) for one in commits if one.action == "deltacommit")
+    exposed = find_exposed(compactions, facts.history.writes, (*written, *written_by(facts.state.instants)))
     if exposed:
         first = exposed[0]
         message = (
@@ -424,12 +407,6 @@ def _none_found(facts: TableFacts, why: str) -> Found:
         f"by compactions: {why}; {count_of(inserts, 'write')} by insert looked no key up, and rows are not read here"
     )
     return "skipped", message, "`etc verify --level data` finds keys that are there more than once"
-
-
-def _compactions(history: TableHistory) -> Iterator[Merged]:
-    for commit in history.commits:
-        if commit.is_compaction:
-            yield Merged(commit.requested, commit.completed, frozenset(group.file_id for group in commit.groups))
 
 
 def dropped_indexes(facts: TableFacts) -> Found:
@@ -471,22 +448,15 @@ def index_records(facts: TableFacts) -> Found:
     """Whether the metadata table's statistics fit the base files."""
     if set(facts.state.metadata_partitions) <= {"files"}:
         return "ok", "the metadata table has no indexes", None
-    if facts.index_faults is None:
-        return (
-            "skipped",
-            "the metadata table's indexes were not looked at",
-            "`etc debug --spark` or `etc verify --level data` do",
-        )
-    if not facts.index_faults:
+    faults = facts.index_faults
+    if faults is None:
+        hint = "`etc debug --spark` or `etc verify --level data` do"
+        return "skipped", "the metadata table's indexes were not looked at", hint
+    if not faults:
         return "ok", "statistics of the newest base files fit what these hold", None
-    message = (
-        f"{count_of(len(facts.index_faults), 'base file')} with wrong statistics, for example {facts.index_faults[0]}"
-    )
-    return (
-        "error",
-        message,
-        "readers with data skipping miss rows: `etc explain wrong-indexes` says how to mend the table",
-    )
+    message = f"{count_of(len(faults), 'base file')} with wrong statistics, for example {faults[0]}"
+    hint = "readers with data skipping miss rows: `etc explain wrong-indexes` says how to mend the table"
+    return "error", message, hint
 
 
 def unseen_rows(facts: TableFacts) -> Found:
@@ -555,11 +525,8 @@ def catalog_sync(facts: TableFacts) -> Found:
         return "warn", synced, None
     by_completion, by_request = synced.get(f"{LAST_SYNC}completion_time_sync"), synced.get(f"{LAST_SYNC}time_sync")
     if not by_request:
-        return (
-            "warn",
-            f"Hudi's sync has never recorded a commit in `{table}`",
-            "see `hoodie.datasource.hive_sync.enable`",
-        )
+        message = f"Hudi's sync has never recorded a commit in `{table}`"
+        return "warn", message, "see `hoodie.datasource.hive_sync.enable`"
     missing = [
         one.requested
         for one in facts.state.instants

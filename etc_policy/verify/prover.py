@@ -104,7 +104,9 @@ def verify_table(
     }
     with_rows = [place for place in range(len(bound)) if place not in found]
     if Level[level].reads_rows and (why := why_no_cut(evidence.state)):
-        found |= {place: _not_compared(why) for place in with_rows if bound[place].type == AS_OF}
+        message = f"RO was not compared with the table as of T: {why}"
+        not_compared = ExpectationResult(expectation=AS_OF, status="warn", message=message)
+        found |= {place: not_compared for place in with_rows if bound[place].type == AS_OF}
         with_rows = [place for place in with_rows if place not in found]
     listing: tuple[ExpectationResult, ...] = ()
     if Level[level].reads_rows and with_rows and evidence.state.last_completed is not None:
@@ -189,11 +191,6 @@ def compare_partitions(evidence: Evidence, verifier: DataVerifier) -> Verificati
         results += verifier.check(_data_check(evidence, checks, "data"))[1]
     status = verdict_over(results)
     return Verification(level="data", status=status, threshold_ms=evidence.claim.threshold_ms, expectations=results)
-
-
-def _not_compared(why: str) -> ExpectationResult:
-    message = f"RO was not compared with the table as of T: {why}"
-    return ExpectationResult(expectation=AS_OF, status="warn", message=message)
 
 
 def _judged(result: ExpectationResult, item: SuiteExpectation, claim: Claim) -> ExpectationResult:
