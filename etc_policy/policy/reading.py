@@ -48,6 +48,7 @@ from etc_policy.policy.yaml_marks import (
     Places,
     YamlDocument,
     YamlPath,
+    compose,
     has_template,
     plain_value,
     value_at,
@@ -128,43 +129,27 @@ def _each_once(issues: Iterable[Issue]) -> tuple[Issue, ...]:
 
 
 @dataclass(slots=True)
-class _File:
+class _File(YamlDocument):
     """A file on its way: `value` is None where it is no mapping, or too much. `scope` is what its expressions reach."""
 
-    document: YamlDocument
-    scope: Scope
+    scope: Scope = field(kw_only=True)
     value: dict[str, Any] | None = None
     #: The paths of values that an item of `for_each` is in.
     of_each: set[YamlPath] = field(default_factory=set)
 
-    @property
-    def marks(self) -> FileMarks:
-        """Its places."""
-        return self.document.file
-
-    @property
-    def issues(self) -> list[Issue]:
-        """What is wrong with it, but for its expressions."""
-        return self.document.issues
-
-    @property
-    def problems(self) -> dict[YamlPath, list[Issue]]:
-        """What is wrong with its expressions, by the path of each."""
-        return self.document.problems
-
-    def build(self, node: Node, path: YamlPath, scope: Scope | None = None, key: Node | None = None) -> Any:  # noqa: ANN401
+    def worked_out(self, node: Node, path: YamlPath, scope: Scope | None = None, key: Node | None = None) -> Any:  # noqa: ANN401
         """The value of a node, with its expressions worked out; where it is too much the file has no value any more."""
         if self.value is None:
             return None
         reach = scope or self.scope
         try:
-            return self.document.build(node, path, lambda scalar, at: self._worked_out(scalar, at, reach), key)
+            return self.build(node, path, lambda scalar, at: self._rendered(scalar, at, reach), key)
         except PolicyError as error:
             self.issues.extend(error.issues)
             self.value = None
             return None
 
-    def _worked_out(self, node: ScalarNode, path: YamlPath, scope: Scope) -> Value:
+    def _rendered(self, node: ScalarNode, path: YamlPath, scope: Scope) -> Value:
         text, is_option = node.value, is_engine_option(path)
         if is_option and not has_template((references := canonical_references(text))[1]):
             return references[0]
@@ -176,7 +161,7 @@ class _File:
         if not problems:
             return value
         self.problems[path] = [
-            Issue(problem.code, problem.message, self.document.place_in(node, problem.offset), problem.hint)
+            Issue(problem.code, problem.message, self.place_in(node, problem.offset), problem.hint)
             for problem in problems
             if not problem.is_quiet
         ]
@@ -184,9 +169,9 @@ class _File:
 
     def item(self, node: Node, path: YamlPath, scope: Scope) -> _Item:
         """A part of the file, with the problems of its own expressions."""
-        others, self.document.problems = self.problems, {}
-        value = self.build(node, path, scope)
-        problems, self.document.problems = self.problems, others
+        others, self.problems = self.problems, {}
+        value = self.worked_out(node, path, scope)
+        problems, self.problems = self.problems, others
         return _Item(value, path, problems)
 
     def has_each(self, path: YamlPath) -> bool:
@@ -227,25 +212,23 @@ def _load(source: SourceFile, scope: Scope, hint: str, late: str | None = None) 
 
     `hint` says how such a file begins.
     """
-    marks = FileMarks(source.path, source.relative)
+    file = _File(source.text, FileMarks(source.path, source.relative), scope=scope)
     try:
-        file = _File(YamlDocument.read(source.text, marks), scope)
+        root = file.root = compose(source.text, source.path)
     except PolicyError as error:
-        return _File(YamlDocument(source.text, marks, issues=list(error.issues)), scope)
-    root = file.document.root
+        file.issues += error.issues
+        return file
     if root is not None:
-        file.document.mark(root, ())
+        file.mark(root, ())
     if not isinstance(root, MappingNode):
         is_empty = root is None or (isinstance(root, ScalarNode) and plain_value(root) is None)
         message = f"the file is {'empty' if is_empty else 'not a mapping'}"
-        file.issues.append(Issue(Code.WRONG_TYPE, message, marks.where(()), hint))
+        file.issues.append(Issue(Code.WRONG_TYPE, message, file.marks.where(()), hint))
         return file
     value = file.value = {}
-    entries = file.document.entries(root)
-    for name, (key, node) in sorted(entries.items(), key=lambda entry: entry[0] != "vars"):
-        if name == late:
-            continue
-        value[name] = file.build(node, (name,), key=key)
+    for name, (key, node) in sorted(file.entries(root).items(), key=lambda entry: entry[0] != "vars"):
+        if name != late:
+            value[name] = file.worked_out(node, (name,), key=key)
         if name == "vars" and file.value is not None:
             _reach_variables(file, value[name])
     return file
@@ -351,11 +334,11 @@ def _of_target(project: ProjectFile, target: str | None, file: _File) -> Setting
 
 def _with_defaults(settings: Settings, file: _File) -> Settings:
     """The settings with `policies:`, which may name the target."""
-    entry = file.document.entry("policies")
+    entry = file.entry("policies")
     if entry is None:
         return settings
-    file.document.problems, file.document.issues = {}, []
-    value = file.build(entry[1], ("policies",), settings.scope, entry[0])
+    file.problems, file.issues = {}, []
+    value = file.worked_out(entry[1], ("policies",), settings.scope, entry[0])
     file.value = None if file.value is None else {"policies": value}
     shape = file.validate(ProjectFile)
     issues = (*settings.issues, *file.problem_issues(), *file.issues)
@@ -481,7 +464,9 @@ class _ProjectReader:
             source.relative: PurePosixPath(source.relative).relative_to(folder).with_suffix("").parts
             for source in sources.policy_files
         }
-        self._defaults = dict(_folder_defaults(settings.defaults, settings.file)) if settings.file else {}
+        self._default_issues: list[Issue] = []
+        file, values = settings.file, settings.defaults
+        self._defaults = dict(_folder_defaults(values, file, self._default_issues)) if file else {}
         self._templates = {
             PurePosixPath(file.relative).stem: self._read_template(file) for file in sources.template_files
         }
@@ -498,7 +483,7 @@ class _ProjectReader:
         self.issues += [*file.issues, *file.problem_issues()]
         parts = self._parts[source.relative]
         around = (self._defaults.get(parts[:length]) for length in range(len(parts) + 1))
-        layers = [folder.layer for folder in around if folder is not None and folder.layer.entries]
+        layers = [layer for layer in around if layer is not None and layer.entries]
         for item in items if file.value is not None else ():
             if len(self.issues) >= MAX_ISSUES:
                 break
@@ -516,21 +501,21 @@ class _ProjectReader:
 
     def _items(self, file: _File) -> Iterator[_Item]:
         """The policies that the file says, one for each item of a `for_each`."""
-        value, entry = file.value, file.document.entry("policies")
+        value, entry = file.value, file.entry("policies")
         if value is None or entry is None:
             return
         key, node = entry
         if not isinstance(node, SequenceNode):
-            value["policies"] = listed = file.build(node, ("policies",), key=key)
+            value["policies"] = listed = file.worked_out(node, ("policies",), key=key)
             yield from (
                 _Item(item, ("policies", n)) for n, item in enumerate(listed if isinstance(listed, list) else ())
             )
             return
-        file.document.mark(node, ("policies",), key)
+        file.mark(node, ("policies",), key)
         value["policies"] = [None] * len(node.value)  # they are looked at one by one
         for number, item in enumerate(node.value):
             path: YamlPath = ("policies", number)
-            if isinstance(item, MappingNode) and (each := file.document.entries(item).get(FOR_EACH)) is not None:
+            if isinstance(item, MappingNode) and (each := file.entries(item).get(FOR_EACH)) is not None:
                 yield from self._expanded(file, item, each[1], path)
             else:
                 yield file.item(item, path, file.scope)
@@ -544,12 +529,12 @@ class _ProjectReader:
         pairs = [pair for pair in node.value if pair[0].value != FOR_EACH]
         rest = MappingNode(node.tag, pairs, node.start_mark, node.end_mark)
         where, refused = file.marks.where((*path, FOR_EACH)), list[tuple[str, Issue]]()
-        is_glob, count = isinstance(listed.value, str), file.document.count
+        is_glob, count = isinstance(listed.value, str), file.count
         for each_item in self._each(listed.value, where, file.issues, refused):
             if file.value is None:  # it was too much
                 return
             if is_glob:  # how many they are is not for the file to say
-                file.document.count = count
+                file.count = count
             item = file.item(rest, path, file.scope.with_each(each_item))
             shown = "name" if is_secret(listed.value) else "path"
             yield replace(item, folder=str(each_item[shown])) if isinstance(each_item, dict) and is_glob else item
@@ -655,16 +640,16 @@ class _ProjectReader:
     def default_issues(self) -> Iterator[Issue]:
         """What is wrong with the defaults of folders: keys, folders in which no policy file lies, and values."""
         known = {parts[:length] for parts in self._parts.values() for length in range(len(parts) + 1)}
-        for parts, folder in self._defaults.items():
-            yield from folder.key_issues()
+        yield from self._default_issues
+        for parts, layer in self._defaults.items():
             if parts not in known:
                 message = f"there is no folder or file `{'/'.join(parts)}` among the policies"
                 hint = did_you_mean("/".join(parts), {"/".join(one) for one in known if one})
-                where = folder.layer.file.where(folder.path, at_key=True)
+                where = layer.file.where(("policies", *parts), at_key=True)
                 yield Issue(Code.UNUSED_DEFAULTS, message, where, hint, level="warning")
-        for folder in self._defaults.values():
-            entries = {key: entry for key, entry in folder.layer.entries.items() if key in DEFAULT_KEYS}
-            yield from _partial_issues(_Layer(folder.layer.file, entries), ())
+        for layer in self._defaults.values():
+            entries = {key: entry for key, entry in layer.entries.items() if key in DEFAULT_KEYS}
+            yield from _partial_issues(_Layer(layer.file, entries), ())
 
 
 def _faults_of_names(policy: DeclaredPolicy | DeclaredNamespace | None) -> Iterator[tuple[YamlPath, Issue]]:
@@ -675,40 +660,29 @@ def _faults_of_names(policy: DeclaredPolicy | DeclaredNamespace | None) -> Itera
         yield from ((("sync", "ro_table"), issue) for issue in ro_tables_are_catalog_names(alone))
 
 
-@dataclass(frozen=True, slots=True)
-class _FolderDefaults:
-    """Defaults of a folder in the project file, written as in dbt: `+key: value`, and folders with the same inside."""
-
-    values: Mapping[str, Any]
-    path: YamlPath
-    layer: _Layer
-
-    def key_issues(self) -> Iterator[Issue]:
-        """Unknown keys, and folders that are no mapping."""
-        for key, value in self.values.items():
-            where = self.layer.file.where((*self.path, key), at_key=True)
-            if not key.startswith("+") and not isinstance(value, dict):
-                near = f"write `+{key}`" if key in DEFAULT_KEYS else did_you_mean(key, DEFAULT_KEYS)
-                hint = near or "a folder holds a mapping"
-                yield Issue(Code.WRONG_TYPE, f"`{key[:60]}` must be a folder's defaults", where, hint)
-            elif key in ("+name", "+table"):
-                yield Issue(Code.UNKNOWN_KEY, f"`{key}` is different for each policy", where, "remove it")
-            elif key.startswith("+") and key[1:] not in DEFAULT_KEYS:
-                near = did_you_mean(key, [f"+{known}" for known in DEFAULT_KEYS])
-                hint = near or "the keys are those of a policy, with `+`"
-                yield Issue(Code.UNKNOWN_KEY, f"unknown key `{key[:60]}`", where, hint)
-
-
 def _folder_defaults(
-    values: Mapping[str, Any], file: FileMarks, parts: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], _FolderDefaults]]:
-    """The defaults of a folder and of those in it, each by the names that lead to it."""
+    values: Mapping[str, Any], file: FileMarks, issues: list[Issue], parts: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], _Layer]]:
+    """The defaults of a folder and of those in it, each by the names that lead to it, written as in dbt: `+key: value`.
+
+    What is neither a key of a policy nor a folder goes to `issues`.
+    """
     path = ("policies", *parts)
-    entries = {key[1:]: (value, (*path, key)) for key, value in values.items() if key.startswith("+")}
-    yield parts, _FolderDefaults(values, path, _Layer(file, entries))
+    yield parts, _Layer(file, {key[1:]: (value, (*path, key)) for key, value in values.items() if key.startswith("+")})
     for key, value in values.items():
+        where = file.where((*path, key), at_key=True)
         if not key.startswith("+") and isinstance(value, dict):
-            yield from _folder_defaults(value, file, (*parts, key))
+            yield from _folder_defaults(value, file, issues, (*parts, key))
+        elif not key.startswith("+"):
+            near = f"write `+{key}`" if key in DEFAULT_KEYS else did_you_mean(key, DEFAULT_KEYS)
+            hint = near or "a folder holds a mapping"
+            issues.append(Issue(Code.WRONG_TYPE, f"`{key[:60]}` must be a folder's defaults", where, hint))
+        elif key in ("+name", "+table"):
+            issues.append(Issue(Code.UNKNOWN_KEY, f"`{key}` is different for each policy", where, "remove it"))
+        elif key[1:] not in DEFAULT_KEYS:
+            near = did_you_mean(key, [f"+{known}" for known in DEFAULT_KEYS])
+            hint = near or "the keys are those of a policy, with `+`"
+            issues.append(Issue(Code.UNKNOWN_KEY, f"unknown key `{key[:60]}`", where, hint))
 
 
 def merge(layers: Iterable[_Layer], file: FileMarks, path: YamlPath) -> tuple[dict[str, Any], Places]:

@@ -159,11 +159,31 @@ def load_marked(text: str, path: str) -> MarkedYaml:
             expanded; `path` is named in the place.
 
     """
-    document = YamlDocument.read(text, FileMarks(path, path))
+    document = YamlDocument(text, FileMarks(path, path), compose(text, path))
     value = document.build(document.root, ())
     if document.issues:
         raise PolicyError(document.issues)
-    return MarkedYaml(value, document.file)
+    return MarkedYaml(value, document.marks)
+
+
+def compose(text: str, path: str) -> Node | None:
+    """The node of the one document in a text; None of an empty one.
+
+    Raises:
+        PolicyError: the text is no YAML, or has two documents.
+
+    """
+    _require_printable(text, path)
+    loader = _Loader(text)
+    try:
+        root: Node | None = loader.get_single_node()
+    except yaml.YAMLError as error:
+        raise PolicyError([_syntax_issue(error, text, path)]) from error
+    except RecursionError as error:
+        raise PolicyError([Issue(Code.TOO_BIG, _TOO_BIG, Where(path))]) from error
+    finally:
+        loader.dispose()
+    return root
 
 
 @dataclass(slots=True)
@@ -174,35 +194,16 @@ class YamlDocument:
     """
 
     text: str
-    file: FileMarks
+    marks: FileMarks
     root: Node | None = None
     issues: list[Issue] = field(default_factory=list)
     problems: dict[YamlPath, list[Issue]] = field(default_factory=dict)
     _entries: dict[int, tuple[Node, dict[str, tuple[Node, Node]]]] = field(default_factory=dict)
     count: int = 0
 
-    @classmethod
-    def read(cls, text: str, file: FileMarks) -> YamlDocument:
-        """The one document in a text.
-
-        Raises:
-            PolicyError: the text is no YAML, or has two documents.
-
-        """
-        _require_printable(text, file.path)
-        loader = _Loader(text)
-        try:
-            return cls(text, file, loader.get_single_node())
-        except yaml.YAMLError as error:
-            raise PolicyError([_syntax_issue(error, text, file.path)]) from error
-        except RecursionError as error:
-            raise PolicyError([Issue(Code.TOO_BIG, _TOO_BIG, Where(file.path))]) from error
-        finally:
-            loader.dispose()
-
     def where(self, node: Node) -> Where:
         """The place of a node."""
-        return Where(self.file.path, node.start_mark.line + 1, node.start_mark.column + 1)
+        return Where(self.marks.path, node.start_mark.line + 1, node.start_mark.column + 1)
 
     def place_in(self, node: ScalarNode, offset: int) -> Where:
         """The place of a part of a scalar's text; that of the scalar where it is not in the file as it is."""
@@ -211,7 +212,7 @@ class YamlDocument:
             return where
         is_one_line = "\n" not in node.value[:offset] and node.style not in ("|", ">")
         column = (where.column or 0) + begin - node.start_mark.index + offset
-        return Where(self.file.path, where.line, column) if is_one_line else where
+        return Where(self.marks.path, where.line, column) if is_one_line else where
 
     def entries(self, node: Node) -> dict[str, tuple[Node, Node]]:
         """Key and value by the key's text; each fault of a key is an issue once."""
@@ -258,7 +259,7 @@ class YamlDocument:
     def mark(self, node: Node, path: YamlPath, key: Node | None = None) -> None:
         """Record that a node is at a path."""
         mark, at = node.start_mark, (key or node).start_mark
-        self.file.marks[path] = Mark(mark.line + 1, mark.column + 1, at.line + 1, at.column + 1)
+        self.marks.marks[path] = Mark(mark.line + 1, mark.column + 1, at.line + 1, at.column + 1)
 
     def _key_issue(self, key: Node, known: Mapping[str, tuple[Node, Node]]) -> Issue | None:
         if isinstance(key, ScalarNode) and key.value not in known and "{{" not in key.value and "{%" not in key.value:
