@@ -139,17 +139,17 @@ def last_results(target_dir: Path, policies: Iterable[Policy]) -> dict[str, Tabl
     return found
 
 
-def _newest_applies(target_dir: Path) -> list[Path]:
+def _newest_applies(target_dir: Path, most: int = MAX_RUNS) -> list[Path]:
     """The run files of the last applies, the newest first; none from a time to come, as a clock that was ahead leaves."""
     now = stamp(iso_time(clock_ms()))
     found = sorted((target_dir / RUNS_FOLDER).glob("*-apply-*.json"), reverse=True)
-    return list(_within((one for one in found if one.name.partition("-")[0] <= now), MAX_READ_BYTES, MAX_RUNS))
+    return list(_within((one for one in found if one.name.partition("-")[0] <= now), MAX_READ_BYTES, most))
 
 
 def last_tables(target_dir: Path) -> dict[str, str]:
     """By policy the table that its last run compacted, or found with nothing due; nothing of those of which no record says it."""
     found: dict[str, str] = {}
-    for path in _newest_applies(target_dir):
+    for path in _newest_applies(target_dir, MAX_KEPT_RUNS):
         for result in _of_run_file(target_dir, path):
             if result.status not in ("refused", "failed", "stale"):
                 found.setdefault(result.policy, result.base_path)

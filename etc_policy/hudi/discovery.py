@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from etc_policy.errors import EtcError, TableError, let_go
@@ -15,11 +16,13 @@ from etc_policy.hudi.schemas import leaf_columns, newest_fields, type_name
 from etc_policy.hudi.stable_reading import read_until_stable
 from etc_policy.hudi.timeline import Timeline, read_timeline
 from etc_policy.policy.locations import glob_matches
-from etc_policy.storage.open_storage import names_beside_bad_ones, open_reader
+from etc_policy.storage.open_storage import is_remote, names_beside_bad_ones, open_reader
 from etc_policy.storage.port import OWN_FOLDER, BadNameError, TableReader, os_errors_as
 
 #: So deep tables are looked for, and in so many folders at most.
 MAX_DEPTH, MAX_FOLDERS = 6, 20_000
+#: So many folders of a store are asked for at once.
+_SIDE_BY_SIDE = 16
 _FILES = (".parquet", ".orc", ".avro", ".json", ".csv", ".gz", ".log", ".txt", ".crc", ".jar")
 
 
@@ -92,36 +95,52 @@ def find_tables(
     that `may_look` does not take.
     """
     storage, waiting, seen = open_reader(location), [("", 0)], 0
+    at_once = _SIDE_BY_SIDE if is_remote(location) else 1
     while waiting:
-        folder, depth = waiting.pop()
-        seen += 1
+        batch = [waiting.pop() for _ in range(min(len(waiting), at_once))]
+        below = list[tuple[str, int]]()
+        seen += len(batch)
         if seen > MAX_FOLDERS:
             hint = "name a folder further down"
             message = f"`{location}` has more than {MAX_FOLDERS:,} folders; the rest was not searched"
             yield TableError(Code.TOO_LARGE, message, hint=hint)
             return
-        if not may_look(f"{location.rstrip('/')}/{folder}"):
-            continue
-        place = f"{location.rstrip('/')}/{folder}".rstrip("/")
+        places = [f"{location.rstrip('/')}/{folder}" for folder, _ in batch]
+        looks = [one for one, place in zip(batch, places, strict=True) if may_look(place)]
+        for (folder, depth), names in zip(looks, _side_by_side(storage, [folder for folder, _ in looks]), strict=True):
+            place = f"{location.rstrip('/')}/{folder}".rstrip("/")
+            if isinstance(names, BadNameError):
+                beside = names_beside_bad_ones(place)
+                if OWN_FOLDER not in beside:
+                    yield names  # else it is that of the table, and none of the tables beside it
+                names = beside
+            elif isinstance(names, EtcError):
+                yield names
+                continue
+            if OWN_FOLDER in names and len(levels) in (0, depth):
+                yield place
+            elif depth < (len(levels) or MAX_DEPTH):
+                wanted = [name for name in names if _may_hold_tables(name)]
+                wanted = [name for name in wanted if glob_matches(name, levels[depth])] if levels else wanted
+                wanted = _without_ways_back(f"{storage.location}/{folder}", wanted)
+                below += [(f"{folder}/{name}".lstrip("/"), depth + 1) for name in sorted(wanted)]
+        waiting += reversed(below)
+
+
+def _side_by_side(storage: TableReader, folders: Sequence[str]) -> list[Sequence[str] | EtcError]:
+    """What is in each folder, or why that is not known: a store is asked about several at once."""
+
+    def look(folder: str) -> Sequence[str] | EtcError:
         try:
-            names = _names(storage, folder)
-        except BadNameError as error:
-            let_go(error)
-            names = names_beside_bad_ones(place)
-            if OWN_FOLDER not in names:
-                yield error  # else it is that of the table, and none of the tables beside it
+            return _names(storage, folder)
         except EtcError as error:
             let_go(error)
-            yield error
-            continue
-        if OWN_FOLDER in names and len(levels) in (0, depth):
-            yield place
-        elif depth < (len(levels) or MAX_DEPTH):
-            wanted = [name for name in names if _may_hold_tables(name)]
-            wanted = [name for name in wanted if glob_matches(name, levels[depth])] if levels else wanted
-            wanted = _without_ways_back(f"{storage.location}/{folder}", wanted)
-            below = sorted((f"{folder}/{name}".lstrip("/") for name in wanted), reverse=True)
-            waiting += [(one, depth + 1) for one in below]
+            return error
+
+    if len(folders) < 2:
+        return list(map(look, folders))
+    with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="discovery") as pool:
+        return list(pool.map(look, folders))
 
 
 def _names(storage: TableReader, folder: str) -> Sequence[str]:
