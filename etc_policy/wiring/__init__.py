@@ -235,9 +235,8 @@ class Readings(SparkSessions):
         """Say once that no base file is looked at, where pyarrow is not installed."""
         from etc_policy.hudi.footers import can_read_parquet
 
-        if self._has_said_unread or can_read_parquet():
+        if can_read_parquet() or not self._unread_is_new.acquire(blocking=False):  # tables are read side by side
             return
-        self._has_said_unread = True
         self.progress(
             "base files are not read, and `etc import` asks more: no pyarrow 26 or later; run "
             f"`{sys.executable} -m pip install 'pyarrow>=26'`"

@@ -84,7 +84,7 @@ class SparkSessions:
     _releases: dict[str, str | None] = field(init=False, default_factory=dict, repr=False, compare=False)
     _release: str | None = field(init=False, default=None, repr=False, compare=False)
     _loaded: str | None = field(init=False, default=None, repr=False, compare=False)
-    _has_said_unread: bool = field(init=False, default=False, repr=False, compare=False)
+    _unread_is_new: threading.Lock = field(init=False, default_factory=threading.Lock, repr=False, compare=False)
     _starting: threading.RLock = field(init=False, default_factory=threading.RLock, repr=False, compare=False)
 
     @property
