@@ -210,7 +210,7 @@ def _add_result(compactions: list[Compaction], attempts: list[Attempt], run: Run
     The check of a run that failed after it had finished an earlier compaction is that compaction's.
     """
     done, verdict = result.status in ("compacted", "resumed", "already_applied"), result.verification
-    place = _at(compactions, result.instant if done else result.resumed_instant)
+    place = _at(compactions, result.instant if done else result.resumed_instant, run.recorded_at)
     if place is not None:
         compaction, before = compactions[place], compactions[place].result
         check = RecordedCheck(recorded_at=run.recorded_at, kind=run.kind, verification=verdict) if verdict else None
@@ -251,8 +251,10 @@ def latest_verdict(checks: Sequence[RecordedCheck]) -> Verification | None:
     return found
 
 
-def _at(compactions: Sequence[Compaction], instant: str | None) -> int | None:
-    return next((place for place, one in enumerate(compactions) if one.instant == instant), None)
+def _at(compactions: Sequence[Compaction], instant: str | None, recorded_at: str) -> int | None:
+    """One that was taken back and made once more may bear the instant of an earlier one."""
+    places = (place for place, one in enumerate(compactions) if one.instant == instant)
+    return next((place for place in places if compactions[place].completed_at <= recorded_at), None)
 
 
 def _add_check(compactions: list[Compaction], attempts: list[Attempt], run: RunFile, verdict: Verification) -> None:

@@ -334,3 +334,13 @@ def test_nor_does_one_that_says_what_is_in_doubt():
     failed = checked("data", "fail")
     assert latest_verdict([failed, doubtful]) is failed.verification
     assert latest_verdict([failed, warned]) is warned.verification
+
+
+@pytest.mark.parametrize("status", ["compacted", "nothing_due"])
+def test_a_run_of_before_a_compaction_has_not_checked_it(status):
+    """After a restore a boundary of `strategy.at` is published once more, at the same instant."""
+    of_this = {"instant": FIRST} if status == "compacted" else {"resumed_instant": FIRST}
+    run = applied("2026-01-01T10:04:59.000Z", result(status, verification=verdict(), **of_this))
+    found = policy_history(POLICY, HISTORY, (run,))
+    assert (found.compactions[0].result, found.compactions[0].checks) == (None, ())
+    assert [one.status for one in found.attempts] == [status]
