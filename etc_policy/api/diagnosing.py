@@ -126,11 +126,12 @@ def _last_sync(environment: Environment, policy: Policy, *, spark: bool) -> Mapp
         return error.with_cause
 
 
-def _index_faults(environment: Environment, state: TableState) -> tuple[str, ...]:
+def _index_faults(environment: Environment, state: TableState) -> tuple[str, ...] | str:
+    """An error in words."""
     try:
         return environment.data_verifier().wrongly_indexed(state)
     except EtcError as error:
-        return (error.with_cause,)
+        return error.with_cause
 
 
 def diagnose_machine(environment: Environment, variables: Mapping[str, str], *, start: bool) -> tuple[Finding, ...]:

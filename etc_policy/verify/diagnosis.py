@@ -85,7 +85,8 @@ class HeldLock:
 class TableFacts:
     """All that the checks look at; `properties` are those of `hoodie.properties`, `clock_ms` is the wall clock.
 
-    `writer_form` is what the table shows of its writers' options. `index_faults` are sentences; None where nobody looked.
+    `writer_form` is what the table shows of its writers' options. `index_faults` are sentences, or why nobody could look; None
+    where nobody did.
     `consistent_buckets` says that writers keep buckets by consistent hashing, which file groups do not show. `last_sync` are
     the properties by which Hudi's sync records in the catalog how far it came, or why the catalog does not say.
     """
@@ -98,7 +99,7 @@ class TableFacts:
     lock: HeldLock | None = None
     writer_form: tuple[WriterOption, ...] = ()
     consistent_buckets: bool = False
-    index_faults: tuple[str, ...] | None = None
+    index_faults: tuple[str, ...] | str | None = None
     last_sync: Mapping[str, str] | str | None = None
 
     @property
@@ -452,6 +453,8 @@ def index_records(facts: TableFacts) -> Found:
     if faults is None:
         hint = "`etc debug --spark` or `etc verify --level data` do"
         return "skipped", "the metadata table's indexes were not looked at", hint
+    if isinstance(faults, str):
+        return "warn", f"the metadata table's indexes could not be looked at: {faults}", None
     if not faults:
         return "ok", "statistics of the newest base files fit what these hold", None
     message = f"{count_of(len(faults), 'base file')} with wrong statistics, for example {faults[0]}"
@@ -463,7 +466,7 @@ def unseen_rows(facts: TableFacts) -> Found:
     """Whether writes have added to file groups that a clustering, a deletion or an overwrite took away without them."""
     files = facts.state.unseen_files
     if not files:
-        return "ok", "no write added to a file group that was replaced without it", None
+        return "ok", "no write of the active timeline added to a file group that was replaced without it", None
     named = ", ".join(files[:_NAMED_FILES]) + (", ..." if len(files) > _NAMED_FILES else "")
     message = f"{count_of(len(files), 'file')} with rows that no reader sees: {named}"
     hint = (

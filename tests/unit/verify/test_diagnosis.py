@@ -130,6 +130,12 @@ def test_what_never_passes_by_itself_is_an_error_as_for_a_plan(state, said):
     assert (status, said in message) == ("error", True)
 
 
+def test_indexes_that_could_not_be_looked_at_are_not_wrong():
+    state = replace(STATE, metadata_partitions=("files", "column_stats"))
+    status, message, _ = CHECKS["index records"](replace(facts(state=state), index_faults="Spark has ended"))
+    assert (status, message) == ("warn", "the metadata table's indexes could not be looked at: Spark has ended")
+
+
 def test_log_files_that_no_reader_sees():
     status, message, hint = look("unseen rows", state=replace(STATE, unseen_files=("p/L1", "p/L2")))
     assert (status, message) == ("error", "2 files with rows that no reader sees: p/L1, p/L2")
