@@ -298,12 +298,14 @@ def _with_time(state: TableState, policy: Policy, log_file: LogFile, times: LogT
     """A log file with a row without an event time stays unknown: nobody knows when that row, or a delete, is due.
 
     See facts: unknown-event-times. So does each where rows change earlier ones in part. One with an event time that cannot
-    be true becomes unknown, unless a compaction found that all in it is after its threshold.
+    be true becomes unknown, unless a compaction found that all in it is after its threshold, or its commit recorded the others:
+    Hudi leaves out what has more digits, and no plan sees it (facts: dropped-maximum).
     """
-    latest_ms = latest_in(state, log_file, policy.event_time)
-    if times.max_ms is not None and times.max_ms > latest_ms and not is_bounded(log_file):
+    latest_ms, recorded_ms = latest_in(state, log_file, policy.event_time), log_file.min_event_time_ms
+    is_recorded = recorded_ms is not None and times.seen_ms is not None and times.seen_ms <= latest_ms
+    if times.max_ms is not None and times.max_ms > latest_ms and not is_bounded(log_file) and not is_recorded:
         return with_impossible(log_file, times.seen_ms, times.max_ms, latest_ms)
-    if log_file.min_event_time_ms is not None:
+    if recorded_ms is not None:
         return log_file
     if times.min_ms is not None and not times.has_nulls and not state.updates_in_part:
         return log_file._replace(min_event_time_ms=times.min_ms, max_event_time_ms=times.max_ms)

@@ -135,6 +135,17 @@ def test_the_next_plan_takes_the_true_time(compacted, etc, tmp_path):
         assert "is wrong" in after["warnings"][0]
 
 
+def test_a_time_that_no_commit_records_and_that_cannot_be_true_fails_nothing(compacted, etc):
+    """Hudi drops 9999-12-31: by its commit the file holds nothing up to T, and so it does by its rows."""
+    content = log_file.avro([AFTER, 253_402_300_799_000], "long")
+    commit_log(compacted, at("11:25:00"), at("11:25:05"), AFTER, content, file_id="f2")
+    code, report, _ = etc("apply", "--yes")
+    verdict = verdict_of(report)
+    assert (code, verdict["status"], verdict["level"]) == (0, "pass", "logs")
+    (table,) = etc("freshness")[1]["tables"]
+    assert (table["complete_until_ms"], table["complete_until_proof"]["level"]) == (epoch_ms("11:00:00"), "logs")
+
+
 def test_a_second_look_finds_the_same(folder, etc):
     lie(folder)
     codes = [etc("verify", "--level", "logs")[0] for _ in range(2)]

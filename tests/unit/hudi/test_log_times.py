@@ -628,6 +628,14 @@ def test_where_all_event_times_are_impossible_the_table_is_refused_with_the_unit
         assert (fresh.status, fresh.complete_until_ms) == ("unknown", None)
 
 
+def test_by_a_wrong_unit_no_time_is_possible_whatever_commits_recorded(tmp_path):
+    """Hudi tells seconds from milliseconds by their digits."""
+    state = state_of(written_in(tmp_path, [DONE_MS]))
+    state = state.with_log_files(lambda _, one: one._replace(min_event_time_ms=DONE_MS))
+    policy = POLICY.model_copy(update={"event_time": EventTime(column="ts", unit="s")})
+    assert [one.impossible_ms for one in read_all_logs(state, policy, None).log_files_ahead] == [DONE_MS * 1000]
+
+
 @pytest.mark.parametrize("read", [fill_from_logs, read_all_logs])
 def test_a_log_file_that_may_not_be_read_is_an_error_with_its_cause(tmp_path, cache, read, monkeypatch):
     """It does not count as unknown: nothing could compact it."""
