@@ -270,4 +270,10 @@ def with_learned_latencies(environment: Environment, policies: Sequence[Policy],
 
     if not any(policy.learned_latency for policy in policies):
         return tuple(policies)
-    return each_table(environment, policies, learned, lambda policy, _: policy)[0]
+    return each_table(environment, policies, learned, lambda policy, _: _at_most(policy))[0]
+
+
+def _at_most(policy: Policy) -> Policy:
+    if policy.learned_latency is None:
+        return policy
+    return policy.model_copy(update={"data_latency_ms": policy.learned_latency.at_most_ms, "latency_evidence": None})

@@ -2,10 +2,12 @@
 
 import pytest
 
+from etc_policy.api.observing import with_learned_latencies
 from etc_policy.api.project import Project
 from etc_policy.api.saved_plans import require_derived
 from etc_policy.api.waiting import CompleteUntil, Waiter
 from etc_policy.errors import RetryableError
+from etc_policy.errors.codes import Code
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
@@ -113,3 +115,17 @@ def test_a_wait_goes_by_what_is_learned_when_it_looks(orders):
         assert now[0] == NOW + 5 * MINUTE
         (fresh,) = project.freshness(at=now[0]).tables
         assert fresh.complete_until_ms == waiter.found["orders_ro"].complete_until_ms < goal.until_ms
+
+
+def test_while_nobody_can_read_the_history_it_is_as_long_as_it_may_be(orders, monkeypatch):
+    """What was learned before, as a wait has it, may have grown since."""
+
+    def unreadable(*_, **__):
+        raise RetryableError(Code.CANNOT_READ_TABLE, "cannot read the table")
+
+    with Project() as project:
+        (learned,) = project._learned(project.policies(), NOW)
+        monkeypatch.setattr(type(project.environment), "read_table", unreadable)
+        (again,) = with_learned_latencies(project.environment, (learned,), NOW)
+    found = [(one.data_latency_ms, one.latency_evidence is None) for one in (learned, again)]
+    assert found == [(30 * MINUTE, False), (360 * MINUTE, True)]
