@@ -140,9 +140,7 @@ class Importer:
             found = {self.known.identity(one.table): _Found(one.table, is_named=True) for one in self.known.policies}
         owners = {self.known.identity(one.table): one for one in self.known.policies}
         new = {key: one for key, one in found.items() if key not in owners and key not in self.known.open_tables}
-        tables: dict[str, ImportedTable] = {}
-        for key in found.keys() - new.keys():
-            tables[key] = self._known(key, found[key], owners.get(key))
+        tables = {key: self._known(key, one, owners.get(key)) for key, one in found.items() if key not in new}
         if is_diff:
             tables |= self._compared({key: owners[key] for key in found if key in owners})
         tables |= self._new(new)
@@ -214,19 +212,10 @@ class Importer:
         )
 
     def _provisional(self, name: str, location: str) -> Policy:
-        values = {
-            "name": name,
-            "table": location,
-            "event_time": {"column": "_"},
-            "data_latency_ms": _PROVISIONAL_LATENCY_MS,
-        }
-        policy = Policy.model_validate(values)
-        return policy.model_copy(
-            update={"writer": policy.writer.model_copy(update={"lock": dict(self.environment.target.lock)})}
-        )
-
-    def _read_facts(self, policy: Policy) -> TableFacts:
-        return read_facts(self.environment, policy, read_logs=False)
+        undecided = {"event_time": {"column": "_"}, "data_latency_ms": _PROVISIONAL_LATENCY_MS}
+        policy = Policy.model_validate({"name": name, "table": location, **undecided})
+        writer = policy.writer.model_copy(update={"lock": dict(self.environment.target.lock)})
+        return policy.model_copy(update={"writer": writer})
 
     def _survey(self, policy: Policy, found: _Found) -> Survey:
         table = self._as_written(found.location)
@@ -254,7 +243,8 @@ class Importer:
             )
             raise TableError(Code.NO_EVENT_TIME_COLUMN, message, hint=hint)
         event_time = policy.event_time.model_copy(update={"column": names[0]})
-        facts = self._read_facts(policy.model_copy(update={"event_time": event_time}))
+        policy = policy.model_copy(update={"event_time": event_time})
+        facts = read_facts(self.environment, policy, read_logs=False)
         facts = replace(facts, policy=_with_partition_time(facts))
         ranges = self.environment.column_ranges(facts.state, names)
         written = max((one.base_instant for one in facts.state.slices if one.base_file), default=None)
@@ -340,7 +330,8 @@ def answers_of(given: Mapping[str, object], own: Settings) -> Answers:
         answers += (Answer(*one, tables or None) for one in _in_parts(key, value))
     if issues:
         raise PolicyError(issues)
-    defaults = _defaults_of(own.defaults)
+    for_all = ((key[1:], value) for key, value in own.defaults.items() if key.startswith("+"))
+    defaults = dict(chain.from_iterable(_in_parts(*one) for one in for_all))
     of_project = tuple(
         one
         for one in answers
@@ -362,9 +353,9 @@ def _of_two_parts(key: str, value: object) -> tuple[str, object]:
 
 def _in_parts(key: str, value: object) -> Iterable[tuple[str, object]]:
     """The value by the keys that a policy file has, of a group by each of its keys."""
-    if key in _GROUPS and isinstance(value, dict):
-        return ((f"{key}.{name}", one) for name, one in value.items())
-    return ((key, value),)
+    if key not in _GROUPS:
+        return ((key, value),)
+    return ((f"{key}.{name}", one) for name, one in value.items()) if isinstance(value, dict) else ()
 
 
 def _refused(refused: Mapping[Refusal, Mapping[str, str]]) -> Iterator[Issue]:
@@ -393,15 +384,6 @@ def _faults(key: str, value: object) -> Iterator[Issue]:
         yield from (issue for _, issue in schema_issues(error, PolicyEntry, places))
 
 
-def _defaults_of(policies: Mapping[str, object]) -> dict[str, object]:
-    """What `policies:` of etc_project.yml has for all policies, by dotted keys."""
-    found = {key[1:]: value for key, value in policies.items() if key.startswith("+")}
-    for group in _GROUPS:
-        inner = found.pop(group, None)
-        found |= {f"{group}.{key}": value for key, value in inner.items()} if isinstance(inner, dict) else {}
-    return found
-
-
 def files_beside(project_dir: Path, answers: Sequence[Answer]) -> dict[str, str]:
     """What an import writes before policies, by its path: the answers for all tables, and what git is to leave out."""
     name = Path(os.path.realpath(project_dir)).name
@@ -427,50 +409,40 @@ def _with_partition_time(facts: TableFacts) -> Policy:
 
 
 def _locations(environment: Environment, sources: Sources) -> Iterator[_Found | EtcError]:
-    for path in sources.paths:
-        yield from _of_path(path)
-    for bucket in sources.buckets:
-        yield from _searched(partial(environment.find_tables, _absolute(bucket)))
-    for text in sources.catalogs:
-        yield from _of_catalog(environment, text)
+    """Each table that is meant, and what each source that cannot be searched says."""
+    searches: list[Callable[[], Iterable[_Found | str | EtcError]]] = [
+        *(partial(_of_path, path) for path in sources.paths),
+        *(partial(environment.find_tables, _absolute(bucket)) for bucket in sources.buckets),
+        *(partial(_of_catalog, environment, text) for text in sources.catalogs),
+    ]
+    for search in searches:
+        try:
+            for one in search():
+                yield _Found(one) if isinstance(one, str) else one
+        except EtcError as error:
+            yield error
 
 
-def _of_path(path: str) -> Iterator[_Found | EtcError]:
-    if ":/" in path or not GLOB.search(path) or Path(path).exists():
-        yield _Found(_absolute(path), is_named=True)
-        return
-    matches = sorted(one for one in glob.glob(path) if Path(one).is_dir())  # noqa: PTH207 - a pattern from the root too
+def _of_path(path: str) -> Iterable[_Found]:
+    is_one = ":/" in path or not GLOB.search(path) or Path(path).exists()
+    matches = [path] if is_one else sorted(one for one in glob.glob(path) if Path(one).is_dir())  # noqa: PTH207 - a pattern from the root too
     if not matches:
-        yield TableError(Code.NO_TABLE, f"no folder matches `{path}`", hint="`--bucket` searches a folder at any depth")
-    yield from (_Found(_absolute(one), is_named=True) for one in matches)
-
-
-def _searched(search: Callable[[], Iterable[str | EtcError]]) -> Iterator[_Found | EtcError]:
-    try:
-        for one in search():
-            yield one if isinstance(one, EtcError) else _Found(one)
-    except EtcError as error:
-        yield error
+        raise TableError(Code.NO_TABLE, f"no folder matches `{path}`", hint="`--bucket` searches a folder at any depth")
+    return (_Found(_absolute(one), is_named=True) for one in matches)
 
 
 def _of_catalog(environment: Environment, text: str) -> Iterator[_Found | EtcError]:
     named = _DATABASE.fullmatch(text)
     if named is None:
-        yield UsageError(
-            Code.USAGE, f"`{text[:60]}` is not a database, or `DB.PATTERN`", hint="such as `--catalog 'sales.*_mor'`"
-        )
-        return
+        message = f"`{text[:60]}` is not a database, or `DB.PATTERN`"
+        raise UsageError(Code.USAGE, message, hint="such as `--catalog 'sales.*_mor'`")
     count = 0
-    try:
-        for name, location in environment.catalog_tables(named["database"], named["pattern"] or "*"):
-            count += 1
-            ro_table = name if name.endswith("_ro") else None
-            yield location if isinstance(location, EtcError) else _Found(location.rstrip("/"), ro_table=ro_table)
-    except EtcError as error:
-        yield error
-        return
+    for name, location in environment.catalog_tables(named["database"], named["pattern"] or "*"):
+        count += 1
+        ro_table = name if name.endswith("_ro") else None
+        yield location if isinstance(location, EtcError) else _Found(location.rstrip("/"), ro_table=ro_table)
     if not count:
-        yield TableError(Code.UNKNOWN_CATALOG_TABLE, f"no table of the catalog matches `{text}`")
+        raise TableError(Code.UNKNOWN_CATALOG_TABLE, f"no table of the catalog matches `{text}`")
 
 
 def _absolute(path: str) -> str:
