@@ -582,6 +582,25 @@ def test_tables_without_meta_columns(kind):
 
 
 @pytest.mark.extended
+@pytest.mark.parametrize(("kind_of_key", "reason_code"), [("Complex", "unsure_keys"), ("Simple", "ETC234")])
+def test_computed_keys_that_are_not_those_of_delete_blocks(kind, kind_of_key, reason_code):
+    """Readers of stock Hudi that go by keys show what was deleted (facts: complex-key-computed); simple keys are sure."""
+    generator = f"org.apache.hudi.keygen.{kind_of_key}KeyGenerator"
+    table = kind(
+        options={
+            "hoodie.populate.meta.fields": "false",
+            "hoodie.datasource.write.keygenerator.class": generator,
+            **NO_MDT,
+        }
+    )
+    table.history()
+    table.send([table.row(6, "", 700)], "delete")
+    assert (6 in table.view(hoodie__merge__use__record__positions="false")) == (reason_code == "unsure_keys")
+    refused = table.settled_plan().tables[0]
+    assert (refused.action, refused.reason_code) == ("refused", reason_code)
+
+
+@pytest.mark.extended
 def test_tables_of_orc(kind, spark):
     """Hudi on Spark cannot compact them, whoever asks it to (facts: orc-not-compacted)."""
     table = kind(options={"hoodie.table.base.file.format": "ORC", **NO_MDT})
