@@ -38,3 +38,10 @@ def test_the_releases_of_hudi_are_those_that_were_run():
         release for of_python in kept().values() for release, one in of_python.items() if RIGHT in one["cells"].values()
     }
     assert named == [", ".join(sorted(found, key=Version, reverse=True))]
+
+
+def test_no_test_becomes_a_user_that_may_not_enter_the_clone():
+    """Root may have it in a folder that others may not enter: what a user may not do is tried without root's rights."""
+    another = re.compile(r"os\.set(e|re|res)?[ug]id|--re[ug]id|run" + r"user|user=(\d|\"nobody|pwd)")
+    tests = (REPOSITORY / "tests").rglob("*.py")
+    assert [str(path) for path in tests if another.search(path.read_text("utf-8"))] == []

@@ -6,9 +6,11 @@ import subprocess
 import sys
 import zipfile
 from email import message_from_string
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from etc_policy.cli.explain import pages
 from etc_policy.cli.main import main
@@ -105,3 +107,26 @@ def test_the_description_of_the_package_leads_nowhere_else(installed, explained)
     named = set(re.findall(r"`etc explain ([a-z/-]+)`", text))
     assert {"how-to/install", "docs/tutorial", "docs/contributing", "docs/changelog", "docs/index"} <= named
     assert [name for name in named if not (explained(name) or "").startswith("# ")] == []
+
+
+def needed(name, extra, known):
+    """The distributions that one needs, and those that they need, with the extras of each."""
+    for text in distribution(name).requires or ():
+        one = Requirement(text)
+        if one.marker is None or one.marker.evaluate({"extra": extra}):
+            for extra_of_it in one.extras or {""}:
+                if (one.name, extra_of_it) not in known:
+                    known.add((one.name, extra_of_it))
+                    needed(one.name, extra_of_it, known)
+    return known
+
+
+def test_readme_says_what_an_installation_takes(installed):
+    readme = (REPOSITORY / "README.md").read_text()
+    said = re.search(r"\*\*What it costs\.\*\*.* (\d+) MiB, no Spark\. To compact: (\d+) MiB \(`\[spark\]`\)", readme)
+    own = sum(path.stat().st_size for path in installed.rglob("*") if path.is_file())
+    for extra, figure in zip(("", "spark"), said.groups(), strict=True):
+        names = {name for known in (needed("etc-policy", one, set()) for one in {"", extra}) for name, _ in known}
+        files = (one.locate() for name in names for one in distribution(name).files or ())
+        size = (own + sum(file.stat().st_size for file in files if file.is_file())) / (1 << 20)
+        assert 0.7 * size <= int(figure) <= 1.5 * size, (extra, size, figure)

@@ -75,6 +75,16 @@ def test_it_is_a_command_of_etc_with_its_options_and_arguments(command):
     assert surplus == [], FOR_PEOPLE[command]
 
 
+def test_no_message_and_no_page_for_users_needs_a_statistician():
+    """What a figure means for the reader is said in words of the day."""
+    sources = {path: texts(ast.parse(path.read_text("utf-8"))) for path in (REPOSITORY / "etc_policy").rglob("*.py")}
+    found = [(path, text) for path, said in sources.items() for text, _ in said]
+    pages = [REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*/*.md"), *(REPOSITORY / "docs").glob("*.md")]
+    found += [(page, page.read_text("utf-8")) for page in pages if page.parent.name not in ("facts", "upstream")]
+    words = re.compile(r"chance of|\b1 in \d|probabilit|confidence interval|standard deviation|percentile|median")
+    assert [(path.name, word[0]) for path, text in found if (word := words.search(text))] == []
+
+
 @pytest.fixture
 def table(project):
     """A delta commit, and late data in a log file that nobody has compacted."""
