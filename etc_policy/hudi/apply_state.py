@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -16,6 +16,7 @@ from etc_policy.hudi.layout import ETC_FOLDER
 from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.plan.hold import MAX_HOLD_BYTES
 from etc_policy.policy.bounded_json import load_json
+from etc_policy.policy.manifest import Frozen
 from etc_policy.policy.quantities import MAX_MS
 from etc_policy.storage.open_storage import is_remote, open_reader, real_path
 from etc_policy.storage.shared_file import change_shared, read_shared, write_shared
@@ -35,6 +36,8 @@ _FILE = f"{ETC_FOLDER}/memory.json"
 #: In a file of its own, which stays as it is: which table it was that etc began to work on.
 _PLACE = f"{ETC_FOLDER}/place"
 _LONGEST_PLACE = 4_096
+
+Model = TypeVar("Model", bound=Frozen)
 
 
 class FileApplyStateStore:
@@ -150,17 +153,17 @@ def _state_of(content: Mapping[str, Any]) -> ApplyState:
         misrecorded=tuple(filter(None, map(_misrecorded, misrecorded if isinstance(misrecorded, list) else ()))),
         proofs=_proofs(content.get("proofs")),
         refusals=_refusals(content.get("refusals")),
-        runs=_runs(content.get("runs")),
+        runs=_valid(Runs, content.get("runs")) or Runs(),
         busy=_busy(content.get("busy")),
         hold_bytes=_natural(content.get("hold_bytes"), MAX_HOLD_BYTES),
         compared=_compared(content.get("compared")),
-        compared_files=_compared_files(content.get("compared_files")),
+        compared_files=_valid(ComparedFiles, content.get("compared_files")),
     )
 
 
-def _compared_files(pairs: object) -> ComparedFiles | None:
+def _valid(model: type[Model], found: object) -> Model | None:
     with suppress(ValidationError):
-        return ComparedFiles.model_validate(pairs)
+        return model.model_validate(found)
     return None
 
 
@@ -174,17 +177,8 @@ def _busy(groups: object) -> tuple[tuple[str, str], ...]:
     return tuple((one[0], one[1]) for one in found if [type(part) for part in one] == [str, str])
 
 
-def _runs(pairs: object) -> Runs:
-    with suppress(ValidationError):
-        return Runs.model_validate(pairs)
-    return Runs()
-
-
 def _natural(value: object, most: int = MAX_MS) -> int | None:
-    match value:
-        case int() if not isinstance(value, bool) and 0 <= value <= most:
-            return value
-    return None
+    return value if type(value) is int and 0 <= value <= most else None
 
 
 def _pairs_of(doubt: Unproven) -> dict[str, Any]:
@@ -213,17 +207,13 @@ def _verdict(pairs: object) -> Unproven | None:
         case {"compaction": str(compaction), "why": str(why), "verification": "running"}:
             return Unproven(compaction, why, "running")
         case {"compaction": str(compaction), "why": str(why), "verification": "fail", **others}:
-            return Unproven(compaction, why, "fail", _looked(others.get("rows") or others.get("level")))
+            # an older etc kept a level; what means nothing is all rows
+            rows = others.get("rows") or others.get("level")
+            looked = None if rows is None else _valid(Looked, rows) or Looked(level="data")
+            return Unproven(compaction, why, "fail", looked)
         case {"compaction": str(compaction), "why": str(why)}:
             return Unproven(compaction, why)
     return None
-
-
-def _looked(pairs: object) -> Looked | None:
-    """What is there and means nothing is all rows; an older etc kept a level."""
-    with suppress(ValidationError):
-        return None if pairs is None else Looked.model_validate(pairs)
-    return Looked(level="data")
 
 
 def _misrecorded(pairs: object) -> Misrecorded | None:
@@ -237,13 +227,7 @@ def _misrecorded(pairs: object) -> Misrecorded | None:
 def _proofs(pairs: object) -> Proofs | None:
     match pairs:
         case {"subject": str(subject), "of": list(kept)}:
-            return Proofs(subject, tuple(filter(None, map(_proof, kept))))
-    return None
-
-
-def _proof(pairs: object) -> Proof | None:
-    with suppress(ValidationError):
-        return Proof.model_validate(pairs)
+            return Proofs(subject, tuple(one for found in kept if (one := _valid(Proof, found)) is not None))
     return None
 
 
