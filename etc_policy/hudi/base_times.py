@@ -51,7 +51,7 @@ def with_newest_times(state: TableState, event_time: EventTime) -> TableState:
     if found is None:
         return state
     first_ms, last_ms = map(time_reader(kind, event_time), found)
-    if first_ms is None and last_ms is None and kind == "text" and str(found.last).strip():
+    if first_ms is None and last_ms is None and str(found.last).strip():
         return replace(state, unreadable_time=UnreadableTime(path, str(found.last)[:_SHOWN]))
     return (
         state if first_ms is None or last_ms is None else replace(state, base_times=BaseTimes(path, first_ms, last_ms))

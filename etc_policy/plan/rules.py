@@ -575,7 +575,7 @@ def schema_hidden(facts: Facts) -> Objection | None:
 
 @Rule(Code.UNREADABLE_TIMES, damage=Damage.CONTENT)
 def unreadable_times(facts: Facts) -> Objection | None:
-    """Texts that are no times, as the policy has them read: compacted as unknown, they could never be verified.
+    """Texts, or all numbers of a loaded table, that are no times as the policy has them read: they could never be verified.
 
     See facts: spark-time-pattern.
     """
@@ -585,6 +585,11 @@ def unreadable_times(facts: Facts) -> Objection | None:
     column, pattern = facts.policy.event_time.column, facts.policy.event_time.format
     read = "that can be read" if pattern is None else f"of the format `{pattern}`"
     reason = f"`{found.value}` in column `{column}` of the file {found.file} is not a time {read}"
+    if pattern is None and found.value.isdigit():
+        return (
+            reason,
+            f"give its unit: `event_time_column: {{column: {column}, unit: UNIT}}`, or take a column of times",
+        )
     return (
         reason,
         f"give its pattern: `event_time_column: {{column: {column}, format: PATTERN}}`, such as `dd/MM/yyyy HH:mm`",

@@ -28,12 +28,22 @@ def why_unknown_times(event_time: EventTime, state: TableState, files: Iterable[
         return
     untracked = state.shape.untracked(event_time)
     if untracked is None:
-        yield "let the writer record event times (`etc compile` prints its options), or plan with --read-stats"
+        advice = "let the writer record event times (`etc compile` prints its options), or plan with --read-stats"
+        yield f"{advice}{by_digits(event_time, state)}"
     else:
         yield (
             f"{untracked}, and they are not known from the log files: `etc verify --level logs` says which cannot be read, and "
             "why (with --metadata-only none was); --read-stats may know them"
         )
+
+
+def by_digits(event_time: EventTime, state: TableState) -> str:
+    """What is to be known of numbers whose unit the policy does not say, to be added to advice."""
+    is_guessed = event_time.unit is None and state.event_time_type in ("int", "long")
+    digits = (
+        "; without `event_time_column.unit` numbers of 10, 13 or 16 digits alone are times: others need it, or are none"
+    )
+    return digits if is_guessed else ""
 
 
 def null_rows_in(event_time: EventTime, files: Iterable[LogFile]) -> str:

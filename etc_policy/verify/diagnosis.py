@@ -34,7 +34,7 @@ from etc_policy.table.history import THRESHOLD, Commit, TableHistory
 from etc_policy.table.impossible_times import ColumnDoubt, LateCommits, doubt_text
 from etc_policy.table.proofs import doubt_about
 from etc_policy.table.state import WHOLE_SLICE_VERSIONS, LogFile, TableState, WriterOption
-from etc_policy.table.unknown_times import null_rows_in
+from etc_policy.table.unknown_times import by_digits, null_rows_in
 from etc_policy.table.watermark import completeness_of
 from etc_policy.table.writing import Writing, writing_of
 from etc_policy.verify.freshness import completeness_lag_ms, error_limit_ms, judge_lag
@@ -227,6 +227,7 @@ def event_times(facts: TableFacts) -> Found:
         else ""
     )
     hint = f"give the writers the options of `etc compile`{since}; commits with deletes never record a certain one"
+    hint += by_digits(facts.policy.event_time, facts.state) if facts.state.lacks_event_times else ""
     return ("warn" if recent else "ok"), message, hint if recent else None
 
 

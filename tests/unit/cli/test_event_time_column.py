@@ -162,6 +162,20 @@ def test_numbers_that_are_no_times_are_said_however_few_writes_there_are(
         assert f"`c_at` holds numbers that are no times in `{unit}` (" in shown, (command, shown)
 
 
+@pytest.mark.parametrize("writes", [0, 1, 6])
+def test_without_a_unit_too(table, etc, tmp_path, writes):
+    """Such numbers are unknown: a table that was only loaded is refused by what its newest base file holds."""
+    number(table, writes, is_loaded=True, is_merged=False)
+    policy = tmp_path / "policies" / "a.yml"
+    policy.write_text(POLICY.replace("column: c,", "column: c_at,"))
+    for command in COMMANDS[:3]:
+        shown = " ".join("".join(etc(*command.split())[1:]).split())
+        said = "numbers of 10, 13 or 16 digits alone are times" if writes else "`7` in column `c_at` of the file "
+        assert said in shown, (command, shown)
+        assert writes or "is not a time that can be read" in shown, (command, shown)
+    assert writes or "{column: c_at, unit: UNIT}`" in etc("plan")[1]
+
+
 def arrivals(events, *, every_ms=5 * MINUTE):
     """Commits at equal distances with such events; an event is an age where it is negative."""
     begin = epoch_ms("08:00:00")
