@@ -153,6 +153,7 @@ def ro_properties(
     if record is not None:  # what was verified before was another one at its instant
         completed_at = iso_time(instant_to_ms(record.completed, ZoneInfo(state.timezone)))
         before = before if before.get(VERIFIED_AT, "") >= completed_at else {}
+        verdict = None if verdict is not None and verdict.verified_at < completed_at else verdict
     said = _latest(_said(record, verdict, before), _fresh(record, beside))
     properties = {POLICY: policy.name, **said}
     if record is not None:

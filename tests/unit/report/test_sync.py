@@ -88,8 +88,9 @@ class TestStatus:
 
     def test_nor_of_one_with_both_that_was_taken_back_before_this_one_completed(self):
         """A boundary of `strategy.at` is published once more after a restore, at the same instant."""
-        before = {**FACTS, **VERIFIED, VERIFIED_AT: "2026-01-01T11:00:00.000Z"}
-        assert properties(before=before) == {**FACTS, STATUS: "unverified"}
+        earlier = "2026-01-01T11:00:00.000Z"
+        assert properties(before={**FACTS, **VERIFIED, VERIFIED_AT: earlier}) == {**FACTS, STATUS: "unverified"}
+        assert properties(replace(PASSED, verified_at=earlier)) == {**FACTS, STATUS: "unverified"}
 
     def test_a_status_that_somebody_set_without_a_time_is_not_believed(self):
         assert properties(before={**FACTS, STATUS: "verified"})[STATUS] == "unverified"
