@@ -94,7 +94,7 @@ class MemoryReader:
 
 @dataclass(frozen=True)
 class MemoryFiles:
-    """TableFiles over a MemoryTable."""
+    """What `HudiFiles` does, over a MemoryTable."""
 
     table: MemoryTable
 

@@ -13,7 +13,8 @@ from etc_policy.errors.codes import Code
 from etc_policy.plan.delete_rule import Overtaken, find_overtaken, groups_with_deletes, writes_beside
 from etc_policy.plan.refusals import Facts
 from etc_policy.plan.rules import Moment, first_objection
-from etc_policy.run.ports import AtCommit, Job, Lease, TableFiles
+from etc_policy.run.ports import AtCommit, Job, Lease
+from etc_policy.run.table_files import HudiFiles
 from etc_policy.table.double_keys import sees_log_files
 from etc_policy.table.formats import count_of
 from etc_policy.table.state import CUT_VERSIONS, GroupKey, TableState, TableStateReader
@@ -31,7 +32,7 @@ class Fence:
     """
 
     reader: TableStateReader
-    files: TableFiles
+    files: HudiFiles
     job: Job
     lease: Lease
     last: TableState

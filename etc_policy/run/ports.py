@@ -1,8 +1,8 @@
-"""What execution asks of the compaction engine and of the table's files."""
+"""What execution asks of the compaction engine and of a lease, and what they are told."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -10,8 +10,7 @@ from typing import NamedTuple, Protocol
 from etc_policy.plan.model import Operation
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.lock_hold import LockHold
-from etc_policy.table.history import Commit
-from etc_policy.table.state import TableState, newest_base_file, path_below
+from etc_policy.table.state import newest_base_file, path_below
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,55 +101,6 @@ class Compactor(Protocol):
 
     def locked(self, job: Job) -> AbstractContextManager[None]:
         """The table's lock, held."""
-
-
-class TableFiles(Protocol):
-    """What apply reads from the table's files besides its state."""
-
-    def pending_job(self, policy: Policy, state: TableState, instant: str | None = None) -> Job:
-        """The pending plan of etc at `state.own_pending`, or that of others at the instant, as a job to finish."""
-
-    def missing_files(self, job: Job) -> tuple[str, ...]:
-        """Planned files that no longer exist, as paths below the table."""
-
-    def remove_orphans(self, state: TableState) -> None:
-        """Remove the carried log files of the state that have no compaction, where they still have none."""
-
-    def split(self, job: Job, state: TableState) -> Job:
-        """The job whose log files are split by record, before its plan is published; raises EngineError where one cannot be."""
-
-    def discard_left(self, base_path: str) -> None:
-        """Remove what splits of runs that were killed have left; there must be no pending plan of etc."""
-
-    def has_left_split(self, base_path: str) -> bool:
-        """Whether there are extracts of log files, of whatever run."""
-
-    def discard_split(self, job: Job) -> None:
-        """Remove what a split has made and nobody needs: all if the job's plan is not on the timeline, else its extracts."""
-
-    def completed_commit(self, base_path: str, instant: str) -> Commit | None:
-        """The completed compaction at an instant, or None."""
-
-    def has_added(self, job: Job) -> bool:
-        """Whether the completed compaction at the job's instant records the log files that its plan carries, or has split off."""
-
-    def wrong_schema(self, base_path: str, instant: str) -> str | None:
-        """Why Hudi would not merge a compaction at an instant by the table's schema, as a clause; None where it would."""
-
-    def read_at_commit(self, job: Job) -> AtCommit:
-        """What the table's files say of the compaction at that moment."""
-
-    def writes_in_flight(self, base_path: str, heartbeat_expiry_ms: int) -> frozenset[str]:
-        """The instants of writes that have begun, and neither completed nor died, and of rollbacks of others."""
-
-    def seconds_since_files(self, base_path: str, writes: Iterable[str]) -> tuple[float | None, ...]:
-        """How long ago each of these writes, which have not completed, made a file; None for one that has made none yet."""
-
-    def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
-        """A compaction of etc whose commit has a file, and nothing in it; None without one."""
-
-    def reopen(self, job: Job) -> None:
-        """Remove the empty file of the job's commit, so that its plan is pending again; raises TableError where it must stay."""
 
 
 class Lease(Protocol):

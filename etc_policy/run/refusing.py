@@ -11,7 +11,8 @@ from etc_policy.plan.model import TablePlan
 from etc_policy.plan.refusals import Facts, Refusal, refusal_message
 from etc_policy.plan.rules import Moment, facts_of_plan, find_stale, first_objection
 from etc_policy.policy.manifest import Policy
-from etc_policy.run.ports import Job, TableFiles
+from etc_policy.run.ports import Job
+from etc_policy.run.table_files import HudiFiles
 from etc_policy.table.state import TableState
 
 
@@ -37,7 +38,7 @@ def raise_unfit(policy: Policy, table: TablePlan, state: TableState, now_ms: int
         raise StalePlanError(Code.STALE_PLAN, message, hint=PLAN_AGAIN)
 
 
-def find_spoiled(files: TableFiles, state: TableState, job: Job) -> str | None:
+def find_spoiled(files: HudiFiles, state: TableState, job: Job) -> str | None:
     """Why a pending plan may not be executed any more; None where it may."""
     gone, schema = files.missing_files(job), files.wrong_schema(job.base_path, job.instant)
     facts = Facts(job.policy, state, None, job.instant, job.operations, files_gone=gone, wrong_schema=schema)
@@ -51,7 +52,7 @@ def require_clock_and_instants(policy: Policy, state: TableState, clock_ms: int)
 
 
 @contextmanager
-def with_manual_hint(files: TableFiles, job: Job, why: str) -> Iterator[None]:
+def with_manual_hint(files: HudiFiles, job: Job, why: str) -> Iterator[None]:
     """Around the withdrawal of a plan that may not be executed; where writers have added to its slice, it must be mended by hand.
 
     Raises:

@@ -18,7 +18,7 @@ from etc_policy.policy.manifest import Policy
 from etc_policy.run.fence import Fence
 from etc_policy.run.file_lock import FileLock
 from etc_policy.run.lock_hold import LONGEST_DRAIN_SECONDS, POLL_SECONDS, LockHold, hold_place, take_between_writes
-from etc_policy.run.ports import Compactor, Job, Lease, TableFiles
+from etc_policy.run.ports import Compactor, Job, Lease
 from etc_policy.run.refusing import (
     find_spoiled,
     raise_refusal,
@@ -27,6 +27,7 @@ from etc_policy.run.refusing import (
     with_manual_hint,
 )
 from etc_policy.run.results import TableResult, TableStatus, timed
+from etc_policy.run.table_files import HudiFiles
 from etc_policy.table.formats import count_of, format_duration
 from etc_policy.table.history import Commit
 from etc_policy.table.state import TableState, TableStateReader, newest_base_file
@@ -39,7 +40,7 @@ class Runner:
     """The steps of `etc apply` over the ports; `compactor` is a function so that Spark starts only when it must."""
 
     reader: TableStateReader
-    files: TableFiles
+    files: HudiFiles
     compactor: Callable[[], Compactor]
     lease: Callable[[str], Lease]
     progress: Progress

@@ -1,4 +1,4 @@
-"""TableFiles over a table's folder: pending plans, planned files, commits."""
+"""What apply reads from a table's files besides its state, and removes of them: pending plans, planned files, commits."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class HudiFiles:
         return False
 
     def discard_left(self, base_path: str) -> None:
-        """Remove the extracts of all runs."""
+        """Remove the extracts of all runs, which were killed: there must be no pending plan of etc."""
         with table_errors(base_path):
             open_storage(base_path).remove_tree(SPLIT_FOLDER)
 
