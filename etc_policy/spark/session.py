@@ -148,6 +148,13 @@ def may_start_java() -> bool:
     return is_own and STARTED_BY_SUBMIT not in os.environ
 
 
+def java_has_died() -> bool:
+    """Whether the Java that this process has started is gone, so that its session fails at whatever it is asked."""
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    is_own = context is not None and context._gateway is not None and context._gateway is _OwnJava.gateway
+    return is_own and _OwnJava.gateway.proc.poll() is not None
+
+
 def _jars_in(confs: Mapping[str, str]) -> tuple[str | None, ...]:
     return confs.get("spark.jars"), confs.get("spark.jars.packages")
 

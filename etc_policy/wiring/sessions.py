@@ -92,7 +92,7 @@ class SparkSessions:
         """The Spark session; starting it takes seconds, so it is announced. Threads share it, each with jobs of its own."""
         self._require_trust("Spark is needed")
         with self._starting:
-            if self.session is not None and self._is_of_another_release():
+            if self.session is not None and (self._is_of_another_release() or self._has_lost_java()):
                 self.close()
             if self.session is None:
                 self.session = self._start_spark("starting Spark", self._spark_confs(catalog=False))
@@ -211,6 +211,12 @@ class SparkSessions:
 
         return self._named_bundle is None and may_start_java()
 
+    def _has_lost_java(self) -> bool:
+        """Whether the session's Java is gone, say by what one table took of memory: the next table gets another."""
+        from etc_policy.spark.session import java_has_died
+
+        return java_has_died()
+
     def _is_of_another_release(self) -> bool:
         return self._release is not None and self._release != self._loaded
 
@@ -237,7 +243,7 @@ class SparkSessions:
         self._require_trust("a catalog is needed")
         confs = self._spark_confs(catalog=True)
         if self.session is not None and (
-            self._is_of_another_release() or self._catalog_of_session() != confs[_CATALOG]
+            self._is_of_another_release() or self._has_lost_java() or self._catalog_of_session() != confs[_CATALOG]
         ):
             self.close()
         if self.session is None:

@@ -189,7 +189,7 @@ def test_one_apply_compacts_a_lake_of_three_releases_one_process_after_the_other
 
 @pytest.mark.extended
 def test_a_java_that_has_died_is_followed_by_another(no_spark, tmp_path):
-    """`etc run` goes on with a session of its own, after whatever the system has killed."""
+    """The table after the one that took all memory has a session, whatever the system has killed."""
     from pyspark import SparkContext
 
     environment = Environment(tmp_path, lambda _: None, spark_log=tmp_path / "spark.log")
@@ -197,7 +197,6 @@ def test_a_java_that_has_died_is_followed_by_another(no_spark, tmp_path):
     java = SparkContext._gateway.proc
     java.kill()
     java.wait()
-    environment.close()
     again = environment.spark
     assert again.range(3).count() == 3
     stop_spark(again)

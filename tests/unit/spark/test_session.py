@@ -19,6 +19,7 @@ from etc_policy.spark.session import (
     _last_lines,
     _OwnJava,
     _without_secrets,
+    java_has_died,
     may_start_java,
     session_confs,
     start_spark,
@@ -297,6 +298,14 @@ class TestJavaOfOtherJars:
         monkeypatch.setattr(_OwnJava, "gateway", None)
         assert not may_start_java()
         assert not self.ended(java, self.OTHER)
+
+    def test_it_is_seen_to_have_died(self, java, monkeypatch):
+        assert not java_has_died()
+        java.kill()
+        java.wait()
+        assert java_has_died()
+        monkeypatch.setattr("pyspark.SparkContext._gateway", None)
+        assert not java_has_died()
 
     def test_one_that_has_died_is_given_up_though_its_session_could_not_be_stopped(self, java, monkeypatch):
         monkeypatch.setattr("pyspark.SparkContext._active_spark_context", "a context")
