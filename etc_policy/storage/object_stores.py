@@ -101,6 +101,7 @@ def _s3_client(settings: StorageSettings, environment: Mapping[str, str]) -> Ite
     from botocore import UNSIGNED
     from botocore.config import Config
     from botocore.httpsession import URLLib3Session
+    from botocore.utils import get_environ_proxies
 
     session, _ = aws_session(settings)
     keys = aws_keys(settings, environment)
@@ -123,7 +124,8 @@ def _s3_client(settings: StorageSettings, environment: Mapping[str, str]) -> Ite
         aws_secret_access_key=given and given.secret,
         aws_session_token=given and given.token,
     )
-    http = URLLib3Session(timeout=(seconds, seconds))
+    url, trusted = client.meta.endpoint_url, session.get_config_variable("ca_bundle")
+    http = URLLib3Session(verify=trusted or True, proxies=get_environ_proxies(url), timeout=(seconds, seconds))
 
     def send(request: Any, **_: object) -> Any:
         """The answer, unless it is larger than a page's: botocore would hold one without end."""
