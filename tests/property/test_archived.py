@@ -16,7 +16,9 @@ from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.policy.manifest import Policy
+from etc_policy.table.history import promise_of
 from etc_policy.table.state import FileSlice, TableState, path_below
+from etc_policy.verify import prover
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.metadata_checks import DOUBLE_KEYS, always_checked
 from etc_policy.verify.ports import ExpectationResult
@@ -42,7 +44,9 @@ def readings(life: Lifetime, *, read_logs: bool) -> dict[str, Any]:
     plan = build_table_plan(policy, state, now_ms=now_ms, clock_ms=now_ms)
     evidence = Evidence(policy, state, history, claim_of(policy, state, now_ms), now_ms)
     freshness = freshness_of(policy, state, now_ms, history, clock_at_ms=now_ms).model_dump(exclude=_OF_ACTIVE)
+    late = prover._data_check(evidence, (), "data").late_commits if promise_of(policy, state) else frozenset()
     found = {
+        "late": late & {one.requested for _, one in state.log_files},
         **{f"slice {path_below(*one.group)}": _known_of(one) for one in state.slices},
         "last compaction": state.last_compaction,
         "column since": state.column_since,
