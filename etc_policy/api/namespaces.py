@@ -11,7 +11,7 @@ from itertools import chain, count, takewhile
 from typing import NamedTuple, TypeVar
 
 from etc_policy.api.each_table import side_by_side
-from etc_policy.api.importing import is_linked, plain_name, policy_name, table_identity
+from etc_policy.api.importing import is_linked, plain_name, table_identity
 from etc_policy.api.loading import ProjectReading
 from etc_policy.errors import EtcError, Issue, RetryableError, TableError
 from etc_policy.errors.codes import Code
@@ -31,6 +31,8 @@ from etc_policy.storage.open_storage import real_path
 from etc_policy.wiring import Environment
 
 _K = TypeVar("_K")
+#: Letters of a folder's name in that of a policy that stands for it: a number may follow.
+_PLAIN_LETTERS = 90
 
 
 class _Found(NamedTuple):
@@ -213,15 +215,13 @@ class _Lookup:
         self, refused: Iterable[RefusedFolder], policies: Iterable[DeclaredPolicy]
     ) -> Iterator[DeclaredPolicy]:
         """A policy for each folder that a glob of `for_each` has found and that makes none: every verb reports why."""
-        taken = {_name(one) for one in policies}
+        taken, numbers = {_name(one) for one in policies}, defaultdict[str, Iterator[int]](partial(count, 2))
         for one in refused:
-            values = {
-                "name": policy_name(one.folder, taken),
-                "table": "_",
-                "event_time_column": "_",
-                "data_latency": "1h",
-            }
-            taken.add(str(values["name"]))
+            plain = plain_name([one.folder.rpartition("/")[2]])[:_PLAIN_LETTERS]
+            others = (f"{plain}_{number}" for number in numbers[plain])
+            name = next(new for new in chain((plain,), others) if new not in taken)
+            taken.add(name)
+            values = {"name": name, "table": "_", "event_time_column": "_", "data_latency": "1h"}
             declaration = PolicyDeclaration.from_yaml(values).model_copy(update={"table": one.folder})
             issue = one.warning
             self._refuse(one.folder, one.issue.message, TableError(issue.code, issue.message, hint=issue.hint))

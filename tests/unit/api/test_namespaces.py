@@ -4,10 +4,12 @@ import json
 import os
 import shutil
 import time
+from dataclasses import replace
 
 import pytest
 from botocore.exceptions import ClientError
 
+from etc_policy.api.namespaces import _Lookup
 from etc_policy.api.project import Project
 from etc_policy.cli.main import main
 from etc_policy.errors import RetryableError, SeveralErrors
@@ -471,6 +473,19 @@ def test_a_folder_that_a_glob_of_for_each_finds_stops_itself_alone(folder, tmp_p
     assert main(["compile", "--project-dir", str(folder)]) == 0
     manifest = json.loads((folder / "target" / "manifest.json").read_text())
     assert {one["name"] for one in manifest["policies"]} == before.keys()
+
+
+def test_the_time_of_folders_of_one_plain_name_goes_by_their_number(folder):
+    (folder / "policies" / "sales.yml").write_text(EACH)
+    (folder / "lake" / "sales" / "!" / ".hoodie").mkdir(parents=True)
+    project = Project(folder)
+    files = project._declared().files
+    many = [replace(files.refused[0], folder=f"lake/sales/{'!' * number}") for number in range(1, 4_001)]
+    lookup, began = _Lookup(project.environment, str(folder), dict), time.process_time()
+    names = {one.declaration.name for one in lookup.stand_ins(many, files.policies)}
+    assert len(names) == 4_000
+    assert not names & {one.declaration.name for one in files.policies}
+    assert time.process_time() - began < 4
 
 
 #: Below the folder of the tables, in the folder itself, in a table, in a partition and in the timeline.
