@@ -47,6 +47,7 @@ from etc_policy.verify.proposal import (
     readable_times,
     render_proposal,
     time_columns,
+    why_not_guessed,
     yaml_text,
 )
 from etc_policy.wiring import NO_POLICY_FITS, Environment
@@ -253,7 +254,14 @@ class Importer:
         said = given, of_all, self.answers.defaults
         survey = Survey(table, facts, columns.types, ranges, written_ms, found.ro_table, {}, *said)
         lags = self.environment.sampled_lags(facts.state, readable_times(survey), columns.types)
-        return replace(survey, lags=lags)
+        survey = replace(survey, lags=lags)
+        if self.guesses and (why := why_not_guessed(survey)) is not None:
+            message = (
+                f"it is not known when the events of `{found.location}` happened: none of its columns says it ({why})"
+            )
+            hint = "`etc import` writes a policy that asks for another column; etc does not go by Hudi's commit time"
+            raise TableError(Code.NO_EVENT_TIME_COLUMN, message, hint=hint)
+        return survey
 
     def _require_used(self, policies: Sequence[Policy]) -> None:
         for one in self.answers.of_files if policies else ():

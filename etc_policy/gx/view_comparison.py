@@ -14,6 +14,7 @@ from etc_policy.gx.view_join import TWICE, Comparison, aggregated, facts, faults
 from etc_policy.gx.view_rows import no_meta_columns, require_meta_columns, ro_rows, rt_rows, sampled
 from etc_policy.table.formats import format_time
 from etc_policy.table.impossible_times import fitting_unit, unit_advice
+from etc_policy.table.unknown_times import unreadable_advice
 from etc_policy.verify.ports import DataCheck
 
 SAMPLE_SIZE = 20
@@ -131,7 +132,7 @@ def require_readable(counts: Mapping[str, Any], check: DataCheck, type_name: str
             Code.UNREADABLE_TIMES,
             f"{counts['unreadable_event_times']} values of event-time column `{column}` (type `{type_name}`) cannot be "
             f"read as times, for example `{counts['unreadable_sample']}`",
-            hint="set `unit` (s, ms, us) or `format` (a Spark datetime pattern) of the policy's `event_time_column`",
+            hint=unreadable_advice(check.policy.event_time, str(counts["unreadable_sample"])),
         )
 
 

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.hudi.blocks import BadLogFile
 from etc_policy.hudi.discovery import column_ranges
-from etc_policy.hudi.event_time_values import kind_of, number_ms, time_reader
+from etc_policy.hudi.event_time_values import kind_of, number_ms, reads_as_spark, time_reader
 from etc_policy.hudi.footers import can_read_parquet, read_footer
 from etc_policy.hudi.parquet import least_by
 from etc_policy.policy.bounded_json import load_json
@@ -51,7 +51,8 @@ def with_newest_times(state: TableState, event_time: EventTime) -> TableState:
     if found is None:
         return state
     first_ms, last_ms = map(time_reader(kind, event_time), found)
-    if first_ms is None and last_ms is None and str(found.last).strip():
+    is_read = reads_as_spark(event_time.format)
+    if first_ms is None and last_ms is None and is_read and str(found.last).strip():
         return replace(state, unreadable_time=UnreadableTime(path, str(found.last)[:_SHOWN]))
     return (
         state if first_ms is None or last_ms is None else replace(state, base_times=BaseTimes(path, first_ms, last_ms))

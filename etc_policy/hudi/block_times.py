@@ -52,11 +52,11 @@ class UntimedDelete(UnknownTimes):
     """A delete has no event time; what else is in the file may have one."""
 
 
-class UnreadableText(UnknownTimes):
-    """A text that is not a time for Spark either, by the policy's pattern or without one; `sample` is its beginning."""
+class UnreadableValue(UnknownTimes):
+    """A text, or a number without a unit, that is not a time for Spark either, by the policy; `sample` is its beginning."""
 
-    def __init__(self, value: object) -> None:
-        super().__init__(_NO_TEXT)
+    def __init__(self, value: object, why: str) -> None:
+        super().__init__(why)
         self.sample = str(value)[:_SAMPLE]
 
 
@@ -82,9 +82,9 @@ class TimesWanted:
 class LogTimes:
     """The smallest event time of a log file, None where it is unknown; `null_rows` counts rows that have none.
 
-    `unreadable` is the first value of a file whose texts are no times without a pattern, `why` says in words why the time
-    is unknown, `deletes` that a block of the file deletes rows and the others were understood, `damaged` that its bytes are not
-    those of a log file.
+    `unreadable` is the first value of a file whose texts or numbers are no times as the policy says, `why` says in words why
+    the time is unknown, `deletes` that a block of the file deletes rows and the others were understood, `damaged` that its
+    bytes are not those of a log file.
     `seen_ms` is the smallest that was read, whatever else is in the file, `max_ms` the latest. `instants` are those of the
     writes whose rows and deletes were seen, `taken_back` those of which a block says that they were rolled back.
     """
@@ -163,7 +163,7 @@ def _read_all(found: _Found, blocks: Iterable[Block], wanted: TimesWanted) -> Lo
             found.add(block, wanted)
     except OSError:
         raise
-    except UnreadableText as why:
+    except UnreadableValue as why:
         return found.unknown(str(why), unreadable=why.sample if found.lowest is None else None)
     except (UnknownTimes, log_blocks.OtherLogFile) as why:
         return found.unknown(str(why))
@@ -367,10 +367,10 @@ def _delete_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
 
 
 def _known(raw: Any, column: _Column) -> int:
-    """The time of a value; UnknownTimes where it is not one, UnreadableText where Spark cannot read it either."""
+    """The time of a value; UnknownTimes where it is not one, UnreadableValue where Spark cannot read it either."""
     value = column.time_of(raw)
     if value is not None:
         return value
-    if column.is_text and str(raw).strip():
-        raise UnreadableText(raw)
+    if (column.is_text or not column.has_unit) and str(raw).strip():
+        raise UnreadableValue(raw, _NO_TEXT if column.is_text else _NO_TIME)
     raise UnknownTimes(_NO_TIME)

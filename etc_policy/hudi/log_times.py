@@ -27,6 +27,7 @@ from etc_policy.hudi.block_times import (
     read_small_files,
     read_times,
 )
+from etc_policy.hudi.event_time_values import kind_of
 from etc_policy.hudi.layout import parse_data_file
 from etc_policy.hudi.properties import read_properties
 from etc_policy.hudi.stable_reading import table_errors
@@ -73,7 +74,7 @@ def fill_from_logs(
         return state
     cache, _ = _read_files(state, lambda _: missing, policy, kept, progress)
     filled = _with_archived_blocks(_filled(state, policy, cache, known_too=False), cache)
-    return replace(filled, unreadable_time=_unreadable(missing, cache))
+    return replace(filled, unreadable_time=_unreadable(filled, missing, cache))
 
 
 def read_all_logs(
@@ -90,7 +91,7 @@ def read_all_logs(
     grows = not state.is_cut  # so that no one commit counts its deletes
     witnesses = tuple(_witness(path_of(s, f), f, cache, may_delete=grows or f.has_deletes) for s, f in files)
     filled = _with_archived_blocks(_filled(state, policy, cache, known_too=True), cache)
-    read = replace(filled, unreadable_time=_unreadable(_unknown(state), cache), witnesses=witnesses)
+    read = replace(filled, unreadable_time=_unreadable(filled, _unknown(state), cache), witnesses=witnesses)
     return with_earlier_times(read, misrecorded_in(witnesses))
 
 
@@ -257,8 +258,10 @@ def _filled(state: TableState, policy: Policy, cache: TimesCache, *, known_too: 
     return state.with_log_files(filled)
 
 
-def _unreadable(missing: Files, cache: TimesCache) -> UnreadableTime | None:
-    """The first log file whose values cannot be read as the policy says."""
+def _unreadable(state: TableState, missing: Files, cache: TimesCache) -> UnreadableTime | None:
+    """The first log file whose values cannot be read as the policy says; among numbers that can, others are odd values."""
+    if kind_of(state.event_time_type or "") == "number" and state.knows_event_times:
+        return None
     read = ((f.name, cache.get(path_of(s, f))) for s, f in missing)
     return next((UnreadableTime(name, times.unreadable) for name, times in read if times and times.unreadable), None)
 

@@ -20,7 +20,7 @@ from etc_policy.storage.port import TableReader
 from etc_policy.table.state import path_below
 
 #: Raised when the same bytes may give another answer: earlier caches are then ignored.
-RULES_VERSION = 11
+RULES_VERSION = 12
 #: So many log files that are gone are kept, the newest: how late events come is judged by them too, else by those alone that
 #: were early enough not to be compacted yet.
 KEPT_GONE = 2_000

@@ -48,6 +48,7 @@ from etc_policy.table.state import (
     find_lacking,
     not_as_recorded,
 )
+from etc_policy.table.unknown_times import unreadable_advice
 
 
 class Moment(Enum):
@@ -575,7 +576,7 @@ def schema_hidden(facts: Facts) -> Objection | None:
 
 @Rule(Code.UNREADABLE_TIMES, damage=Damage.CONTENT)
 def unreadable_times(facts: Facts) -> Objection | None:
-    """Texts, or all numbers of a loaded table, that are no times as the policy has them read: they could never be verified.
+    """Texts, or all numbers, that are no times as the policy has them read: they could never be verified.
 
     See facts: spark-time-pattern.
     """
@@ -585,15 +586,7 @@ def unreadable_times(facts: Facts) -> Objection | None:
     column, pattern = facts.policy.event_time.column, facts.policy.event_time.format
     read = "that can be read" if pattern is None else f"of the format `{pattern}`"
     reason = f"`{found.value}` in column `{column}` of the file {found.file} is not a time {read}"
-    if pattern is None and found.value.isdigit():
-        return (
-            reason,
-            f"give its unit: `event_time_column: {{column: {column}, unit: UNIT}}`, or take a column of times",
-        )
-    return (
-        reason,
-        f"give its pattern: `event_time_column: {{column: {column}, format: PATTERN}}`, such as `dd/MM/yyyy HH:mm`",
-    )
+    return reason, unreadable_advice(facts.policy.event_time, found.value)
 
 
 @Rule(Code.WRONG_UNIT, damage=Damage.CONTENT)

@@ -7,6 +7,7 @@ from itertools import chain
 from operator import attrgetter
 from zoneinfo import ZoneInfo
 
+from etc_policy.errors.codes import Code
 from etc_policy.plan.plan_warnings import column_warnings
 from etc_policy.plan.refusals import no_commit
 from etc_policy.plan.rules import why_unknown
@@ -46,9 +47,8 @@ def table_freshness(
         return _unknown(policy, state.base_path, empty.reason, remaining=0)
     refusal = why_unknown(policy, state, clock_ms)
     if refusal is not None:
-        return unreadable(
-            policy, f"{refusal.reason} ({refusal.hint})" if refusal.code == "wrong_time" else refusal.reason
-        )
+        has_hint = refusal.code in ("wrong_time", Code.UNREADABLE_TIMES)
+        return unreadable(policy, f"{refusal.reason} ({refusal.hint})" if has_hint else refusal.reason)
     if history is not None and _precedes_all(policy, state, history, now_ms):
         said = f"{format_time(now_ms)}, which counts as now, is before every commit and every event of the table"
         return unreadable(policy, f"{said} that is known: what it held then cannot be judged")

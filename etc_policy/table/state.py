@@ -249,7 +249,7 @@ class TableState:
     `time_partition_fields` are the partition columns whose times a key generator writes as it likes.
     `exposed` are file groups with a log file that was written beside a compaction of deletes: some indexes do not find its
     keys (facts: exposed-keys). `wrong_times` are completion times, of the table and of its metadata table, that cannot be
-    true. `unreadable_time` is known only where log files were read; where none is left, and etc has not compacted by this
+    true. `unreadable_time` is known only where log files were read; where none shows a value, and etc has not compacted by this
     column, the newest base file is looked at in their place, and `base_times` are its numbers. Where none is left `left_times`
     are when commits began, each with the earliest event time of its rows in the newest base files. `witnesses` are known only
     where all that are not compacted were read. `foreign_compaction` is the latest one on the active timeline that etc did not
@@ -366,6 +366,13 @@ class TableState:
     def lacks_event_times(self) -> bool:
         """Whether the smallest event time of some log file that is not compacted is unknown."""
         return any(None in map(_EVENT_TIME, one.log_files) for one in self.slices)
+
+    @property
+    def knows_event_times(self) -> bool:
+        """Whether any event time is known of a log file that is not compacted, also one that cannot be true."""
+        return any(
+            not (f.min_event_time_ms is f.seen_event_time_ms is f.impossible_ms is None) for _, f in self.log_files
+        )
 
     @property
     def log_files_ahead(self) -> tuple[LogFile, ...]:

@@ -37,6 +37,16 @@ def why_unknown_times(event_time: EventTime, state: TableState, files: Iterable[
         )
 
 
+def unreadable_advice(event_time: EventTime, value: str) -> str:
+    """What to do where a value of the column is not a time as the policy has it read."""
+    is_number = event_time.format is None and value.removeprefix("-").isdigit()
+    form, such = (
+        ("unit: UNIT", "one of `s`, `ms` or `us`") if is_number else ("format: PATTERN", "such as `dd/MM/yyyy HH:mm`")
+    )
+    said = f"`event_time_column: {{column: {event_time.column}, {form}}}`"
+    return f"if it is a time, set {said} ({such}); else take another column, or skip the table by `enabled: false`"
+
+
 def by_digits(event_time: EventTime, state: TableState) -> str:
     """What is to be known of numbers whose unit the policy does not say, to be added to advice."""
     is_guessed = event_time.unit is None and state.event_time_type in ("int", "long")

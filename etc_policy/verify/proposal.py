@@ -211,6 +211,13 @@ def readable_times(survey: Survey) -> tuple[EventTime, ...]:
     )
 
 
+def why_not_guessed(survey: Survey) -> str | None:
+    """What is known of the columns where none can be taken for a time of events without a question; None where one can."""
+    best = _choose(survey).best
+    is_likely = best.is_named or best.seen or best.lags
+    return None if best.may_be_event and not best.fault and is_likely else _listed(_candidates_of(survey))
+
+
 def proposed_lines(survey: Survey) -> tuple[Line, ...]:
     """What the table, or the user, says of its policy, and what is left open."""
     said = (*survey.given, *survey.answered)

@@ -289,7 +289,8 @@ class Readings(SparkSessions):
             from etc_policy.hudi.base_times import with_left_times, with_newest_times
 
             self._say_what_is_not_read()
-            is_new = read_logs and not any(state.log_files) and promise_of(policy, state) is None
+            shows_none = state.unreadable_time is None and not state.knows_event_times
+            is_new = read_logs and shows_none and promise_of(policy, state) is None
             state = with_newest_times(state, policy.event_time) if is_new else state
             state = with_left_times(state, policy.event_time, self._tables_cache())
         kept = self.apply_states.read(state.base_path) if noted is None else noted

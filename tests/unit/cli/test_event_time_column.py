@@ -1,6 +1,8 @@
 """A declared event-time column whose values are no times of events, or not of when they were written: each command says so."""
 
 import json
+import re
+import shutil
 from datetime import UTC, datetime
 from random import Random
 
@@ -162,18 +164,104 @@ def test_numbers_that_are_no_times_are_said_however_few_writes_there_are(
         assert f"`c_at` holds numbers that are no times in `{unit}` (" in shown, (command, shown)
 
 
-@pytest.mark.parametrize("writes", [0, 1, 6])
-def test_without_a_unit_too(table, etc, tmp_path, writes):
-    """Such numbers are unknown: a table that was only loaded is refused by what its newest base file holds."""
-    number(table, writes, is_loaded=True, is_merged=False)
+#: What tells of a table whose event times cannot be read, and how it ends.
+UNKNOWN = {
+    "plan": 1,
+    "freshness": 1,
+    "debug": 1,
+    "wait t --until 2026-01-01 --timeout 1s --poll 1s": 3,
+    "verify --level metadata": 3,
+    "verify --level logs": 3,
+    "apply --yes": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("writes", "is_loaded", "is_merged"),
+    [(0, True, False), (1, True, False), (1, False, False), (6, True, False), (2, True, True)],
+)
+def test_without_a_unit_nothing_is_compacted_or_known(table, etc, tmp_path, writes, is_loaded, is_merged):
+    """Not even that a table without anything to compact is complete."""
+    number(table, writes, is_loaded=is_loaded, is_merged=is_merged)
     policy = tmp_path / "policies" / "a.yml"
     policy.write_text(POLICY.replace("column: c,", "column: c_at,"))
-    for command in COMMANDS[:3]:
-        shown = " ".join("".join(etc(*command.split())[1:]).split())
-        said = "numbers of 10, 13 or 16 digits alone are times" if writes else "`7` in column `c_at` of the file "
-        assert said in shown, (command, shown)
-        assert writes or "is not a time that can be read" in shown, (command, shown)
-    assert writes or "{column: c_at, unit: UNIT}`" in etc("plan")[1]
+    files = sorted(table.base.rglob("*"))
+    for command, ends in UNKNOWN.items():
+        code, *shown = etc(*command.split())
+        text = " ".join("".join(shown).split())
+        assert code == ends, (command, code, text)
+        assert "is not a time that can be read" in text, (command, text)
+        if not command.startswith("verify"):
+            assert "if it is a time, set `event_time_column: {column: c_at, unit: UNIT}`" in text, (command, text)
+            assert "else take another column, or skip the table by `enabled: false`" in text, (command, text)
+        assert not re.search(r"RO complete until|RO will hold|how far RO is complete ok", text), (command, text)
+    assert sorted(one for one in table.base.rglob("*") if ".etc" not in one.parts) == files
+
+
+def test_an_odd_number_among_times_keeps_nothing_back(table, etc, tmp_path):
+    """As a row of a writer that had none: its log file is unknown, and said to be."""
+    number(table, 1, is_loaded=True, is_merged=False)
+    time_s = epoch_ms("10:02:00") // 1000
+    written = log("f2", columns=("c_at",), values=((time_s,),), rows=1, **NUMBERS)
+    table.commit(at("10:02:30"), at("10:02:31"), written, extra=OF_NUMBERS)
+    (tmp_path / "policies" / "a.yml").write_text(POLICY.replace("column: c,", "column: c_at,"))
+    code, shown, _ = etc("plan")
+    assert (code, "1 log file of 2 without a known event time" in " ".join(shown.split())) == (0, True), shown
+
+
+@pytest.mark.parametrize("command", ["freshness", "simulate"])
+@pytest.mark.parametrize(
+    ("value", "kind", "said"),
+    [
+        (7, "long", "c_at (long): its values, `7` to `7`, cannot be read as times without more being known"),
+        (7_000_000_000, "long", "which are no times of events that had happened"),
+        ("n7", "string", "c_at (string): its values, `n7` to `n7`, cannot be read as times"),
+        (year(1952), "birth_at", "birth_at (timestamp-millis): "),
+        (year(2004), "birth_at", "birth_at (timestamp-millis): 2004-03-01"),
+    ],
+)
+@pytest.mark.parametrize("writes", [0, 3])
+def test_a_table_by_its_path_of_which_no_column_is_a_time_is_not_known(
+    table, etc, tmp_path, command, value, kind, said, writes
+):
+    """No time is shown that stands for when it was written."""
+    name, stored, arrow = {
+        "long": ("c_at", "long", "int64"),
+        "string": ("c_at", "string", "string"),
+        "birth_at": ("birth_at", MILLIS, None),
+    }[kind]
+    schema = {"type": "record", "name": "r", "fields": [{"name": name, "type": ["null", stored]}]}
+    extra, kinds = {"schema": json.dumps(schema)}, {"kinds": {name: arrow}} if arrow else {}
+    loaded = base("f1", left=((at("10:00:00"), {name: value}),), **kinds)
+    table.commit(at("10:00:00"), at("10:00:02"), loaded, extra=extra)
+    for n in range(1, writes + 1 if kind != "string" else 1):
+        table.commit(
+            at(f"10:{n:02}:00"),
+            at(f"10:{n:02}:02"),
+            log("f1", columns=(name,), values=((value,),), rows=1, **kinds),
+            extra=extra,
+        )
+    shutil.rmtree(tmp_path / "policies")
+    code, out, err = etc(command, str(table.base))
+    err = " ".join(err.split())
+    assert (code, out) == (1, "")
+    assert "it is not known when the events of `" in err
+    assert said in err
+
+
+@pytest.mark.parametrize("writes", [0, 3])
+def test_a_sequence_that_orders_the_rows_is_none_either(table, etc, tmp_path, writes):
+    """Where no base file shows it, nothing says that it is a time."""
+    fields = [{"name": "seq", "type": ["null", "long"]}]
+    extra = {"schema": json.dumps({"type": "record", "name": "r", "fields": fields})}
+    table.base.joinpath(".hoodie", "hoodie.properties").write_text(
+        table.base.joinpath(".hoodie", "hoodie.properties").read_text().replace("updated_at", "seq")
+    )
+    for n in range(writes + 1):
+        written = log("f1", columns=("seq",), values=((n + 1,),), rows=1, kinds={"seq": "int64"})
+        table.commit(at(f"10:{n:02}:00"), at(f"10:{n:02}:02"), written, extra=extra)
+    code, out, err = etc("freshness", str(table.base))
+    assert (code, out, "none of its columns says it (seq (long))" in " ".join(err.split())) == (1, "", True), err
 
 
 def arrivals(events, *, every_ms=5 * MINUTE):

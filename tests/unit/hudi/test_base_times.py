@@ -166,6 +166,7 @@ def test_too_small_a_unit_is_a_warning_there(tmp_path):
         ),  # one wrong row
         (["2026-01-01", "n7"], "string", EventTime(column="ts"), None),
         (["", " "], "string", EventTime(column="ts"), None),
+        (["1/2/2026"], "string", EventTime(column="ts", format="d/M/yyyy"), None),  # only Spark can read it
         ([None], "int64", EventTime(column="ts", unit="s"), None),
         (
             [7, 12],

@@ -220,6 +220,22 @@ def test_a_text_that_is_no_time_is_shown_where_spark_reads_it_no_better(values, 
     assert read(avro(values, "string"), "string", **settings).unreadable == sample
 
 
+@pytest.mark.parametrize(
+    ("values", "settings", "sample"),
+    [
+        ([60, 61], {}, "60"),
+        ([None, 7_000], {}, "7000"),
+        ([-5, 60], {}, "-5"),
+        ([1_711_846_800_123, 60], {}, None),
+        ([60], {"unit": "s"}, None),
+        ([None], {}, None),
+    ],
+)
+def test_a_number_that_is_no_time_by_its_digits_is_shown_where_no_unit_is_said(values, settings, sample):
+    assert read(avro(values, "long"), "long", **settings).unreadable == sample
+    assert read(parquet(pyarrow.array(values, pyarrow.int64()), "long"), "long", **settings).unreadable == sample
+
+
 WALL = dt.datetime(2024, 3, 31, 1, 0, 0, 123_999)  # noqa: DTZ001 - a wall clock
 STAMPS = [WALL + dt.timedelta(hours=1), None, WALL]
 
