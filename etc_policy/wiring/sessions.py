@@ -206,10 +206,11 @@ class SparkSessions:
 
     @property
     def may_choose_release(self) -> bool:
-        """Whether Spark can have another release than it has: no bundle is named, and no other has started its Java."""
+        """Whether Spark can have another release than it has: no bundle is named, and its Java is started here."""
         from etc_policy.spark.session import may_start_java
 
-        return self._named_bundle is None and may_start_java()
+        is_given = self.session is not None and self._loaded is None
+        return self._named_bundle is None and may_start_java() and not is_given
 
     def _has_lost_java(self) -> bool:
         """Whether the session's Java is gone, say by what one table took of memory: the next table gets another."""

@@ -251,3 +251,10 @@ class TestBundle:
     def test_sparks_own_settings_are_looked_at_too(self, tmp_path, monkeypatch, jar, release):
         _, releases = self.started(tmp_path, monkeypatch, self.OLD, spark_options={"spark.jars": jar})
         assert releases == [release]
+
+
+def test_a_spark_that_was_given_stays_whatever_release_a_table_wants(tmp_path):
+    environment = Environment(tmp_path, lambda _: None)
+    environment.session = object()
+    with environment.with_release("1.0.2"):
+        assert environment.has_spark
