@@ -159,7 +159,10 @@ class Importer:
         def compare(policy: Policy, facts: TableFacts) -> ImportedTable:
             drift = tuple(find_drift(facts))
             status = "drifted" if drift else "known"
-            return ImportedTable(table=policy.table, policy=policy.name, status=status, file=policy.source, drift=drift)
+            reason = facts.state.zone_fault
+            return ImportedTable(
+                table=policy.table, policy=policy.name, status=status, file=policy.source, drift=drift, reason=reason
+            )
 
         read = partial(read_facts, self.environment)
         tables, _ = each_table(self.environment, owners.values(), read, self._failed, compare)
@@ -248,10 +251,11 @@ class Importer:
         facts = read_facts(self.environment, policy, read_logs=False)
         facts = replace(facts, policy=_with_partition_time(facts))
         ranges = self.environment.column_ranges(facts.state, names)
+        said = given, {one.key: one.value for one in self.answers.of_project}, self.answers.defaults
+        if facts.state.zone_fault:
+            return Survey(table, facts, columns.types, ranges, None, found.ro_table, {}, *said)
         written = max((one.base_instant for one in facts.state.slices if one.base_file), default=None)
         written_ms = None if written is None else instant_to_ms(written, ZoneInfo(facts.state.timezone))
-        of_all = {one.key: one.value for one in self.answers.of_project}
-        said = given, of_all, self.answers.defaults
         survey = Survey(table, facts, columns.types, ranges, written_ms, found.ro_table, {}, *said)
         lags = self.environment.sampled_lags(facts.state, readable_times(survey), columns.types)
         survey = replace(survey, lags=lags)
@@ -273,10 +277,11 @@ class Importer:
     def _proposed(self, policy: Policy, survey: Survey) -> tuple[ImportedTable, str]:
         """What becomes of a new table, and the text of its policy."""
         asked = tuple(line.key for line in proposed_lines(survey) if line.asks)
+        reason = survey.facts.state.zone_fault
+        of_table: Any = {"table": policy.table, "policy": policy.name, "questions": asked, "reason": reason}
         if self.write is None:
-            return ImportedTable(table=policy.table, policy=policy.name, status="new", questions=asked), ""
-        file = f"{self.folder}/{policy.name}.yml"
-        table = ImportedTable(table=policy.table, policy=policy.name, status="written", file=file, questions=asked)
+            return ImportedTable(status="new", **of_table), ""
+        table = ImportedTable(status="written", file=f"{self.folder}/{policy.name}.yml", **of_table)
         return table, render_proposal(survey, guesses=self.guesses)
 
     def _as_written(self, location: str) -> str:

@@ -45,8 +45,10 @@ def unknown_warning(context: PlanningContext) -> tuple[str, ...]:
 def column_warnings(policy: Policy, state: TableState, doubt: ColumnDoubt | None) -> Iterator[tuple[str, str]]:
     """What is to be said of the event-time column, and what to do: times that cannot be true, and what commits say against it.
 
-    Every command that looks at a table says this.
+    Every command that looks at a table says this. Instants of another zone say nothing of it.
     """
+    if state.zone_fault:
+        return
     event_time, early = policy.event_time, too_early_unit(policy.event_time, state)
     if not (isinstance(doubt, OtherTimes) and doubt.kind == "ahead"):
         yield from _impossible(event_time, state)

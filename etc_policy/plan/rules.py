@@ -676,18 +676,14 @@ def writers_elsewhere(facts: Facts) -> Objection | None:
 
     See facts: instant-zone.
     """
-    reading = facts.state.zone
-    if reading is None or reading.certainty != "contradicted":
-        return None
-    reason = (
-        f"the table's instants are in its writers' local time, read here in {reading.timezone}, but {reading.evidence}"
-    )
-    return reason, MEND_ZONE
+    reason = facts.state.zone_fault
+    return None if reason is None else (reason, MEND_ZONE)
 
 
 #: What helps against writers in another zone.
 MEND_ZONE = (
-    "run every writer of the table, and etc, with one and the same `TZ`; once they do, some 20 new commits clear this"
+    "run etc with the `TZ` of the table's writers; where theirs differ, run all with one: "
+    "some 20 new commits then clear this"
 )
 
 

@@ -24,7 +24,7 @@ from etc_policy.table.unknown_times import why_unknown_times
 from etc_policy.table.watermark import completeness_of, event_time_bound
 from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
 from etc_policy.verify.late_data import late_data
-from etc_policy.verify.latency import column_doubt, judge_latency
+from etc_policy.verify.latency import judge_table
 
 
 def table_freshness(
@@ -161,8 +161,8 @@ def _of_history(policy: Policy, state: TableState, history: TableHistory | None,
     if history is None:
         return {}
     late = late_data(with_times_of(promises_in(policy, history), state))
-    verdict = judge_latency(history, policy.data_latency_ms, now_ms, state.shape.untracked(policy.event_time))
-    said = column_warnings(policy, state, column_doubt(policy, verdict, state))
+    verdict, doubt = judge_table(policy, state, history, now_ms)
+    said = column_warnings(policy, state, doubt)
     return {
         "late_data": late[-1] if late else None,
         "data_latency": verdict,

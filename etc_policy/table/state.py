@@ -325,6 +325,11 @@ class TableState:
     apply_state: ApplyState = field(default_factory=ApplyState)
 
     @property
+    def zone_fault(self) -> str | None:
+        """Why no lag can be told, as in `ZoneReading.fault`."""
+        return self.zone.fault if self.zone else None
+
+    @property
     def shape(self) -> TableShape:
         """What decides which options its writers need."""
         return TableShape(self.table_version, self.merge_mode, self.event_time_type)

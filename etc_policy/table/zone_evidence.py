@@ -43,6 +43,13 @@ class ZoneReading:
     certainty: Certainty = "declared"
     evidence: str = "the table declares it"
 
+    @property
+    def fault(self) -> str | None:
+        """Why no instant can be compared with a time, and no lag be told; None where nothing speaks against the zone."""
+        if self.certainty != "contradicted":
+            return None
+        return f"the table's instants are in its writers' local time, read here in {self.timezone}, but {self.evidence}"
+
 
 @dataclass(frozen=True, slots=True)
 class _Shift:

@@ -38,7 +38,7 @@ from etc_policy.table.unknown_times import by_digits, null_rows_in
 from etc_policy.table.watermark import completeness_of
 from etc_policy.table.writing import Writing, writing_of
 from etc_policy.verify.freshness import completeness_lag_ms, error_limit_ms, judge_lag
-from etc_policy.verify.latency import LatencyVerdict, column_doubt, judge_latency
+from etc_policy.verify.latency import LatencyVerdict, judge_table
 
 FindingStatus = Literal["ok", "warn", "error", "skipped"]
 
@@ -115,9 +115,8 @@ class TableFacts:
 
     @cached_property
     def judged(self) -> tuple[LatencyVerdict, ColumnDoubt | None]:
-        """Whether `data_latency` fits the history, and what commits say against the event-time column."""
-        verdict = judge_latency(self.history, self.policy.data_latency_ms, self.clock_ms, self.untracked)
-        return verdict, column_doubt(self.policy, verdict, self.state)
+        """What `judge_table` says of it now."""
+        return judge_table(self.policy, self.state, self.history, self.clock_ms)
 
     @property
     def foreign_compactions(self) -> tuple[Commit, ...]:

@@ -139,6 +139,20 @@ def judge_latency(history: TableHistory, declared_ms: int, now_ms: int, untracke
     return next((one for one in judged if one.judged is not None), None) or next(iter(judged), found[-1])
 
 
+def judge_table(
+    policy: Policy, state: TableState, history: TableHistory, now_ms: int
+) -> tuple[LatencyVerdict, ColumnDoubt | None]:
+    """Whether `data_latency` fits the history, and what commits say against the event-time column.
+
+    Nothing where the table's instants are of another zone than they are read in: all lags would be wrong by as much.
+    """
+    declared_ms = policy.data_latency_ms
+    if state.zone_fault:
+        return LatencyVerdict(declared_ms=declared_ms, status="unknown", reason=state.zone_fault), None
+    verdict = judge_latency(history, declared_ms, now_ms, state.shape.untracked(policy.event_time))
+    return verdict, column_doubt(policy, verdict, state)
+
+
 def column_doubt(policy: Policy, verdict: LatencyVerdict, state: TableState) -> ColumnDoubt | None:
     """What commits say against the event-time column, by their history, or where that does not say by what files hold."""
     found = doubt_in(verdict.arrivals, policy.event_time, policy.data_latency_ms)

@@ -38,7 +38,6 @@ from etc_policy.verify.diagnosis import (
     diagnose_table,
     foreign_compactions,
 )
-from etc_policy.verify.latency import judge_latency
 
 _WIDTH = 118
 #: What a policy cannot do without.
@@ -444,7 +443,7 @@ def _listed(candidates: list[_Candidate]) -> str:
 
 def _latency(survey: Survey) -> Iterator[Line]:
     facts = survey.facts
-    verdict = judge_latency(facts.history, facts.policy.data_latency_ms, facts.clock_ms, facts.untracked)
+    verdict, _ = facts.judged
     best, by_column = _choose(survey).best, facts.policy.event_time.column
     if verdict.suggested_ms is not None and verdict.observed is not None and best.name == by_column:
         yield Line(

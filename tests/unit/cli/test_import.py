@@ -12,6 +12,7 @@ import yaml
 from etc_policy.api.importing import policy_name
 from etc_policy.api.project import Project
 from etc_policy.errors import RetryableError
+from etc_policy.table.instants import instant_to_ms
 from etc_policy.wiring import Environment
 from tests.unit.hudi.table_folder import MILLIS, TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
@@ -352,6 +353,42 @@ def test_without_an_ordering_field_to_go_by_it_is_asked(lake, etc):
     out = etc("import", "lake/updates")[1]
     assert "open: event_time_column, data_latency" in out
     assert "# event_time_column: updated_at" in (lake.parent / "policies" / "updates.yml").read_text()
+
+
+@pytest.fixture(params=["Asia/Tokyo", "America/Los_Angeles"])
+def elsewhere(lake, monkeypatch, request):
+    """A table whose writers work in UTC, and etc where their instants are earlier, or later."""
+    table = make_updates(lake / "updates", "updated_at", writes=24)
+    for path in table.timeline.glob("*.deltacommit*"):
+        instant = path.name.partition(".")[0].rpartition("_")[2]
+        os.utime(path, (instant_to_ms(instant, UTC) / 1000,) * 2)
+    properties = table.meta / "hoodie.properties"
+    properties.write_text(properties.read_text().replace("timezone=UTC", "timezone=LOCAL"))
+    monkeypatch.setenv("TZ", request.param)
+    return lake
+
+
+def test_no_lag_is_told_where_the_files_show_that_the_writers_are_in_another_zone(elsewhere, etc):
+    why = f"the table's instants are in its writers' local time, read here in {os.environ['TZ']}, but its writers' clocks show"
+    code, out, err = etc("import", "lake/updates")
+    assert (code, why in " ".join(out.split())) == (0, True), (out, err)
+    text = " ".join((elsewhere.parent / "policies" / "updates.yml").read_text().replace("#", "").split())
+    assert f"The table does not show it: {why}" in text
+    assert "of their earliest event" not in text
+    assert "came at once" not in text
+
+
+@pytest.mark.parametrize("latency", ["1s", "10m"])
+def test_what_is_declared_is_not_judged_by_instants_of_another_zone(elsewhere, etc, latency):
+    (elsewhere.parent / "policies").mkdir()
+    policy = BY_PLACED.replace("placed_at", "updated_at").replace("10m", latency)
+    (elsewhere.parent / "policies" / "a.yml").write_text(policy)
+    for command in (("plan",), ("freshness",), ("debug",), ("import", "--diff")):
+        _, *said = etc(*command)
+        said = " ".join(" ".join(said).split())
+        assert "writers' clocks show another zone" in said or command == ("freshness",), said
+        for word in ("drifted", "at once", "earliest event", "later than", "event time in"):
+            assert word not in said, (command, said)
 
 
 BY_PLACED = """version: 1
