@@ -323,7 +323,7 @@ def _other_form(error: click.UsageError) -> str | None:
     if said in ("--select", "-s") and error.ctx and options & {"name", "names"}:
         return f"here a policy is named without it: `{error.ctx.command_path} NAME`"
     is_name = error.message.startswith("Got unexpected extra argument") and "--select" in options
-    return "policies are named by `--select NAME`" if is_name else None
+    return "policies are named by `--select NAME`, several by `--select A --select B`" if is_name else None
 
 
 def _print_lost_output(error: OSError) -> int:

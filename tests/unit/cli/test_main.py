@@ -116,7 +116,11 @@ def test_an_interruption_is_an_object_too(etc, command):
         ),
         (["init", "--select", "orders"], "no such option `--select`", "run `etc init --help`"),
         (["completion"], "missing argument `{bash|zsh|fish}`. Choose from: bash, zsh, fish\n", "run `etc completion"),
-        (["parse", "surplus"], "got unexpected extra argument", "policies are named by `--select NAME`"),
+        (
+            ["verify", "--select", "a", "b"],
+            "got unexpected extra argument",
+            "policies are named by `--select NAME`, several by `--select A --select B`",
+        ),
         (["init"], "missing argument", "run `etc init --help`"),
     ],
 )
