@@ -143,14 +143,15 @@ class Importer:
         new = {key: one for key, one in found.items() if key not in owners and key not in self.known.open_tables}
         tables = {key: self._known(key, one, owners.get(key)) for key, one in found.items() if key not in new}
         if is_diff:
-            tables |= self._compared({key: owners[key] for key in found if key in owners})
+            tables |= self._compared({key: owners[key] for key in found if key in owners and owners[key].enabled})
         tables |= self._new(new)
         report = ImportReport(etc_version=__version__, tables=tuple(tables[key] for key in found))
         return report.with_errors(self.errors)
 
     def _known(self, key: str, found: _Found, owner: Policy | None) -> ImportedTable:
         if owner is not None:
-            return ImportedTable(table=owner.table, policy=owner.name, status="known", file=owner.source)
+            reason = None if owner.enabled else "skipped by `enabled: false`"
+            return ImportedTable(table=owner.table, policy=owner.name, status="known", file=owner.source, reason=reason)
         name, file = self.known.open_tables[key]
         why = "it has open questions"
         return ImportedTable(table=found.location, policy=name, status="known", file=file, reason=why)

@@ -407,6 +407,10 @@ def test_a_column_that_updates_leave_as_it_was_is_warned_of_by_every_command_tha
         assert said in out, command
         assert "such as the ordering field `updated_at`" in out, command
     assert "drifted" in etc("import", "--diff")[1]
+    skipped = BY_PLACED.replace("data_latency: 10m", "data_latency: 10m, enabled: false")
+    (lake.parent / "policies" / "a.yml").write_text(skipped)
+    code, out, _ = etc("import", "--diff", "--detailed-exitcode")
+    assert (code, "in project" in out, "skipped by `enabled: false`" in out) == (0, True, True), out
     (lake.parent / "policies" / "a.yml").write_text(BY_PLACED.replace("placed_at", "updated_at"))
     for command in ("plan", "freshness", "debug"):
         assert "brought events later" not in etc(command)[1], command
