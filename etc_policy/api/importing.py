@@ -326,7 +326,7 @@ _GROUPS = ("strategy", "writer", "verify", "sync")
 
 
 def answers_of(given: Mapping[str, object], own: Settings) -> Answers:
-    """The answers by `KEY`, or `GLOB:KEY` for some tables; each value is right by itself, and what the project has says `own`.
+    """The answers by `KEY`, or `A,B:KEY` for some tables; each value is right by itself, and what the project has says `own`.
 
     Raises:
         UsageError: a key is no such one, or has no value.
@@ -341,7 +341,7 @@ def answers_of(given: Mapping[str, object], own: Settings) -> Answers:
             raise UsageError(Code.USAGE, f"`--set`: `{name[:60]}` {fault}", hint="such as `--set data_latency=30m`")
         key, value = _of_two_parts(name, given_value)
         issues += _faults(key, value)
-        answers += (Answer(*one, tables or None) for one in _in_parts(key, value))
+        answers += (Answer(*one, glob or None) for glob in tables.split(",") for one in _in_parts(key, value))
     if issues:
         raise PolicyError(issues)
     for_all = ((key[1:], value) for key, value in own.defaults.items() if key.startswith("+"))

@@ -663,7 +663,7 @@ def forget(flags: Flags, name: str, yes: bool) -> ExitCode:
         metavar="[GLOB:]KEY=VALUE",
         multiple=True,
         callback=keys_and_values,
-        help="A value of the policies of all tables, or of those whose name or path the GLOB fits; may be repeated.",
+        help="A value of all policies, or of those whose name or path GLOB fits (several: `A,B`); may be repeated.",
     ),
     conf_option,
     jobs_option,

@@ -78,6 +78,15 @@ def test_what_is_below_the_column_can_be_said_alone(tables, etc, given, column):
     assert text.count("event_time_column") == 1
 
 
+def test_an_answer_for_several_tables_by_their_names(tables, etc):
+    answers = ("notes,stock:enabled=false", "orders,stock:event_time_column=updated_at", "data_latency=1h")
+    assert etc("import", "--bucket", "lake", *(f"--set={one}" for one in answers))[0] == 0
+    texts = {name: (tables.parent / "policies" / name).read_text() for name in written(tables)}
+    assert [name for name, text in texts.items() if "enabled: false" in text] == ["notes.yml", "stock.yml"]
+    code, _, err = etc("import", "lake/notes", "--project-dir", "other", "--set", "notes,nots:enabled=false")
+    assert (code, "fits `nots`" in err, "did you mean `notes`?" in err) == (64, True, True), err
+
+
 def test_what_all_tables_have_is_written(tables, etc):
     answers = ("[os]*:event_time_column=updated_at", "data_latency=1h", "writer.compaction=async")
     assert etc("import", "--bucket", "lake", *(f"--set={one}" for one in answers))[0] == 0
