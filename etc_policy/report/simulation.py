@@ -115,7 +115,8 @@ def _lines(table: TableSimulation, width: int, *, has_price: bool) -> Iterator[L
     back = "the table's first write" if table.whole else "what was before is not known, or left out"
     yield "sees back to", f"{format_time(table.begin_ms)}, {back}"
     if table.unknown_writes:
-        text = f"{part_of(table.unknown_writes, table.writes, 'write')}: taken to come as late as `data_latency` allows"
+        part = part_of(table.unknown_writes, table.writes, "write")
+        text = f"{part} to log files: taken to come as late as `data_latency` allows"
         yield "unknown times", text
     known = "assumed, as none is known" if table.run_assumed else "as the last one"
     yield "a run takes", f"{format_duration(table.run_ms)} ({known})"

@@ -74,7 +74,8 @@ class ObservedLatency(Frozen):
         most_ms = self.p99_ms if self.writes >= FEWEST_WRITES else None
         half_ms, worst_ms = self.shown_ms(self.p50_ms), self.shown_ms(self.max_ms)
         shown_ms = None if most_ms is None else self.shown_ms(most_ms)
-        return lateness(self.writes, "write", half_ms, worst_ms, shown_ms, self.origin)
+        to = f" to log files{self.origin}"  # a commit makes as many as it has of them
+        return lateness(self.writes, "write", half_ms, worst_ms, shown_ms, to)
 
     @property
     def origin(self) -> str:
@@ -258,7 +259,7 @@ def _too_few(written: int, seen: int, known: Sequence[_Write], judged: int, untr
     if known and not judged:
         least = format_duration(min(one.latency_ms for one in known))
         writes = count_of(len(known), "write")
-        return f"all events are {least} old and older ({writes}): how late new ones come does not show"
+        return f"all events are {least} old and older ({writes} to log files): how late new ones come does not show"
     if len(known) == judged == seen:  # how many they are is said by what they show
         return f"it takes {FEWEST_WRITES} writes to log files"
     loaded = f", {len(known) - judged} of them old data" if judged < len(known) else ""

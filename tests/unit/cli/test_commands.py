@@ -490,7 +490,7 @@ def test_the_json_names_each_table_that_failed(etc, project, orders, command, do
     [
         (
             3,
-            "cannot be judged yet: it takes 20 writes to log files; so far all 3 writes came within 10m5s of their "
+            "cannot be judged yet: it takes 20 writes to log files; so far all 3 writes to log files came within 10m5s of their "
             "earliest event</small>",
         ),
         (20, "<small>all came within 10m5s</small>"),

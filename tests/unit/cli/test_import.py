@@ -562,7 +562,7 @@ def test_what_was_read_before_a_compaction_is_judged_once_it_is_archived(lake, e
     table = make_updates(lake / "updates", "updated_at", writes=25)
     (lake.parent / "policies").mkdir()
     (lake.parent / "policies" / "a.yml").write_text(BY_PLACED.replace("placed_at", "updated_at"))
-    assert "10m is generous: all 25 writes (read from log files)" in etc("freshness")[1]
+    assert "10m is generous: all 25 writes to log files (read from log files)" in etc("freshness")[1]
     table.compaction(at("10:26:00"), at("10:26:30"), base("f1", previous=at("10:00:00")))
     write_update(table, 27, "10:27:00")
     table.archive_first(25)

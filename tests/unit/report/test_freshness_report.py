@@ -201,7 +201,7 @@ def test_late_data_and_the_fit_of_the_latency_are_told_where_the_past_was_read()
         "RO was complete until T and fell back 5m, to 2026-01-01 11:24:59.999 UTC" in text
     )
     assert (
-        "data latency 10m is too short: all 20 writes came within 15m5s of their earliest event; "
+        "data latency 10m is too short: all 20 writes to log files came within 15m5s of their earliest event; "
         "suggested `20m`" in text
     )
 
@@ -246,7 +246,7 @@ def test_of_few_writes_what_is_known_is_shown():
         GroupWrite(done, done, "p", "f1", epoch_ms(event), True, 3) for event in ["11:35:00"] * 18 + ["11:25:00"]
     ]
     assert (
-        "data latency 10m cannot be judged yet: it takes 20 writes to log files; so far of 19 writes "
+        "data latency 10m cannot be judged yet: it takes 20 writes to log files; so far of 19 writes to log files "
         "half came within 5m5s, all within 15m5s of their earliest event, 1 of them later than 10m last commit"
         in latency_text(commits)
     )
@@ -256,8 +256,8 @@ def test_of_one_write_no_share_is_shown():
     done = instant("11:40:05")
     text = latency_text([GroupWrite(done, done, "p", "f1", epoch_ms("11:25:00"), True, 3)])
     assert (
-        "it takes 20 writes to log files; so far 1 write came 15m5s after its earliest event, later than 10m last commit"
-        in text
+        "it takes 20 writes to log files; so far 1 write to log files came 15m5s after "
+        "its earliest event, later than 10m last commit" in text
     )
 
 
@@ -272,7 +272,7 @@ def test_what_was_loaded_is_said_to_be_left_out():
     commits = [GroupWrite(loaded, loaded, "p", "f1", 0, True, 3)] * 30
     commits += [GroupWrite(live, live, "p", "f1", epoch_ms("11:35:00"), True, 3)] * 25
     assert (
-        "writes came within 5m5s of their earliest event; 30 writes of old data before them do not count"
+        "writes to log files came within 5m5s of their earliest event; 30 writes of old data before them do not count"
         in latency_text(commits)
     )
 

@@ -129,7 +129,10 @@ class TestOldData:
     def test_a_replay_is_recognized(self):
         found = judge_latency(history(*(5073 * DAY - n * HOUR for n in range(50))), 5 * HOUR, NOW)
         assert (found.status, found.suggested_ms, found.observed, found.late_share) == ("unknown", None, None, None)
-        assert found.reason == "all events are 5070d23h old and older (50 writes): how late new ones come does not show"
+        assert (
+            found.reason
+            == "all events are 5070d23h old and older (50 writes to log files): how late new ones come does not show"
+        )
 
     def test_what_was_loaded_before_live_writes_began_does_not_count(self):
         loaded = history(*[900 * DAY] * 30, completed=instant("10:00:00")).writes
@@ -251,9 +254,9 @@ def test_a_column_that_moves_with_updates_is_asked_for():
 
 def test_a_few_writes_have_no_percentiles():
     of_one, of_two, of_many = (str(judge_latency(spread(*[MINUTE] * n), HOUR, NOW).observed) for n in (0, 1, 20))
-    assert of_one == "1 write came at once"
-    assert of_two == "of 2 writes one came at once, the other 1m after its earliest event"
-    assert of_many == "all 21 writes came within 1m of their earliest event"
+    assert of_one == "1 write to log files came at once"
+    assert of_two == "of 2 writes to log files one came at once, the other 1m after its earliest event"
+    assert of_many == "all 21 writes to log files came within 1m of their earliest event"
 
 
 @pytest.mark.parametrize(

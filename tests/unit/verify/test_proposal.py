@@ -178,7 +178,7 @@ def test_a_latency_is_what_nearly_all_writes_kept_to():
     assert (line.value, line.asks) == ("30s", False)
     few = lines(survey({"ts": "long"}, LONG, history(*OFTEN.commits[:19])))["data_latency"]
     assert few.asks
-    assert "it takes 20 writes to log files. So far, of 19 writes half came within 10s, all" in few.reason
+    assert "it takes 20 writes to log files. So far, of 19 writes to log files half came within 10s, all" in few.reason
 
 
 def test_drift_is_what_the_table_contradicts():
