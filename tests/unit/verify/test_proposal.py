@@ -221,7 +221,9 @@ def test_every_file_parses_and_once_its_questions_are_answered_is_a_policy(
     policies, asked = read_policies(folder, text)
     assert asked == [line.key for line in proposed_lines(found) if line.asks]
     assert len(policies) == (not asked)
-    answered = re.sub(r"^( *)# \? (.*\n(?: *# .*\n)*?) *# (\w+: )", r"\1# \2\1\3", text, flags=re.MULTILINE)
+    answered = re.sub(
+        r"^( *)# \? ((?:\w+\.)?(\w+): .*\n(?: *# .*\n)*?) *# (?=\3: )", r"\1# \2\1", text, flags=re.MULTILINE
+    )
     assert MARK + " " not in re.sub(r"^#.*", "", answered, flags=re.MULTILINE)
     (policy,), asked = read_policies(folder, answered)
     assert (asked, policy.table) == ([], table)
