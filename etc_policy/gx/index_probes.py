@@ -23,6 +23,7 @@ from etc_policy.hudi.writer_options import (
     index_definitions,
     indexed_columns,
 )
+from etc_policy.policy.writers import spark_name, spark_text
 from etc_policy.storage.open_storage import open_reader
 from etc_policy.table.formats import count_of
 from etc_policy.table.state import TableState
@@ -112,12 +113,12 @@ def _probes(
     # Columns that are not indexed too: a file that has statistics of one of these and lacks an indexed one is left out.
     asked = [one for one in dict.fromkeys((*indexed_columns(definitions), *types)) if one in types and one not in apart]
     if indexes.intersection(COLUMN_STATISTICS) and asked:
-        yield _Probe("column statistics", tuple(_quoted(one) for one in asked[:_MOST_COLUMNS]))
+        yield _Probe("column statistics", tuple(spark_name(one) for one in asked[:_MOST_COLUMNS]))
     if indexes.intersection((RECORD_INDEX, _BLOOM_FILTERS)) and len(keys) == 1 and keys[0] in types:
-        yield _Probe("record keys", (_quoted(keys[0]),))
+        yield _Probe("record keys", (spark_name(keys[0]),))
     for name, columns in secondary.items():
         if columns and set(columns) <= types.keys():
-            yield _Probe(name, tuple(_quoted(one) for one in columns))
+            yield _Probe(name, tuple(spark_name(one) for one in columns))
     for name in sorted(indexes):
         if name.startswith(_EXPRESSION) and name in definitions:
             expression = _expression(definitions[name])
@@ -138,11 +139,6 @@ def _columns(frame: Any) -> Iterator[tuple[str, str]]:
     return (item for item in below("", frame.schema) if not item[0].startswith("_hoodie_"))
 
 
-def _quoted(column: str) -> str:
-    """The column as SQL, whatever its name: writers of the table choose it, and SQL calls Java."""
-    return ".".join(f"`{part.replace('`', '``')}`" for part in column.split("."))
-
-
 def _expression(definition: IndexDefinition) -> str | None:
     """The indexed expression as SQL, where it is a function of one column and at most a format."""
     function, form = definition.options.get("expr", ""), definition.options.get("format")
@@ -150,12 +146,8 @@ def _expression(definition: IndexDefinition) -> str | None:
         return None
     if set(definition.options) - {"expr", "format"}:
         return None
-    column = _quoted(definition.columns[0])
-    return (
-        f"{function}({column})"
-        if form is None
-        else f"{function}({column}, '{form.replace(chr(39), chr(92) + chr(39))}')"
-    )
+    column = spark_name(definition.columns[0])
+    return f"{function}({column})" if form is None else f"{function}({column}, {spark_text(form)})"
 
 
 def _draw(spark: Any, frame: Any, probes: Sequence[_Probe], files: Sequence[str]) -> list[Any]:

@@ -240,6 +240,11 @@ def spark_text(text: str) -> str:
     return f"'{escaped}'"
 
 
+def spark_name(name: str) -> str:
+    """A dotted name in Spark SQL, whatever it is: writers of a table choose those of columns, and SQL calls Java."""
+    return ".".join(f"`{part.replace('`', '``')}`" for part in name.split("."))
+
+
 def _standard_text(text: str) -> str:
     """A literal of standard SQL: only the quote is doubled."""
     return "'" + text.replace("'", "''") + "'"

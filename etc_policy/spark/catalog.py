@@ -11,6 +11,7 @@ from typing import Any
 
 from etc_policy.errors import EtcError, RetryableError, TableError, first_line
 from etc_policy.errors.codes import Code
+from etc_policy.policy.writers import spark_name, spark_text
 from etc_policy.report.sync import PREFIX, PropertyChanges, is_located_at, no_partition, partition_values
 from etc_policy.spark.interrupts import raise_if_interrupted
 
@@ -53,7 +54,9 @@ class SparkPropertyStore:
             if changes.remove:
                 self._spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES IF EXISTS ({_listed(changes.remove)})")
             if changes.put:
-                pairs = ", ".join(f"{_text(key)} = {_text(value)}" for key, value in sorted(changes.put.items()))
+                pairs = ", ".join(
+                    f"{spark_text(key)} = {spark_text(value)}" for key, value in sorted(changes.put.items())
+                )
                 self._spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({pairs})")
 
     def write_view(self, view: str, table: str, condition: str | None) -> None:
@@ -97,16 +100,11 @@ class SparkPropertyStore:
 
 def _quoted(table: str) -> str:
     """`db.table` with both parts in backticks."""
-    return ".".join(f"`{part.strip('`').replace('`', '``')}`" for part in table.split("."))
+    return spark_name(".".join(part.strip("`") for part in table.split(".")))
 
 
 def _listed(keys: Iterable[str]) -> str:
-    return ", ".join(_text(key) for key in keys)
-
-
-def _text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    return ", ".join(spark_text(key) for key in keys)
 
 
 def table_location(spark: Any, name: str) -> str:
@@ -140,7 +138,7 @@ def tables_in(spark: Any, database: str, pattern: str) -> Iterator[tuple[str, st
 
     """
     with catalog_errors(f"{database}.{pattern}"):
-        rows = spark.sql(f"SHOW TABLES IN {_quoted(database)} LIKE {_text(pattern)}").collect()
+        rows = spark.sql(f"SHOW TABLES IN {_quoted(database)} LIKE {spark_text(pattern)}").collect()
         views = {row["viewName"] for row in spark.sql(f"SHOW VIEWS IN {_quoted(database)}").collect()}
     for row in rows:
         if row["isTemporary"] or row["tableName"] in views:
