@@ -147,9 +147,7 @@ class _Lookup:
         numbers = defaultdict[str, Iterator[int]](partial(count, 2))
         for place, (one, error) in enumerate(zip(self.policies, errors, strict=True)):
             if error is not None:
-                others = (new for n in numbers[_name(one)] if (new := f"{_name(one)}_{n}") not in names)
-                name = next(new for new in chain((_name(one),), others) if new not in kept)
-                kept.add(name)
+                name = _free_name(_name(one), numbers, kept, names)
                 self._refuse(one.declaration.table, error.message, error)
                 changed = one.declaration.model_copy(update={"name": name, "sync": Sync()})
                 self.policies[place] = replace(one, declaration=changed)
@@ -217,10 +215,7 @@ class _Lookup:
         """A policy for each folder that a glob of `for_each` has found and that makes none: every verb reports why."""
         taken, numbers = {_name(one) for one in policies}, defaultdict[str, Iterator[int]](partial(count, 2))
         for one in refused:
-            plain = plain_name([one.folder.rpartition("/")[2]])[:_PLAIN_LETTERS]
-            others = (f"{plain}_{number}" for number in numbers[plain])
-            name = next(new for new in chain((plain,), others) if new not in taken)
-            taken.add(name)
+            name = _free_name(plain_name([one.folder.rpartition("/")[2]])[:_PLAIN_LETTERS], numbers, taken)
             values = {"name": name, "table": "_", "event_time_column": "_", "data_latency": "1h"}
             declaration = PolicyDeclaration.from_yaml(values).model_copy(update={"table": one.folder})
             issue = one.warning
@@ -255,6 +250,14 @@ def _tables_by(policies: Iterable[DeclaredPolicy], key: Callable[[DeclaredPolicy
     for one in policies:
         found[key(one)].append(one.declaration.table)
     return found
+
+
+def _free_name(name: str, numbers: Mapping[str, Iterator[int]], taken: set[str], others: Container[str] = ()) -> str:
+    """The name, or it with the next of its numbers that makes it one of no other; taken from now on."""
+    numbered = (new for number in numbers[name] if (new := f"{name}_{number}") not in others)
+    free = next(new for new in chain((name,), numbered) if new not in taken)
+    taken.add(free)
+    return free
 
 
 def with_found_tables(

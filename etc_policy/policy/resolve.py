@@ -84,13 +84,19 @@ def tables_have_one_policy(project: CheckedProject) -> Iterator[Issue]:
     for policy in project.policies:
         if not policy.declaration.enabled:
             continue
-        identity = location_identity(resolve_location(policy.declaration.table, project.table_root))
-        is_path = identity.startswith("/") and location_fault(policy.declaration.table) is None
-        owner = first.setdefault(project.real_path(identity) if is_path else identity, policy)
+        owner = first.setdefault(
+            _real_identity(policy.declaration.table, project.table_root, project.real_path), policy
+        )
         if owner is not policy:
             message = f"the table `{policy.shown('table')}` already has the policy `{owner.title}`"
             hint = f"remove one, or set `enabled: false` in one; the first is at {owner.source}"
             yield policy.issue(Code.SHARED_TABLE, message, _EACH if policy.source == owner.source else hint, "table")
+
+
+def _real_identity(table: str, root: str, real_path: Callable[[str], str]) -> str:
+    """The same text for every way of writing a table, through links too."""
+    identity = location_identity(resolve_location(table, root))
+    return real_path(identity) if identity.startswith("/") and location_fault(table) is None else identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +131,7 @@ class _Claims:
         return resolve_location(policy.declaration.table, self.root)
 
     def _real(self, policy: DeclaredPolicy) -> str:
-        identity = location_identity(self._place(policy))
-        return self.real_path(identity) if identity.startswith("/") and location_fault(identity) is None else identity
+        return _real_identity(policy.declaration.table, self.root, self.real_path)
 
 
 def without_clashes(

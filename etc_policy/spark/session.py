@@ -143,16 +143,19 @@ class _OwnJava:
 
 def may_start_java() -> bool:
     """Whether this process may have a Java with other jars: not where spark-submit or somebody's PySpark has started one."""
-    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
-    is_own = context is None or context._gateway in (None, _OwnJava.gateway)
-    return is_own and STARTED_BY_SUBMIT not in os.environ
+    return _gateway() in (None, _OwnJava.gateway) and STARTED_BY_SUBMIT not in os.environ
 
 
 def java_has_died() -> bool:
     """Whether the Java that this process has started is gone, so that its session fails at whatever it is asked."""
+    gateway = _gateway()
+    return gateway is not None and gateway is _OwnJava.gateway and gateway.proc.poll() is not None
+
+
+def _gateway() -> Any:
+    """PySpark's way to its Java; None before there is one."""
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
-    is_own = context is not None and context._gateway is not None and context._gateway is _OwnJava.gateway
-    return is_own and _OwnJava.gateway.proc.poll() is not None
+    return None if context is None else context._gateway
 
 
 def _jars_in(confs: Mapping[str, str]) -> tuple[str | None, ...]:
