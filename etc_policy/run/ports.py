@@ -1,4 +1,4 @@
-"""What execution asks of the compaction engine and of a lease, and what they are told."""
+"""The compaction engine and the lease as `etc apply` sees them, and the job that they work on."""
 
 from __future__ import annotations
 

@@ -50,9 +50,7 @@ def unreadable_advice(event_time: EventTime, value: str) -> str:
 def by_digits(event_time: EventTime, state: TableState) -> str:
     """What is to be known of numbers whose unit the policy does not say, to be added to advice."""
     is_guessed = event_time.unit is None and state.event_time_type in ("int", "long")
-    digits = (
-        "; without `event_time_column.unit` numbers of 10, 13 or 16 digits alone are times: others need it, or are none"
-    )
+    digits = "; without `event_time_column.unit` a number is a time only if it has 10, 13 or 16 digits"
     return digits if is_guessed else ""
 
 

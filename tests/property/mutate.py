@@ -430,7 +430,7 @@ JUDGED: dict[str, Broken] = {
         watermark, "complete_until_ms", lambda mark_ms, now_ms, _: now_ms if mark_ms is None else min(mark_ms, now_ms)
     ),
     "deletes that were merged beside a write expose it": replaced(table, "_exposed", lambda *_: frozenset()),
-    "what failed is told to the catalog": replaced(judged, "verdict_beside", of_promises_alone(judged.verdict_beside)),
+    "a failure reaches the catalog": replaced(judged, "verdict_beside", of_promises_alone(judged.verdict_beside)),
 }
 
 
@@ -472,7 +472,7 @@ ABOUT = {
     "file groups that were replaced are gone": 0,
     "no further than data can have come": 3,
     "deletes that were merged beside a write expose it": 1,
-    "what failed is told to the catalog": 6,
+    "a failure reaches the catalog": 6,
 }
 
 

@@ -32,7 +32,7 @@ LOOPBACK = {"spark.driver.bindAddress", "spark.driver.host"}
 def no_bundle_of_this_machine(monkeypatch, tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     (home / "bin").mkdir()
-    (home / "bin" / "java").touch()  # which is none
+    (home / "bin" / "java").touch()  # an empty file
     monkeypatch.setenv("JAVA_HOME", str(home))
     monkeypatch.delenv("ETC_HUDI_BUNDLE", raising=False)
 
