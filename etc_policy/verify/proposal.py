@@ -54,6 +54,8 @@ _CAME_WORDS = frozenset(
     _WORD.findall("ingest ingested ingestion inserted kafka load loaded processed processing received")
 )
 _NEVER_WORDS = frozenset(_WORD.findall("birth born deadline deleted due expiration expires expiry until"))
+#: When what a row is about began, which updates leave as it was.
+_BEGAN_WORDS = frozenset(_WORD.findall("created creation first joined opened registered registration signup since"))
 _OTHER_WORDS = _MOVING_WORDS | _CAME_WORDS | _NEVER_WORDS
 #: A column is taken without a question when it has this rank, and leads by so much where there are others.
 _RANK, _LEAD = 2, 3
@@ -119,8 +121,8 @@ class Line(NamedTuple):
 class _Candidate(NamedTuple):
     """A column that may hold event times; `fault` says why what it holds is no such time, `seen` what it holds.
 
-    `pattern` is one that its texts fit, `lags` are how late its events came. With `midnights` it holds nothing but those,
-    with `is_said` the user said its unit or pattern.
+    `pattern` is one that its texts fit, `lags` are how late its events came, `last_ms` is the latest that was seen. With
+    `midnights` it holds nothing but those, with `is_said` the user said its unit or pattern.
     """
 
     name: str
@@ -131,6 +133,7 @@ class _Candidate(NamedTuple):
     seen: str = ""
     fault: str | None = None
     lags: tuple[int, ...] = ()
+    last_ms: int | None = None
     midnights: bool = False
     is_said: bool = False
 
@@ -171,9 +174,19 @@ class _Candidate(NamedTuple):
         """Whether it is by its name the time when a row came in, which is no event."""
         return bool(_words(self.name) & _CAME_WORDS)
 
+    @property
+    def says_when_it_began(self) -> bool:
+        """Whether it is by its name the time of a row's first write."""
+        return bool(_words(self.name) & _BEGAN_WORDS)
+
+    @property
+    def is_of_updates(self) -> bool:
+        """Whether updates move it by its name."""
+        return bool(_words(self.name) & _MOVING_WORDS)
+
     def may_move(self, ordering: Sequence[str]) -> bool:
         """Whether updates move it, by what is known without a look at them."""
-        return self.name in ordering or bool(_words(self.name) & _MOVING_WORDS)
+        return self.name in ordering or self.is_of_updates
 
     @property
     def text(self) -> str:
@@ -293,18 +306,39 @@ def _choose(survey: Survey) -> _Choice:
     candidates, ordering = _candidates_of(survey), ordering_fields(survey.facts.properties)
     usable = [one for one in candidates if one.fault is None]
     still = tuple(_still(usable))
-    left = sorted((one for one in usable if one not in still), key=lambda one: (not one.is_named, one.has_days_alone))
+    moves = any(one.is_of_updates and _is_near_writes(one, survey.written_ms) for one in usable)
+    left = sorted(
+        (one for one in usable if one not in still),
+        key=lambda one: (not one.is_named, one.has_days_alone, moves and one.says_when_it_began),
+    )
     if not left:
         return _Choice(candidates[0], asks=True)
     best, rest = left[0], left[1:]
     by_number = any(not one.is_named for one in candidates if one.name != best.name)
-    if _is_certain(best, rest, ordering, is_last=bool(still), by_number=by_number):
+    is_only = not any(_may_be_meant(one, best) for one in candidates if one != best)
+    is_certain = _is_certain(best, rest, ordering, is_last=bool(still), by_number=by_number)
+    if is_certain or (is_only and _is_near_writes(best, survey.written_ms)):
         return _Choice(best, asks=False, still=still)
     if len(best.lags) < _ENOUGH_LAGS and not best.may_move(ordering):
         best = min(
             (one for one in rest if one.may_move(ordering)), key=lambda one: one.name not in ordering, default=best
         )
     return _Choice(best, asks=True, still=still)
+
+
+def _may_be_meant(other: _Candidate, best: _Candidate) -> bool:
+    """Whether a column that does not move, or cannot be read, may be the time of the event all the same."""
+    return other.may_be_event and not (best.is_of_updates and other.says_when_it_began)
+
+
+def _is_near_writes(best: _Candidate, written_ms: int | None) -> bool:
+    """Whether what was seen of a column that may say when an event happened shows that it moves with the writes."""
+    is_text_by_guess = best.pattern is not None and not best.is_said
+    if not best.is_named or not best.may_be_event or best.says_when_it_came or is_text_by_guess:
+        return False
+    if best.half_ms is not None:
+        return best.half_ms < (DAY_MS if len(best.lags) >= _ENOUGH_LAGS else _SOON_MS)
+    return best.last_ms is not None and written_ms is not None and written_ms - best.last_ms < DAY_MS
 
 
 def _still(usable: list[_Candidate]) -> Iterator[_Candidate]:
@@ -380,7 +414,7 @@ def _read(one: _Candidate, found: Range | None, written_ms: int | None) -> _Cand
     if last < EARLIEST_MS or (written_ms is not None and last > written_ms + DAY_MS):
         return one._replace(fault=f"{seen}, which are no times of events that had happened")
     are_midnights = not (first % DAY_MS or last % DAY_MS) and (kind == "text" or first != last)
-    return one._replace(unit=unit, pattern=pattern, seen=seen, midnights=are_midnights)
+    return one._replace(unit=unit, pattern=pattern, seen=seen, last_ms=last, midnights=are_midnights)
 
 
 def _pattern(found: Range) -> str | None:

@@ -480,12 +480,23 @@ KINDS = {
 }
 
 
-def make_kind(folder, columns, writes):
+#: Tables whose ordering field is no time.
+UNORDERED = {
+    "accounts": ({"updated_at": "time", "created_at*": "time"}, "updated_at"),
+    "patients": ({"modified_ms": "ms", "birth_date*": "date", "registration_date*": "date"}, "modified_ms"),
+    "prices": ({"last_updated_at": "s"}, "last_updated_at"),
+    "tickets": ({"created_at": "time", "updated_at": "time"}, "updated_at"),
+    "contracts": ({"valid_from": "time"}, "valid_from"),
+    "visits": ({"ts": "iso"}, "ts"),
+}
+
+
+def make_kind(folder, columns, writes, ordering=None):
     """A load and updates, all of them compacted by others."""
     names = {name.strip("*"): HELD[kind] for name, kind in columns.items()}
     fields = [{"name": name, "type": ["null", avro_type]} for name, (avro_type, *_) in names.items()]
     extra = {"schema": json.dumps({"type": "record", "name": "r", "fields": fields})}
-    table = TableFolder(folder, properties={"hoodie.table.ordering.fields": next(iter(names))})
+    table = TableFolder(folder, properties={"hoodie.table.ordering.fields": ordering or next(iter(names))})
     left = []
     for minute in range(writes + 1):
         instant, moment_ms = at(f"10:{minute:02}:00"), epoch_ms(f"10:{minute:02}:00") - 20_000
@@ -513,6 +524,19 @@ def test_three_answers_are_enough_for_twenty_tables_of_ten_kinds(lake, etc):
     assert etc("parse")[:2] == (0, "20 policies OK\n")
     taken = {one.name: one.event_time.column for one in Project(lake.parent).policies()}
     assert taken == {f"{name}_{number}": column for name, (_, column) in KINDS.items() for number in (1, 2)}
+
+
+def test_three_answers_are_enough_for_twelve_tables_that_no_time_orders(lake, etc):
+    shutil.rmtree(lake)
+    for name, (columns, _) in UNORDERED.items():
+        for writes in (1, 4):
+            make_kind(lake / f"{name}_{writes}", columns, writes=writes, ordering="id")
+    found = json.loads(etc("import", "--bucket", "lake", "--diff", "--output", "json")[1])["tables"]
+    assert {key for one in found for key in one["questions"]} == {"data_latency", "writer.compaction"}
+    etc("import", "--bucket", "lake", "--set", "data_latency=5m", "--set", "writer.compaction=async")
+    assert etc("parse")[:2] == (0, "12 policies OK\n")
+    taken = {one.name: one.event_time.column for one in Project(lake.parent).policies()}
+    assert taken == {f"{name}_{writes}": column for name, (_, column) in UNORDERED.items() for writes in (1, 4)}
 
 
 def test_without_what_reads_parquet_it_is_asked(lake, etc, monkeypatch):

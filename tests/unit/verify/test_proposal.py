@@ -155,6 +155,18 @@ SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
         (("ingested_at",), "ingested_at", {"ingested_at": 1}, "ingested_at", True),
         (("placed_at",), "id", {"placed_at": 2 * HOUR}, "placed_at", False),
         (("placed_at",), "id", {"placed_at": 2 * DAY}, "placed_at", True),
+        (("updated_at",), "id", {"updated_at": 20 * SECOND}, "updated_at", False),
+        (("updated_at",), "id", {"updated_at": 20 * HOUR}, "updated_at", False),
+        (("updated_at",), "updated_at", {"updated_at": 2 * HOUR}, "updated_at", False),
+        (("updated_at",), "id", {"updated_at": (20 * HOUR,)}, "updated_at", True),
+        (("updated_at",), "id", {"updated_at": 2 * DAY}, "updated_at", True),
+        (("valid_from",), "id", {"valid_from": SECOND}, "valid_from", False),
+        (("created_at", "updated_at"), "id", {"created_at": 2 * DAY, "updated_at": SECOND}, "updated_at", False),
+        (("birth_date", "updated_at"), "id", {"birth_date": 999 * DAY, "updated_at": 1}, "updated_at", False),
+        (("created_at", "updated_at"), "id", {"created_at": SECOND, "updated_at": SECOND}, "updated_at", False),
+        (("shipped_at", "updated_at"), "id", {"shipped_at": 2 * DAY, "updated_at": 1}, "updated_at", True),
+        (("created_at", "loaded_at"), "id", {"created_at": 2 * DAY, "loaded_at": 1}, "created_at", True),
+        (("received_at",), "id", {"received_at": 20 * SECOND}, "received_at", True),
     ],
 )
 def test_a_column_that_updates_leave_as_it_was_is_never_taken(columns, ordering, lags, value, asks):
@@ -166,6 +178,27 @@ def test_a_column_that_updates_leave_as_it_was_is_never_taken(columns, ordering,
     )
     line = lines(found)["event_time_column"]
     assert (line.value, line.asks) == (value, asks)
+
+
+@pytest.mark.parametrize(
+    ("last_ms", "asks"), [(NOON - 60_000, False), (NOON - 20 * HOUR, False), (NOON - 2 * DAY, True)]
+)
+def test_of_a_table_that_was_only_loaded_the_only_column_of_times_is_taken_where_it_is_near_the_load(last_ms, asks):
+    found = survey({"id": "string", "updated_at": "timestamp-millis"}, {"updated_at": Range(MS - 99 * DAY, last_ms)})
+    line = lines(found)["event_time_column"]
+    assert (line.value, line.asks) == ("updated_at", asks)
+
+
+def test_of_a_table_that_was_only_loaded_the_column_of_updates_goes_before_that_of_the_first_write():
+    ranges = dict.fromkeys(("created_at", "updated_at"), Range(MS, NOON))
+    line = lines(survey(dict.fromkeys(ranges, "timestamp-millis"), ranges))["event_time_column"]
+    assert (line.value, line.asks) == ("updated_at", False)
+
+
+def test_a_text_that_cannot_be_read_may_be_the_event_beside_the_only_column_of_times():
+    columns = {"measured_at": "string", "updated_at": "timestamp-millis"}
+    ranges = {"measured_at": Range("noon", "soon"), "updated_at": Range(MS, NOON)}
+    assert lines(survey(columns, ranges, lags={"updated_at": (1, 1, 1)}))["event_time_column"].asks
 
 
 def test_columns_that_hold_no_times_are_no_candidates():
