@@ -21,7 +21,7 @@ from etc_policy.plan.split import is_exact, later_rows
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.formats import format_time, iso_time
 from etc_policy.table.history import promise_of
-from etc_policy.table.proofs import doubt_in_words, level_to_settle, misrecorded, unproven
+from etc_policy.table.proofs import doubt_about, doubt_in_words, level_to_settle, misrecorded, unproven
 from etc_policy.table.state import TableState
 from etc_policy.wiring import Environment, clock_ms, no_garbage_collection
 
@@ -91,6 +91,8 @@ def plan_table(
 
 def _with_doubt(policy: Policy, table: TablePlan, state: TableState) -> TablePlan:
     """The plan; where the table's last compaction is known not to be proven it says so, and what that means."""
+    if doubt_about(policy, state) is not None:
+        table = table.model_copy(update={"watermark_known": False})
     record, doubt = state.last_compaction, unproven(policy, state)
     if (wrong := misrecorded(policy, state)) is not None:
         return table.model_copy(update={"warnings": (f"{wrong}. The plan takes the true time", *table.warnings)})

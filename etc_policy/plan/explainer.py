@@ -52,16 +52,16 @@ def short_warnings(plan: Plan) -> Iterator[tuple[str, str, str]]:
 def _line(table: TablePlan) -> str:
     if table.action == "refused":
         return _refusal(table)
-    if not table.watermark_known:
-        return f"{table.reason}; how far RO is complete is not known"
     until = _until(table, table.watermark_after_ms, whole_seconds=True)
+    not_known = "; how far RO is complete is not known"
     if table.action == "nothing_due":
         due = f"; next due {format_time(table.next_due_ms)}" if table.next_due_ms is not None else ""
-        return f"RO complete until {until}{due}"
+        return f"RO complete until {until}{due}" if table.watermark_known else f"{table.reason}{not_known}"
     merged = sum(len(operation.log_files_compacted) for operation in table.operations)
     read = format_bytes(sum(operation.bytes_read for operation in table.operations))
     slices = count_of(len(table.operations), "file slice")
-    return f"{count_of(merged, 'log file')} in {slices}, {read}{_by_release(table)}; then RO until {until}"
+    then = f"; then RO until {until}" if table.watermark_known else not_known
+    return f"{count_of(merged, 'log file')} in {slices}, {read}{_by_release(table)}{then}"
 
 
 def _refusal(table: TablePlan) -> str:
@@ -79,7 +79,8 @@ def table_rows(table: TablePlan) -> Iterator[Row]:
     if table.new_from:
         yield "new table", f"found by {one_line(table.new_from)}; etc has compacted nothing of it yet"
     is_late = table.reason_code == PUBLISHED  # what came since waits for the next boundary
-    promised = "" if table.action == "refused" or is_late else "  RO will hold every row up to here"
+    is_promised = table.watermark_known and table.action != "refused" and not is_late
+    promised = "  RO will hold every row up to here" if is_promised else ""
     yield "threshold T", f"{format_time(table.threshold_ms)}{promised}"
     yield from latency_rows(table)
     yield from pace_rows(table)

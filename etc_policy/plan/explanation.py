@@ -40,7 +40,7 @@ def explain_table(table: TablePlan) -> Iterator[Row]:
     if table.table_version == UNREAD_VERSION:
         yield "", "The table could not be read, so there is nothing to explain."
         return
-    if not table.watermark_known:
+    if not table.watermark_known and table.action != "compact":
         yield "", "While this is so nobody can know how far RO is complete, so there is nothing to explain."
         return
     yield from _why_t(table)
@@ -48,7 +48,8 @@ def explain_table(table: TablePlan) -> Iterator[Row]:
     yield from _slices_in(table)
     for left_out in table.left_out:
         yield from _slices_out(table, left_out)
-    yield from _what_holds_back(table)
+    if table.watermark_known:
+        yield from _what_holds_back(table)
 
 
 def _why_t(table: TablePlan) -> Iterator[Row]:

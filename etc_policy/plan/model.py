@@ -187,7 +187,8 @@ class TablePlan(Frozen):
 
     `threshold_ms` is T, `instant` is C. `watermark_*_ms` are None when no log file would hold RO back, and
     `watermark_assumed` says that the later one is bounded by when its file was written, not by known event times. Where
-    the state of a refused table is not known `watermark_known` is false, and nothing is said of how far RO is complete.
+    the state of a refused table is not known, or a verification has found it wrong, `watermark_known` is false: nothing is
+    said then of how far RO is complete, and what `watermark_*_ms` say goes by metadata alone.
     `policy_values` is the policy by dotted key, `policy_changes` what changed in it since the table's last compaction.
     `reason` says why nothing is done; `reason_code` names it for machines. T is `now_ms` less `data_latency_ms`, or the
     last boundary of `strategy.at` before that; where file slices are left out that are due, T is before all that these may

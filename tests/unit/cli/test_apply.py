@@ -21,7 +21,7 @@ from etc_policy.api.verifying import verify_tables
 from etc_policy.cli import apply as apply_command
 from etc_policy.errors import EngineError, SeveralErrors, StalePlanError, TableError
 from etc_policy.plan.commit_metadata import extra_metadata
-from etc_policy.plan.explainer import explain_plan
+from etc_policy.plan.explainer import explain_plan, list_plan
 from etc_policy.plan.model import Plan, make_plan
 from etc_policy.report.schemas import json_schema
 from etc_policy.table.apply_state import ApplyState
@@ -681,6 +681,11 @@ class TestKilledRuns:
         assert f"the last compaction ({C}) is not proven: its verification failed (" in planned.warnings[0]
         assert "Do not rely on RO being complete up to 2026-01-01 11:00:00 UTC before a verification passes" in words
         assert "hint `etc verify --select orders_ro` verifies it again" in words
+        assert "RO complete not known" in words
+        assert "until 2026" not in words
+        assert "RO will hold every row" not in words
+        assert "how far RO is complete is not known" in list_plan(plan_of_orders(data))
+        assert "RO complete until" not in list_plan(plan_of_orders(data))
         fresh = freshness_of_orders(data)
         assert (fresh.status, fresh.complete_until_ms) == ("unknown", None)
         assert f"the last compaction ({C}) is not proven: its verification failed (" in fresh.reason

@@ -81,6 +81,17 @@ def test_an_unread_table_has_no_explanation():
     assert "why T" not in text
 
 
+def test_a_compaction_of_a_table_in_doubt_is_explained_without_a_word_of_completeness():
+    (table,) = many().tables
+    plan = make_plan("", (table.model_copy(update={"watermark_known": False}),))
+    text = " ".join(explain_plan(plan, explain=True).split())
+    assert "RO complete not known" in text
+    assert "why T" in text
+    for claim in ("held back", "moves on", "RO will hold every row"):
+        assert (claim in text, claim in " ".join(explain_plan(many(), explain=True).split())) == (False, True)
+    assert list_plan(plan).splitlines()[0].endswith("; how far RO is complete is not known")
+
+
 def test_without_explain_nothing_of_it_is_said():
     text = explain_plan(many())
     assert "why T" not in text
