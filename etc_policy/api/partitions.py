@@ -13,7 +13,17 @@ from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Policy, Verify
 from etc_policy.run.done_store import DoneStore, Update
 from etc_policy.run.results import SentEvents
-from etc_policy.run.sending import SUCCESS_FILE, NotSentError, Receiver, SuccessFile, actions_of, message_seconds
+from etc_policy.run.sending import (
+    PARTITION_PROPERTY,
+    SUCCESS_FILE,
+    NotSentError,
+    PutProperties,
+    Receiver,
+    SuccessFile,
+    actions_of,
+    message_seconds,
+    put_property,
+)
 from etc_policy.table.apply_state import ApplyState
 from etc_policy.table.done import DoneEvent, DoneRecord, after_reading, is_ahead, is_overtaken, reaches_back
 from etc_policy.table.formats import count_of, format_time
@@ -150,16 +160,16 @@ def send_partition_events(environment: Environment, policy: Policy, now_ms: int)
 
     name, removes = policy.done.success_file, policy.done.on_late == "reopen"
     files = SuccessFile(store.files, name, removes, policy) if name is not None else None
-    record = _without_former_files(policy, store, record)
+    record, faults = _without_former_properties(policy, store, _without_former_files(policy, store, record), put)
     if files is not None and _left_files(files, record, found):
         with store.turn(message_seconds(policy.done.timeout_ms)):
             for path in _left_files(files, store.read(), found):
                 store.files.remove(path)
     actions = tuple(actions_of(policy, files, environment.project_dir, put))
-    if not any(record.to_send(action.name, found, done_since_ms(policy)) for action in actions):
+    if not faults and not any(record.to_send(action.name, found, done_since_ms(policy)) for action in actions):
         return SentEvents()
     with store.turn(message_seconds(policy.done.timeout_ms)) as update:
-        return _send(policy, store, update, actions, found)
+        return _send(policy, store, update, actions, found, faults)
 
 
 def _without_former_files(policy: Policy, store: DoneStore, record: DoneRecord) -> DoneRecord:
@@ -172,7 +182,29 @@ def _without_former_files(policy: Policy, store: DoneStore, record: DoneRecord) 
         files = SuccessFile(store.files, former, done.on_late == "reopen", policy)
         for path in files.left_in(record.sent_by(SUCCESS_FILE)) if former else ():
             store.files.remove(path)
-        return store.update(lambda kept: kept.with_success_file(SUCCESS_FILE, name))
+        return store.update(lambda kept: kept.with_name(SUCCESS_FILE, name))
+
+
+def _without_former_properties(
+    policy: Policy, store: DoneStore, record: DoneRecord, put: PutProperties
+) -> tuple[DoneRecord, list[str]]:
+    """The record, once the table that the policy named before calls no partition done any more; and why that could not be."""
+    done, former = policy.done, record.partition_property
+    name = (done and done.partition_property) or ""
+    if done is None or former == name:
+        return record, []
+    # as of partitions that are gone: the catalog may have dropped the former table
+    events = (record.partitions[one].last for one in record.sent_by(PARTITION_PROPERTY) if former)
+    with store.turn(message_seconds(done.timeout_ms)) as update:
+        try:
+            for event in events:
+                update(lambda kept: kept)
+                put_property(
+                    put, former, event.model_copy(update={"kind": "reopened", "why": "dropped", "proof": None})
+                )
+        except NotSentError as error:
+            return record, [f"{PARTITION_PROPERTY} of `{former}`: {error}"]
+        return store.update(lambda kept: kept.with_name(PARTITION_PROPERTY, name)), []
 
 
 def _left_files(action: SuccessFile, record: DoneRecord, found: PartitionsFreshness) -> list[str]:
@@ -192,9 +224,9 @@ def _send(
     update: Update[DoneRecord],
     actions: tuple[Receiver[DoneEvent], ...],
     found: PartitionsFreshness,
+    faults: list[str],
 ) -> SentEvents:
     sent = {"done": 0, "reopened": 0}
-    faults: list[str] = []
     names = tuple(action.name for action in actions)
     for action in actions:
         waiting = set[str]()  # partitions of which something was not sent: what follows there comes after it

@@ -22,7 +22,7 @@ from email.message import EmailMessage
 from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from etc_policy.errors import EtcError, RetryableError
@@ -41,8 +41,9 @@ PAUSES_SECONDS = (1.0, 3.0)
 _MAY_PASS = frozenset({408, 425, 429})
 #: A server may send a byte now and then, for ever.
 _REQUESTS = defaultdict[str, Requests](Requests)
-#: The action that creates files in partitions.
-SUCCESS_FILE = "success_file"
+#: The actions that create files in partitions, and set properties of them in the catalog.
+SUCCESS_FILE: Final = "success_file"
+PARTITION_PROPERTY: Final = "partition_property"
 #: Of what a program says, the end is read, and so much of its last line shown.
 _READ, _SHOWN = 8192, 200
 _LARGEST_OF_OURS = 1 << 16
@@ -155,7 +156,7 @@ def actions_of(
     if files is not None:
         yield Receiver(SUCCESS_FILE, files.send)
     if table is not None:
-        yield Receiver("partition_property", lambda event: _put_property(put, table, event))
+        yield Receiver(PARTITION_PROPERTY, lambda event: put_property(put, table, event))
     if done.command:
         yield Receiver("command", lambda event: _run(done.command, project_dir, seconds, cloud_event(policy, event)))
     if http is not None:
@@ -224,8 +225,13 @@ class SuccessFile(NamedTuple):
         return isinstance(content, dict) and set(content) == {"etc"}
 
 
-def _put_property(put: PutProperties, table: str, event: DoneEvent) -> None:
-    """Set properties of the partition in the catalog."""
+def put_property(put: PutProperties, table: str, event: DoneEvent) -> None:
+    """Set properties of the partition in the catalog.
+
+    Raises:
+        NotSentError: the catalog did not take them.
+
+    """
     values = {"status": event.kind, "event": event.key, "instant": event.instant, "proof": event.proof or ""}
     try:
         put(table, event.partition, {f"etc.partition.{key}": value for key, value in values.items()})

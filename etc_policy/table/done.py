@@ -21,6 +21,8 @@ _SERVICES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT"})
 #: What ended that a partition was done: later rows; rows that a rollback or a restore took, or an older copy of the table lacks;
 #: the whole partition has left the table; the policy was changed, and it is not done by the new one.
 Why = Literal["late_data", "rolled_back", "dropped", "policy"]
+#: The actions that leave something at a place which the policy names.
+NamedAction = Literal["success_file", "partition_property"]
 
 
 def _instant(text: str) -> str:
@@ -126,7 +128,7 @@ class DoneRecord(SharedRecord):
     All that was requested before `open_since` had completed then, and `oldest` was the first request that was not archived.
     `read_at_ms` is when the reading began that was the last to change the record. `event_time` is the key of the event time by
     which it was read, `closes` says when a partition closed by the policy. `success_file` is the name of the files that were
-    created, empty where the policy named none.
+    created, and `partition_property` the catalog's table whose partitions got properties; empty where the policy named none.
     """
 
     instant: _Instant = ""
@@ -136,6 +138,7 @@ class DoneRecord(SharedRecord):
     event_time: str = ""
     closes: str = ""
     success_file: str = ""
+    partition_property: str = ""
     seen: dict[str, str] | None = None
     partitions: dict[str, PartitionRecord] = Field(default_factory=dict)
 
@@ -159,14 +162,14 @@ class DoneRecord(SharedRecord):
         """The partitions of which the action was sent something, or may have been."""
         return [name for name, one in self.partitions.items() if action in one.sent or action in one.begun]
 
-    def with_success_file(self, action: str, name: str) -> DoneRecord:
-        """The record once the action creates files of this name, and those of the former one are gone: none was created yet."""
+    def with_name(self, action: NamedAction, name: str) -> DoneRecord:
+        """The record once the action goes by this name, and what the former left is gone: nothing was sent by it yet."""
         partitions = dict(self.partitions)
-        for partition in self.sent_by(action) if self.success_file not in ("", name) else ():
+        for partition in self.sent_by(action) if getattr(self, action) not in ("", name) else ():
             one = partitions[partition]
             left = {key: {k: v for k, v in getattr(one, key).items() if k != action} for key in ("sent", "begun")}
             partitions[partition] = one.model_copy(update=left)
-        return self.model_copy(update={"success_file": name, "partitions": partitions})
+        return self.model_copy(update={action: name, "partitions": partitions})
 
     def begun(self, action: str, event: DoneEvent) -> DoneRecord:
         """The record before the event is sent to the action."""

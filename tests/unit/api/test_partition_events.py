@@ -19,6 +19,7 @@ import pytest
 from etc_policy.api.partitions import send_partition_events
 from etc_policy.api.project import Project
 from etc_policy.errors import RetryableError, TableError
+from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.report.sync import no_partition
 from etc_policy.run import sending
@@ -263,7 +264,27 @@ class TestDropped:
         assert run("{command: [touch, sent]}") == (1, 0)
 
 
+class Catalog:
+    """What the partitions of its tables say; some tables are gone, others give no answer."""
+
+    def __init__(self):
+        self.status, self.gone, self.out = {}, set(), set()
+
+    def write_partition(self, table, partition, properties):
+        if table in self.gone:
+            raise no_partition(table, partition)
+        if table in self.out:
+            raise RetryableError(Code.CATALOG_FAILED, "no answer")
+        self.status[table, partition] = properties["etc.partition.status"]
+
+
 class TestPartitionProperty:
+    @pytest.fixture
+    def catalog(self, monkeypatch):
+        catalog = Catalog()
+        monkeypatch.setattr("etc_policy.wiring.Environment.property_store", lambda _: catalog)
+        return catalog
+
     DONE = "{partition_property: lake.orders_ro}"
 
     def test_the_catalog_may_have_dropped_what_the_table_has(self, run, orders, monkeypatch):
@@ -290,6 +311,37 @@ class TestPartitionProperty:
         orders.replace(at("11:50:00"), at("11:50:05"), replaced={TEN: ["f10"]}, kind="DELETE_PARTITION")
         assert (run(self.DONE), run(self.DONE)) == ((0, 1), (0, 0))
         assert written == [(TEN, "done"), (TEN, "reopened"), (TEN, "done")]
+
+    @pytest.mark.parametrize(
+        ("then", "sent"), [("{partition_property: lake.new}", (1, 0)), ("{command: ['true']}", (1, 0))]
+    )
+    def test_a_table_of_a_former_name_says_no_more_that_a_partition_is_done(self, run, orders, catalog, then, sent):
+        """Nobody would take it back there when late data come, and the table of the new name had none that is done."""
+        run(self.DONE)
+        assert run(then) == sent
+        assert catalog.status == {("lake.orders_ro", TEN): "reopened"} | (
+            {("lake.new", TEN): "done"} if "new" in then else {}
+        )
+        assert run(then) == (0, 0)
+        assert run(self.DONE) == (1, 0)
+        assert catalog.status[("lake.orders_ro", TEN)] == "done"
+        assert catalog.status.get(("lake.new", TEN)) != "done"
+
+    def test_a_former_table_that_is_gone_holds_nothing_back(self, run, orders, catalog):
+        run(self.DONE)
+        catalog.gone.add("lake.orders_ro")
+        assert run("{partition_property: lake.new}") == (1, 0)
+
+    def test_one_that_cannot_be_reached_holds_back_no_other_action(self, run, orders, catalog, endpoint):
+        run(self.DONE)
+        catalog.out.add("lake.orders_ro")
+        for posted in (1, 1):
+            with pytest.raises(RetryableError, match=r"partition_property of `lake.orders_ro`: .*no answer"):
+                run(f"{{partition_property: lake.new, http: {{url: '{endpoint.url}'}}}}")
+            assert len(endpoint.posted) == posted
+        catalog.out.clear()
+        assert run(f"{{partition_property: lake.new, http: {{url: '{endpoint.url}'}}}}") == (1, 0)
+        assert catalog.status == {("lake.orders_ro", TEN): "reopened", ("lake.new", TEN): "done"}
 
 
 class TestEdits:
