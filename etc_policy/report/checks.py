@@ -19,6 +19,8 @@ from etc_policy.report.check_titles import subject_of
 from etc_policy.report.results import TableFreshness, TableVerification
 from etc_policy.run.results import SyncResult, TableResult
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
+from etc_policy.verify.catalog import FRESHNESS
+from etc_policy.verify.freshness import lag_text
 from etc_policy.verify.ports import Verification
 
 if TYPE_CHECKING:
@@ -116,6 +118,8 @@ def _of_verification(verification: Verification) -> Iterator[Issue]:
         seen[name] += 1
         number = f" #{seen[name]}" if seen[name] > 1 else ""
         yield Issue(f"{name}{number}", result.message or "", level=result.status, error_code=result.error_code)
+    if verification.unjudged_lag_ms is not None:
+        yield Issue(FRESHNESS, lag_text(verification.unjudged_lag_ms), level="no_target")
 
 
 @_checks.register

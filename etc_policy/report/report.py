@@ -38,7 +38,7 @@ from etc_policy.table.formats import (
 )
 from etc_policy.table.partitions import PartitionFreshness, PartitionsFreshness
 from etc_policy.table.state import path_below
-from etc_policy.verify.freshness import effective_limits_ms
+from etc_policy.verify.freshness import effective_limits_ms, lag_text
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
 from etc_policy.verify.ports import UNREADABLE, Coverage, ExpectationResult, RestsOn, Verification
@@ -194,7 +194,9 @@ def _verified_row(table: TableVerification, shared: Collection[str]) -> Row | No
     status, _, text = _verdict_text(found).partition(" ")
     counts = Counter(one.status for one in found.expectations if one.status != "error")
     proved = ", ".join(f"{counts[status]} {status}" for status in ("fail", "warn", "pass") if counts[status])
-    return table.policy, status, f"{text}; rows not read, without them {proved or 'nothing'}" if why else text
+    unjudged = "" if found.unjudged_lag_ms is None else f"; no target: {lag_text(found.unjudged_lag_ms)}"
+    unread = f"; rows not read, without them {proved or 'nothing'}" if why else ""
+    return table.policy, status, f"{text}{unread}{unjudged}"
 
 
 def _why_unread(found: Verification) -> str | None:
@@ -227,6 +229,8 @@ def _verdict(verification: Verification) -> Iterator[Line]:
         yield "", f"{expectation.status:<5} {_expectation(expectation)}"
     if unchecked := unchecked_titles(verification):
         yield "not checked", f"needs rows: {', '.join(unchecked)}"
+    if verification.unjudged_lag_ms is not None:
+        yield "no target", f"{lag_text(verification.unjudged_lag_ms)}: `freshness.target` says how far it may"
 
 
 def _verdict_text(verification: Verification) -> str:

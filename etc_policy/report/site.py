@@ -35,6 +35,7 @@ from etc_policy.table.formats import MANY_TABLES, count_of, format_bytes, format
 from etc_policy.table.history import TableHistory
 from etc_policy.table.state import TableState
 from etc_policy.table.watermark import event_time_bound
+from etc_policy.verify.freshness import lag_text
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.ports import GRAVEST, ExpectationResult, Verification
 
@@ -311,6 +312,7 @@ def page_environment(read_template: Callable[[str], str]) -> Environment:
         "worst_first": _worst_first,
         "coverage": coverage_text,
         "rests_on": rests_on_text,
+        "lag": lag_text,
     }
     environment.globals |= {"count_of": count_of, "samples_of": samples_of, "facts_of": facts_of}
     return environment

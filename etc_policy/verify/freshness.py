@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from etc_policy.policy.manifest import Freshness
 from etc_policy.policy.selection import FreshnessStatus
+from etc_policy.table.formats import format_duration
 
 
 def completeness_lag_ms(now_ms: int, complete_until_ms: int | None) -> int | None:
     """How far `complete_until` lies behind now; never negative, None when it is not known."""
     return None if complete_until_ms is None else max(0, now_ms - complete_until_ms)
+
+
+def lag_text(lag_ms: int) -> str:
+    """`RO lags 3h behind now`."""
+    return f"RO lags {format_duration(lag_ms)} behind now"
 
 
 def has_limits(freshness: Freshness) -> bool:

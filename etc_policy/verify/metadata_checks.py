@@ -10,13 +10,13 @@ from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.refusals import Reason
 from etc_policy.policy.manifest import Freshness, Writer
 from etc_policy.table.double_keys import exposed_in, merged_by, sees_log_files
-from etc_policy.table.formats import count_of, format_duration, part_of
+from etc_policy.table.formats import count_of, part_of
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.table.state import CompactionRecord, Lacking, LogFile, find_lacking, not_as_recorded, path_below
 from etc_policy.table.watermark import event_time_bound
 from etc_policy.verify.catalog import AS_OF, FRESHNESS, NO_KEY_TWICE, OWN, VIEWS_AGREE
 from etc_policy.verify.evidence import Evidence, judged
-from etc_policy.verify.freshness import completeness_lag_ms, has_limits, judge_lag
+from etc_policy.verify.freshness import completeness_lag_ms, has_limits, judge_lag, lag_text
 from etc_policy.verify.log_checks import check_logs
 from etc_policy.verify.ports import CheckStatus, ExpectationResult
 from etc_policy.verify.suites import SuiteExpectation
@@ -245,7 +245,7 @@ def _freshness_within(kwargs: Mapping[str, Any], evidence: Evidence) -> Expectat
         "error": "fail",
         "unknown": unknown,
     }
-    message = None if verdict == "pass" else f"RO lags {format_duration(lag_ms or 0)} behind now"
+    message = None if verdict == "pass" else lag_text(lag_ms or 0)
     if lag_ms is None:
         message = _NOT_KNOWN
     return ExpectationResult(expectation=FRESHNESS, status=statuses[verdict], observed=observed, message=message)

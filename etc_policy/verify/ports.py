@@ -80,6 +80,7 @@ class Verification(Frozen):
     Hudi by which rows were read, None where none were: the verdict is true of readers with that release. With `rests_on` rows
     of some partitions alone were read, as those of the others had been.
     `unchecked` are expectations of the suite that need rows, where none were read; `not_checked` are their names, each once.
+    `unjudged_lag_ms` is how far RO lags behind now, where no target says how far it may.
     """
 
     level: VerifyLevel
@@ -92,6 +93,7 @@ class Verification(Frozen):
     expectations: tuple[ExpectationResult, ...] = ()
     not_checked: tuple[str, ...] = ()
     unchecked: tuple[UncheckedExpectation, ...] = ()
+    unjudged_lag_ms: int | None = None
 
     @property
     def failures(self) -> str:

@@ -28,6 +28,7 @@ from etc_policy.verify.compared_rows import (
     why_no_cut,
 )
 from etc_policy.verify.evidence import Claim, Evidence
+from etc_policy.verify.freshness import completeness_lag_ms, has_limits
 from etc_policy.verify.log_checks import LOGS, is_proven_by_logs
 from etc_policy.verify.metadata_checks import (
     INDEXES,
@@ -243,6 +244,7 @@ def _verification(
         rows_read.add(VIEWS_AGREE)
     always = always_checked(evidence, rows_read if coverage is None else frozenset())
     expectations = (*always, *listing, *results)
+    is_judged = has_limits(evidence.policy.freshness) or any(one.expectation == FRESHNESS for one in results)
     return Verification(
         level=level,
         status=verdict_over(expectations),
@@ -255,6 +257,7 @@ def _verification(
         expectations=expectations,
         not_checked=tuple(dict.fromkeys(one.expectation for one in unchecked)),
         unchecked=unchecked,
+        unjudged_lag_ms=None if is_judged else completeness_lag_ms(evidence.now_ms, evidence.complete_until_ms),
     )
 
 

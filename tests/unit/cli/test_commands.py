@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -344,6 +345,21 @@ class TestVerify:
         bounds = "expect_event_times_within_bounds"
         assert found["not_checked"].count(bounds) == 1
         assert [one["arguments"] for one in found["unchecked"] if one["expectation"] == bounds] == [[], ["latest_ms"]]
+
+    def test_a_table_without_a_target_is_said_to_have_none(self, etc, orders, project, tmp_path):
+        """The verdict is about rows up to T: that T is long ago passes nothing, and fails nothing."""
+        assert "no target" not in self.verify(etc)[1]
+        for path in (project / "policies").iterdir():
+            path.write_text(re.sub("freshness: {.*}", "freshness: {}", path.read_text()))
+        code, out, _ = self.verify(etc)
+        said = " ".join(out.split())
+        assert (code, "no target RO lags" in said, "`freshness.target` says how far it may" in said) == (0, True, True)
+        report = tmp_path / "checks.xml"
+        found = json.loads(self.verify(etc, "--output", "json", "--junit-xml", str(report))[1])["tables"][0]
+        assert found["verification"]["unjudged_lag_ms"] > 0
+        assert "no target: RO lags" in report.read_text()
+        etc("docs", "generate")
+        assert "No target: RO lags" in "".join(one.read_text() for one in project.rglob("target/**/*.html"))
 
     def test_a_table_before_its_first_commit_is_not_verified_up_to_anything(self, etc, project):
         TableFolder(project / "lake" / "payments")
