@@ -40,12 +40,14 @@ from etc_policy.report.imports import OF_A_TABLE, ImportedTable, ImportReport
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.verify.diagnosis import TableFacts
 from etc_policy.verify.proposal import (
+    TARGET_REASON,
     Survey,
     answer_faults,
     find_drift,
     proposed_lines,
     readable_times,
     render_proposal,
+    target_for,
     time_columns,
     why_not_guessed,
     yaml_text,
@@ -98,11 +100,11 @@ class Answer(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """Answers that stand once in etc_project.yml, those for the files of policies, and keys that etc_project.yml has besides."""
+    """Answers that stand once in etc_project.yml, those for the files of policies, and what etc_project.yml has besides."""
 
     of_project: tuple[Answer, ...] = ()
     of_files: tuple[Answer, ...] = ()
-    defaults: frozenset[str] = frozenset()
+    defaults: Mapping[str, object] = {}
 
 
 NO_ANSWERS = Answers()
@@ -354,7 +356,7 @@ def answers_of(given: Mapping[str, object], own: Settings) -> Answers:
         and (own.file is None or defaults.get(one.key) == one.value)
     )
     of_files = tuple(one for one in answers if one not in of_project)
-    return Answers(of_project, of_files, frozenset(defaults))
+    return Answers(of_project, of_files, defaults)
 
 
 def _of_two_parts(key: str, value: object) -> tuple[str, object]:
@@ -413,7 +415,11 @@ def _project_text(name: str, answers: Sequence[Answer]) -> str:
         first, *below = one.key.split(".")
         values[first] = {**values.get(first, {}), below[0]: one.value} if below else one.value
     head = ("# What policies take that do not say otherwise.", "version: 1", f"name: {plain_name([name])}", "policies:")
-    return "\n".join((*head, *(f"  +{key}: {yaml_text(value)}" for key, value in values.items()))) + "\n"
+    lines = [*head, *(f"  +{key}: {yaml_text(value)}" for key, value in values.items())]
+    target = None if "freshness" in values else target_for(values.get("data_latency"))
+    if target is not None:
+        lines.append(f"  +freshness: {{target: {target}}}  # {TARGET_REASON}")
+    return "\n".join(lines) + "\n"
 
 
 def _with_partition_time(facts: TableFacts) -> Policy:

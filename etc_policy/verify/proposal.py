@@ -10,6 +10,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -25,6 +26,7 @@ from etc_policy.hudi.properties import ordering_fields
 from etc_policy.plan.plan_warnings import column_warnings
 from etc_policy.policy.files import MARK
 from etc_policy.policy.manifest import EventTime, Frozen, Policy
+from etc_policy.policy.quantities import QuantityError, parse_duration_ms
 from etc_policy.policy.schema import PartitionTime
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.policy.times import usual_pattern
@@ -38,10 +40,15 @@ from etc_policy.verify.diagnosis import (
     diagnose_table,
     foreign_compactions,
 )
+from etc_policy.verify.latency import round_up_ms
 
 _WIDTH = 118
 #: What a policy cannot do without.
 _NEEDED = ("event_time_column", "data_latency")
+_TARGET = "freshness.target"
+#: A run an hour, and half an hour for it.
+_RUN_MS = 90 * 60_000
+TARGET_REASON = "`data_latency`, an hour between two runs and half an hour for one"
 _OF_COLUMN, _SAID = "event_time_column.", "said by `--set` when it was imported"
 #: Checks that have a question, or a value, of their own.
 _ASKED = ("lock", "compactions", "index", "event times", "data latency")
@@ -90,7 +97,7 @@ class Survey:
     `columns` are the Avro types by name, `ranges` what the newest base file holds of some, `written_ms` when that was written.
     `lags` are how late the events of the newest commits came by some columns, the shortest first.
     `given` are values that the user has said for its policy, `answered` those that the user said for all and etc_project.yml has,
-    and `defaults` keys that it has else: these are not asked.
+    and `defaults` what it has else: that is not asked.
     """
 
     table: str
@@ -102,7 +109,7 @@ class Survey:
     lags: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     given: Mapping[str, object] = field(default_factory=dict)
     answered: Mapping[str, object] = field(default_factory=dict)
-    defaults: frozenset[str] = frozenset()
+    defaults: Mapping[str, object] = field(default_factory=dict)
 
 
 class Line(NamedTuple):
@@ -233,7 +240,7 @@ def why_not_guessed(survey: Survey) -> str | None:
 def proposed_lines(survey: Survey) -> tuple[Line, ...]:
     """What the table, or the user, says of its policy, and what is left open."""
     said = (*survey.given, *survey.answered)
-    seen = (_skip, _event_time, _latency, _partition_time, _strategy, _writer, _verify, _sync)
+    seen = (_skip, _event_time, _latency, _freshness, _partition_time, _strategy, _writer, _verify, _sync)
     shown = [line for lines in seen for line in lines(survey) if not is_below(line.key, said)]
     is_skipped = any(line.key == "enabled" for line in shown) or survey.given.get("enabled") is False
     if is_skipped:
@@ -496,6 +503,26 @@ def _latency(survey: Survey) -> Iterator[Line]:
     yield Line("data_latency", "1d" if has_days else "1h", text, asks=True)
 
 
+def _freshness(survey: Survey) -> Iterator[Line]:
+    """How far RO may lag, but where etc_project.yml will say it for all, or any limit was said."""
+    of_project = {**survey.answered, **survey.defaults}
+    is_of_all = "data_latency" in survey.answered and not is_below("data_latency", {*survey.given, *survey.defaults})
+    if is_of_all or any(key.partition(".")[0] == "freshness" for key in (*survey.given, *of_project)):
+        return
+    said = survey.given.get("data_latency", of_project.get("data_latency"))
+    target = target_for(next(_latency(survey)).value if said is None else said)
+    if target is not None:
+        yield Line(_TARGET, target, f"how far RO may lag behind now: {TARGET_REASON}")
+
+
+def target_for(data_latency: object) -> str | None:
+    """A `freshness.target` for a `data_latency` as YAML has it; None where that is a template, or none."""
+    longest = data_latency.get("at_most") if isinstance(data_latency, dict) else data_latency
+    with suppress(QuantityError):
+        return format_duration(round_up_ms(parse_duration_ms(longest) + _RUN_MS))
+    return None
+
+
 def _partition_time(survey: Survey) -> Iterator[Line]:
     timed = survey.facts.policy.partition_time
     if timed is not None:
@@ -547,7 +574,8 @@ def render_proposal(survey: Survey, *, guesses: bool = False) -> str:
     """
     facts, lines = survey.facts, proposed_lines(survey)
     if guesses:
-        lines = tuple(line._replace(asks=False) for line in lines if not line.asks or line.key in _NEEDED)
+        needed = (line for line in lines if line.key in _NEEDED or not (line.asks or line.key == _TARGET))
+        lines = tuple(line._replace(asks=False) for line in needed)
     head = [
         f"Made by `etc import` at {format_time(facts.clock_ms // 1000 * 1000)} from the table's metadata and footers.",
         *_shown(facts),

@@ -12,6 +12,7 @@ import yaml
 from etc_policy.api.importing import policy_name
 from etc_policy.api.project import Project
 from etc_policy.errors import RetryableError
+from etc_policy.table.formats import format_duration
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.wiring import Environment
 from tests.unit.hudi.table_folder import MILLIS, TableFolder, at, base, log
@@ -179,8 +180,13 @@ def test_twenty_tables_become_a_parsed_project_with_three_answers(wide, etc):
     }
     assert (wide.parent / ".gitignore").read_text() == "target/\n"
     project = (wide.parent / "etc_project.yml").read_text()
-    assert project.endswith("policies:\n  +data_latency: 30m\n  +writer: {compaction: async}\n")
-    assert "data_latency" not in (wide.parent / "policies" / "web_00.yml").read_text()
+    assert "policies:\n  +data_latency: 30m\n  +writer: {compaction: async}\n" in project
+    assert project.endswith(
+        "+freshness: {target: 2h}  # `data_latency`, an hour between two runs and half an hour for one\n"
+    )
+    assert {one.freshness.target_ms for one in policies.values()} == {7_200_000}
+    text = (wide.parent / "policies" / "web_00.yml").read_text()
+    assert ("data_latency" in text, "freshness" in text) == (False, False)
 
 
 def test_a_column_that_is_said_of_all_is_no_default_of_the_project(wide, etc):
@@ -198,7 +204,7 @@ def test_where_there_is_an_etc_project_its_defaults_are_not_asked_and_other_answ
     assert etc("import", "lake/web_02", "--set", "data_latency=2h", "--set", "web_02:event_time_column=id")[0] == 0
     texts = [(wide.parent / "policies" / f"web_0{number}.yml").read_text() for number in (0, 2)]
     assert ["?" in text for text in texts] == [False, False]
-    assert ["data_latency" in text for text in texts] == [False, True]
+    assert [" data_latency:" in text for text in texts] == [False, True]
     assert texts[1].count("event_time_column") == 1
     assert {one.name: one.data_latency_ms for one in Project(wide.parent).policies()} == {
         "web_00": 3_600_000,
@@ -229,6 +235,32 @@ def test_an_answer_that_is_wrong_is_said_before_anything_is_written(wide, etc, g
     found, _, err = etc("import", "--bucket", "lake", "--set", given)
     assert (found, said in err) == (code, True), err
     assert [path.name for path in wide.parent.iterdir()] == ["lake"]
+
+
+@pytest.mark.parametrize(
+    ("project", "given", "targets"),
+    [
+        (None, ("data_latency=30m", "web_*:data_latency=6h"), {"web_00": "8h", "shop_01": "2h"}),
+        (None, ("data_latency=30m", "freshness.target=5h"), {"web_00": "5h", "shop_01": "5h"}),
+        (None, ("data_latency=30m", "freshness={error_after: 5h}"), {"web_00": None, "shop_01": None}),
+        (None, ("data_latency=30m", "web_*:freshness.target=9h"), {"web_00": "9h", "shop_01": "2h"}),
+        (None, ("web_*:data_latency=12h", "shop_*:data_latency=30s"), {"web_00": "14h", "shop_01": "2h"}),
+        ("+data_latency: {at_most: 12h}", (), {"web_00": "14h", "shop_01": "14h"}),
+        ("+data_latency: 1d", (), {"web_00": "1d2h", "shop_01": "1d2h"}),
+        ("+data_latency: 1d", ("data_latency=1d",), {"web_00": "1d2h", "shop_01": "1d2h"}),
+        ("+data_latency: 1h, +freshness: {target: 3h}", (), {"web_00": "3h", "shop_01": "3h"}),
+        ("+data_latency: \"{{ var('x', '4h') }}\"", (), {"web_00": "5h30m", "shop_01": "5h30m"}),
+    ],
+)
+def test_each_policy_gets_a_target_that_it_can_keep(wide, etc, project, given, targets):
+    if project:
+        (wide.parent / "etc_project.yml").write_text(f"policies: {{{project}}}\n")
+    answers = (*given, "writer.compaction=async")
+    code, _, err = etc("import", *(f"lake/{name}" for name in targets), *(f"--set={one}" for one in answers))
+    assert (code, "error" in err) == (0, False), err
+    assert etc("parse")[:2] == (0, "2 policies OK\n")
+    found = {one.name: one.freshness.target_ms for one in Project(wide.parent).policies()}
+    assert {name: None if ms is None else format_duration(ms) for name, ms in found.items()} == targets
 
 
 def test_answers_of_every_depth_are_where_the_key_is(wide, etc):
