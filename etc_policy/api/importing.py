@@ -279,9 +279,10 @@ class Importer:
 
     def _proposed(self, policy: Policy, survey: Survey) -> tuple[ImportedTable, str]:
         """What becomes of a new table, and the text of its policy."""
-        asked = tuple(line.key for line in proposed_lines(survey) if line.asks)
+        asked = {line.key: line.value for line in proposed_lines(survey) if line.asks}
         reason = survey.facts.state.zone_fault
-        of_table: Any = {"table": policy.table, "policy": policy.name, "questions": asked, "reason": reason}
+        of_table: Any = {"table": policy.table, "policy": policy.name, "questions": tuple(asked), "proposed": asked}
+        of_table["reason"] = reason
         if self.write is None:
             return ImportedTable(status="new", **of_table), ""
         table = ImportedTable(status="written", file=f"{self.folder}/{policy.name}.yml", **of_table)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator, Sequence
 from typing import Literal, get_args
+
+from pydantic import Field
 
 from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.manifest import Frozen
@@ -20,9 +24,10 @@ _WORDS: dict[ImportStatus, str] = {"known": "in project", "left_out": "left out"
 
 
 class ImportedTable(Frozen):
-    """A table that was looked at. `written`: it has a policy now, in `file`, with open `questions` by their keys. `new`: it would
-    get one (`--diff`). `known`: the project had it before, and it was left alone. `drifted`: it is no longer as its policy says.
-    `left_out`: no policy fits it, and nobody named it. `failed`: it could not be read, or no policy fits it.
+    """A table that was looked at. `written`: it has a policy now, in `file`, with open `questions` by their keys, for each of
+    which a value is `proposed` as YAML. `new`: it would get one (`--diff`). `known`: the project had it before, and it was left
+    alone. `drifted`: it is no longer as its policy says. `left_out`: no policy fits it, and nobody named it. `failed`: it could
+    not be read, or no policy fits it.
     """
 
     table: str
@@ -30,6 +35,7 @@ class ImportedTable(Frozen):
     status: ImportStatus
     file: str | None = None
     questions: tuple[str, ...] = ()
+    proposed: dict[str, str] = Field(default_factory=dict)
     drift: tuple[DriftedKey, ...] = ()
     reason: str | None = None
     reason_code: str | None = None
@@ -53,19 +59,44 @@ def render_import(report: ImportReport, width: int) -> str:
     shown = [table for table in report.tables if table.status != "failed"]
     rows = [(one_line(table.policy), _WORDS.get(table.status, table.status), _text(table)) for table in shown]
     counts = {status: sum(table.status == status for table in report.tables) for status in _STATUSES}
-    asked = sum(bool(table.questions) for table in shown)
     said = [f"{count} {_WORDS.get(status, status)}" for status, count in counts.items() if count]
-    asks = f" {count_of(asked, 'file')} with open questions: `etc parse` lists them." if asked else ""
-    if asked > 1:
-        key = max(keys := [key for table in shown for key in table.questions], key=keys.count)
-        answer, tables = (
-            (f"--set 'GLOB:{key}=VALUE'", "the tables that fit")
-            if key in OF_A_TABLE
-            else (f"--set {key}=VALUE", "all tables")
+    summary = f"{': '.join(filter(None, (count_of(len(report.tables), 'table'), ', '.join(said))))}.{_asks(shown)}"
+    return "\n".join(filter(None, (rows_of(rows, width), summary, *_answers(shown))))
+
+
+def _asks(tables: Sequence[ImportedTable]) -> str:
+    """How many have questions, and how all of them are answered."""
+    asked = [table for table in tables if table.questions]
+    if not asked:
+        return ""
+    if any(table.file for table in asked):
+        found, way = (
+            f"{count_of(len(asked), 'file')} with open questions: `etc parse` lists them",
+            "Without these files ",
         )
-        asks += f" Without these files `etc import` with `{answer}` answers one for {tables}."
-    summary = f"{': '.join(filter(None, (count_of(len(report.tables), 'table'), ', '.join(said))))}.{asks}"
-    return "\n".join(filter(None, (rows_of(rows, width), summary)))
+    else:
+        found, way = f"{count_of(len(asked), 'table')} with open questions", ""
+    count = sum(1 for _ in _answers(tables))
+    with_these = "this answer" if count == 1 else f"these {count} answers"
+    return f" {found}." + (
+        f" {way}`etc import` with {with_these} leaves none open; change what is not so:" if count else ""
+    )
+
+
+def _answers(tables: Sequence[ImportedTable]) -> Iterator[str]:
+    """As few `--set` as answer all questions by what is proposed: for all tables, where all are asked, else by their names."""
+    asked = [table for table in tables if table.questions]
+    most = sum(table.status in ("written", "new") and "enabled" not in table.proposed for table in tables)
+    for key in dict.fromkeys(key for table in asked for key in table.proposed) if len(asked) > 1 else ():
+        by_value: dict[str, list[str]] = {}
+        for table in asked:
+            if key in table.proposed:
+                by_value.setdefault(table.proposed[key], []).append(table.policy)
+        values = sorted(by_value, key=lambda value: -len(by_value[value]))
+        is_of_all = key not in OF_A_TABLE and sum(map(len, by_value.values())) == most
+        for place, value in enumerate(values):
+            names = "" if is_of_all and place == 0 else f"{','.join(by_value[value])}:"
+            yield f"  --set {shlex.quote(f'{names}{key}={value}')}"
 
 
 def _text(table: ImportedTable) -> str:

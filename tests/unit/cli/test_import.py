@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import time
 from datetime import UTC, datetime
@@ -478,8 +479,30 @@ def test_one_column_is_not_said_for_all_tables_where_that_alone_is_asked(lake, e
     for name in ("a", "b"):
         make_updates(lake / name, "id")
     out = etc("import", "lake/a", "lake/b", "--set", "data_latency=1h")[1]
-    said = "Without these files `etc import` with `--set 'GLOB:event_time_column=VALUE'` answers one for the tables that fit."
-    assert said in " ".join(out.split())
+    said = "Without these files `etc import` with this answer leaves none open; change what is not so:"
+    assert out.splitlines()[-2].endswith(said)
+    assert out.splitlines()[-1] == "  --set a,b:event_time_column=updated_at"
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_the_answers_that_are_shown_leave_nothing_open(lake, etc, others):
+    """Those for all tables where all are asked, else by names; a table that is skipped takes any."""
+    shutil.rmtree(lake)
+    for name in ("text_dmy", "users", "clicks", "readings"):
+        make_kind(lake / name, KINDS[name][0], writes=3)
+    make_kind(lake / "people", {"birth_date*": "date"}, writes=3, ordering="id")
+    make_kind(lake / "days", {"day": "date"}, writes=3)
+    if others:
+        make_table(lake / "orders")
+    _, out, _ = etc("import", "--bucket", "lake", "--diff")
+    *_, summary = (line for line in out.splitlines() if not line.startswith("  --set "))
+    shown = [line for line in out.splitlines() if line.startswith("  --set ")]
+    assert f"{6 + others} tables with open questions. `etc import` with these 5 answers leaves none open" in summary
+    assert ("  --set writer.compaction=async" in shown, "  --set data_latency=1h" in shown) == (not others, True)
+    assert "  --set days:data_latency=1d" in shown
+    code, out, err = etc("import", "--bucket", "lake", *(word for line in shown for word in shlex.split(line)))
+    assert (code, "open" in out) == (0, False), err
+    assert etc("parse")[:2] == (0, f"{5 + others} policies OK, 1 disabled\n")
 
 
 def as_text(form):
