@@ -127,7 +127,7 @@ def start_spark(
     session = _start(confs, log, cluster_seconds, progress)
     pin_settings(session)
     session.sparkContext.setLogLevel(os.environ.get("ETC_SPARK_LOG_LEVEL", "ERROR"))
-    _load_metadata_payload(session)
+    _load_hudi(session)
     if not is_local(master):
         require_executor(session, master, cluster_seconds)
         watch_executors(session, cluster_seconds)
@@ -295,18 +295,37 @@ def _within_submit(confs: Mapping[str, str]) -> dict[str, str]:
     return {**kept, **_NO_SPECULATION, "spark.master": submitted.get("spark.master", confs["spark.master"])}
 
 
-def _load_metadata_payload(session: Any) -> None:
+def _load_hudi(session: Any) -> None:
     """Load a class of Hudi 1.2 before anything else is: it compares schemas by identity, and the first one seen counts.
 
     If a write handle of the metadata table comes first, every write to any metadata table fails as long as this Java
     process lives (`ArrayIndexOutOfBoundsException: Index 9 out of bounds for length 7`).
+
+    Raises:
+        EngineError: there is no Hudi among the jars of Spark, which says so in its log alone.
+
     """
     from py4j.protocol import Py4JError
 
     jvm = session._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    with suppress(Py4JError):  # a bundle that does not have it cannot be used, and says so later
-        jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload", True, loader)
+    with suppress(Py4JError):  # Java that has died says so later
+        try:
+            jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload", True, loader)
+        except Py4JError as error:
+            if "ClassNotFoundException" not in str(error):
+                raise
+            message = "Spark has started without Hudi: no bundle is among its jars"
+            raise EngineError(Code.SPARK_DID_NOT_START, message, hint=_bundle_hint()) from error
+
+
+def _bundle_hint() -> str:
+    if STARTED_BY_SUBMIT in os.environ:
+        return f"submit with `--packages {DEFAULT_BUNDLE}`, or with its jar among `--jars`"
+    return (
+        "the Spark confs spark.jars and spark.jars.packages name the bundle too where one of them is given: add it there; else "
+        "correct ETC_HUDI_BUNDLE or the target's `bundle`"
+    )
 
 
 def session_confs(given: Mapping[str, str], scratch: Path | None = None) -> dict[str, str]:

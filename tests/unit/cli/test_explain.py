@@ -55,7 +55,9 @@ def test_one_code(etc):
     code, out, err = etc("explain", "etc102")
     assert (code, err) == (0, "")
     assert out.startswith("ETC102  A file cannot be read\n\n")
-    assert etc("explain", "ETC303")[1].startswith("ETC303  Spark did not start\n\nSpark's first messages")
+    assert etc("explain", "ETC303")[1].startswith(
+        "ETC303  Spark did not start, or without Hudi\n\nSpark's first messages"
+    )
 
 
 def test_the_text_is_folded_at_the_terminal(etc, monkeypatch):

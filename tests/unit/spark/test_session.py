@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -147,6 +148,35 @@ def test_the_jars_of_a_repository_with_a_password_are_fetched():
         "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dproxy={url}",
     }
     assert _without_secrets(repository) == repository
+
+
+def a_session(said):
+    """One whose Java says this of a class of Hudi."""
+    from py4j.protocol import Py4JError
+
+    def for_name(*_):
+        raise Py4JError(said)
+
+    java = SimpleNamespace(lang=SimpleNamespace(Class=SimpleNamespace(forName=for_name), Thread=MagicMock()))
+    return SimpleNamespace(_jvm=SimpleNamespace(java=java))
+
+
+@pytest.mark.parametrize(("by_submit", "hint"), [(False, "name the bundle too"), (True, "submit with `--packages")])
+def test_a_session_without_hudi_says_what_is_missing(monkeypatch, by_submit, hint):
+    """Spark starts without it, and the first table was said to be damaged."""
+    if by_submit:
+        monkeypatch.setenv(session.STARTED_BY_SUBMIT, "1")
+    else:
+        monkeypatch.delenv(session.STARTED_BY_SUBMIT, raising=False)
+    with pytest.raises(EngineError, match="without Hudi: no bundle is among its jars") as found:
+        session._load_hudi(
+            a_session("java.lang.ClassNotFoundException: org.apache.hudi.metadata.HoodieMetadataPayload")
+        )
+    assert (found.value.code, hint in found.value.hint) == ("ETC303", True)
+
+
+def test_java_that_has_died_says_so_later():
+    session._load_hudi(a_session("Answer from Java side is empty"))
 
 
 def test_what_is_needed_to_start_is_no_secret():
