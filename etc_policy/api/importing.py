@@ -47,6 +47,7 @@ from etc_policy.verify.proposal import (
     proposed_lines,
     readable_times,
     render_proposal,
+    said_doubts,
     target_for,
     time_columns,
     why_not_guessed,
@@ -280,7 +281,7 @@ class Importer:
     def _proposed(self, policy: Policy, survey: Survey) -> tuple[ImportedTable, str]:
         """What becomes of a new table, and the text of its policy."""
         asked = {line.key: line.value for line in proposed_lines(survey) if line.asks}
-        reason = survey.facts.state.zone_fault
+        reason = survey.facts.state.zone_fault or "; ".join(said_doubts(survey)) or None
         of_table: Any = {"table": policy.table, "policy": policy.name, "questions": tuple(asked), "proposed": asked}
         of_table["reason"] = reason
         if self.write is None:

@@ -245,13 +245,13 @@ def _span(kind: OtherKind, commits: Sequence[Arrival]) -> OtherTimes:
     return OtherTimes(kind, len(commits), min(times), max(times), min(-one.lag_ms for one in commits))
 
 
-def mostly_late(commits: Sequence[Arrival], declared_ms: int) -> LateCommits | None:
+def mostly_late(commits: Sequence[Arrival], declared_ms: int, *, of_days: bool | None = None) -> LateCommits | None:
     """Where two commits or more, and most of all, bring events later than declared, how many; None where they do not.
 
     Old data before the first other ones do not count. Of a day nobody knows when in it an event was: it is late after its end.
     """
     old_ms = old_data_ms(declared_ms)
-    of_days = has_days_alone(one.event_ms for one in commits)
+    of_days = has_days_alone(one.event_ms for one in commits) if of_days is None else of_days
     found = [*dropwhile(lambda lag_ms: lag_ms > old_ms, (one.lag_ms for one in commits))]
     judged = [max(0, lag_ms - DAY_MS * of_days) for lag_ms in found]
     late = sum(lag_ms > declared_ms for lag_ms in judged)
@@ -325,7 +325,8 @@ def doubt_text(found: ColumnDoubt, event_time: EventTime, declared_ms: int, orde
     """What the commits say against the column and what follows, and what to do."""
     other = column_that_moves(event_time.column, ordering)
     if isinstance(found, LateCommits):
-        return _late_text(found, event_time.column, declared_ms), f"take {other}; else a longer `data_latency`"
+        follows = f"if updates leave `{event_time.column}` as it was, each update of an old row takes RO back"
+        return f"{late_text(found, declared_ms)}: {follows}", f"take {other}; else a longer `data_latency`"
     after = {
         "days": ", with times of day; else `data_latency: 1d`, or longer",
         "still": ", unless old data are being loaded in no order",
@@ -344,14 +345,12 @@ def column_that_moves(column: str, ordering: Sequence[str]) -> str:
     return f"a column that moves with updates{other}"
 
 
-def _late_text(found: LateCommits, column: str, declared_ms: int) -> str:
+def late_text(found: LateCommits, declared_ms: int) -> str:
+    """How many commits brought events too late, and how late."""
     commits = f"{part_of(found.late, found.commits, 'commit')} {found.which}"
     half = "one of them" if found.commits == 2 else "half of all"
     late = f"`data_latency` ({format_duration(declared_ms)}), {half} {format_duration(found.half_ms)} or more after they happened"
-    return (
-        f"{commits} brought events later than {late}: if updates leave `{column}` as it was, each update of an old row takes "
-        "RO back"
-    )
+    return f"{commits} brought events later than {late}"
 
 
 def _other_text(found: OtherTimes, event_time: EventTime) -> str:

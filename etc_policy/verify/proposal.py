@@ -31,7 +31,17 @@ from etc_policy.policy.schema import PartitionTime
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.policy.times import usual_pattern
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time, lateness
-from etc_policy.table.impossible_times import EARLIEST_MS, OLD_MS, LateCommits, fitting_unit, unit_advice, whole_days_ms
+from etc_policy.table.impossible_times import (
+    EARLIEST_MS,
+    OLD_MS,
+    Arrival,
+    LateCommits,
+    fitting_unit,
+    late_text,
+    mostly_late,
+    unit_advice,
+    whole_days_ms,
+)
 from etc_policy.table.instants import DAY_MS
 from etc_policy.verify.diagnosis import (
     TableFacts,
@@ -249,7 +259,39 @@ def proposed_lines(survey: Survey) -> tuple[Line, ...]:
     said_now = {key: value for key, value in survey.given.items() if not key.startswith(_OF_COLUMN)}
     if (own := said_now.get("event_time_column")) is not None and (form := _said_of_column(survey)):
         said_now["event_time_column"] = {**(own if isinstance(own, dict) else {"column": own}), **form}
-    return (*asked, *(Line(key, yaml_text(value), _SAID) for key, value in said_now.items()))
+    shows = {"event_time_column": [_taken(survey).text], "data_latency": [*_latency_doubt(survey)]}
+    reasons = {key: "; ".join((_SAID, *shows.get(key, ()))) for key in said_now}
+    return (*asked, *(Line(key, yaml_text(value), reasons[key]) for key, value in said_now.items()))
+
+
+def _taken(survey: Survey) -> _Candidate:
+    """The event-time column that the policy has, as it was said or else is proposed."""
+    named = _said_column(survey.given)
+    said = (one for one in _candidates_of(survey) if one.name == named)
+    return next(said, None) or _choose(survey).best
+
+
+def said_doubts(survey: Survey) -> Iterator[str]:
+    """What the table shows against a column, or a `data_latency`, that was said and is taken all the same."""
+    best, still = _choose(survey)[::2]
+    if (named := _said_column(survey.given)) in [one.name for one in still]:
+        yield f"updates leave `{one_line(str(named))}` as it was, and move `{one_line(best.name)}`"
+    yield from _latency_doubt(survey)
+
+
+def _latency_doubt(survey: Survey) -> Iterator[str]:
+    said, column = {**survey.defaults, **survey.answered, **survey.given}.get("data_latency"), _taken(survey)
+    declared_ms = _longest_ms(said)
+    if declared_ms is None or survey.given.get("enabled") is False:
+        return
+    lags = [Arrival(0, -lag_ms) for lag_ms in reversed(column.lags)]  # old data first: they do not count
+    if (late := mostly_late(lags, declared_ms, of_days=column.has_days_alone)) is not None:
+        yield late_text(late._replace(which=f"by `{one_line(column.name)}`"), declared_ms)
+    elif column.name == survey.facts.policy.event_time.column:
+        policy = survey.facts.policy.model_copy(update={"data_latency_ms": declared_ms})
+        verdict, _ = replace(survey.facts, policy=policy).judged
+        if verdict.status == "too_short":
+            yield f"{verdict.observed}, and `data_latency` is {format_duration(declared_ms)}"
 
 
 def _unasked(line: Line) -> Line:
@@ -485,7 +527,7 @@ def _listed(candidates: list[_Candidate]) -> str:
 def _latency(survey: Survey) -> Iterator[Line]:
     facts = survey.facts
     verdict, _ = facts.judged
-    best, by_column = _choose(survey).best, facts.policy.event_time.column
+    best, by_column = _taken(survey), facts.policy.event_time.column
     if verdict.suggested_ms is not None and verdict.observed is not None and best.name == by_column:
         yield Line(
             "data_latency",
@@ -516,10 +558,16 @@ def _freshness(survey: Survey) -> Iterator[Line]:
 
 
 def target_for(data_latency: object) -> str | None:
-    """A `freshness.target` for a `data_latency` as YAML has it; None where that is a template, or none."""
+    """A `freshness.target` for a `data_latency` as YAML has it; None where there is none."""
+    longest_ms = _longest_ms(data_latency)
+    return None if longest_ms is None else format_duration(round_up_ms(longest_ms + _RUN_MS))
+
+
+def _longest_ms(data_latency: object) -> int | None:
+    """The longest that a `data_latency` as YAML has it may be; None where it is none."""
     longest = data_latency.get("at_most") if isinstance(data_latency, dict) else data_latency
     with suppress(QuantityError):
-        return format_duration(round_up_ms(parse_duration_ms(longest) + _RUN_MS))
+        return parse_duration_ms(longest)
     return None
 
 

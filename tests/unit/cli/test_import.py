@@ -380,6 +380,42 @@ def test_the_column_that_moves_with_updates_is_proposed_with_the_lags_of_all(lak
     assert "By `updated_at`, all 4 commits came within 3s of their earliest event." in text
 
 
+@pytest.mark.parametrize("make", ["updates", "compacted"])
+def test_a_latency_that_the_table_contradicts_is_said_at_once(lake, etc, make):
+    """For one table, for all, and by etc_project.yml; the next `--diff` says no more."""
+    (make_updates if make == "updates" else make_compacted)(lake / "updates", "updated_at")
+    for name, given in (("p", "updates:data_latency=500ms"), ("q", "data_latency=500ms"), ("r", None)):
+        where = ("--project-dir", name)
+        (lake.parent / name).mkdir()
+        if given is None:
+            (lake.parent / name / "etc_project.yml").write_text("policies: {+data_latency: 500ms}\n")
+        answers = ("--set", given) if given else ()
+        _, out, _ = etc("import", "lake/updates", *where, *answers, "--set", "updates:writer.compaction=async")
+        lag = "1s" if make == "compacted" else "3s"
+        said = (
+            f"all 4 commits by `updated_at` brought events later than `data_latency` (500ms), half of all {lag} or more"
+        )
+        assert said in " ".join(out.split()), (given, out)
+        assert "drifted" in etc("import", "--diff", *where)[1]
+        text = (lake.parent / name / "policies" / "updates.yml").read_text()
+        assert (" ".join(said.split()) in " ".join(text.replace("#", "").split())) == (name == "p")
+    _, out, _ = etc("import", "lake/updates", "--project-dir", "s", "--set", "data_latency=1m")
+    assert "brought events" not in out
+
+
+def test_a_column_that_is_said_keeps_what_was_seen_of_it(lake, etc):
+    make_updates(lake / "updates", "updated_at")
+    answers = ("updates:event_time_column=placed_at", "updates:data_latency=1h")
+    _, out, _ = etc("import", "lake/updates", *(f"--set={one}" for one in answers))
+    text = " ".join((lake.parent / "policies" / "updates.yml").read_text().replace("#", "").split())
+    assert "said by `--set` when it was imported; placed_at (timestamp-millis): all 4 commits came within 1d2s" in text
+    assert "3 of 4 commits by `placed_at` brought events later than `data_latency` (1h), half of all 1d" in text
+    assert "updates leave `placed_at` as it was, and move `updated_at`" in " ".join(out.split())
+    etc("import", "lake/updates", "--project-dir", "p", "--set", answers[0])
+    asked = " ".join((lake.parent / "p" / "policies" / "updates.yml").read_text().replace("#", "").split())
+    assert "By `placed_at`, all 4 commits came within" in asked
+
+
 def test_without_an_ordering_field_to_go_by_it_is_asked(lake, etc):
     """A column of when rows came in moves too, and is no event time."""
     make_updates(lake / "updates", "id")

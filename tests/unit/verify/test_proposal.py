@@ -17,7 +17,7 @@ from etc_policy.policy.resolve import check_project, compile_project
 from etc_policy.table.history import Commit, GroupWrite, TableHistory
 from etc_policy.table.instants import add_ms
 from etc_policy.verify.diagnosis import TableFacts
-from etc_policy.verify.proposal import Survey, find_drift, proposed_lines, render_proposal, time_columns
+from etc_policy.verify.proposal import Survey, find_drift, proposed_lines, render_proposal, said_doubts, time_columns
 from tests.unit.plan.plan_cases import epoch_ms
 from tests.unit.plan.states import STATE
 
@@ -212,6 +212,14 @@ def test_a_latency_is_what_nearly_all_writes_kept_to():
     few = lines(survey({"ts": "long"}, LONG, history(*OFTEN.commits[:19])))["data_latency"]
     assert few.asks
     assert "it takes 20 writes to log files. So far, of 19 writes to log files half came within 10s, all" in few.reason
+
+
+@pytest.mark.parametrize(("given", "says"), [("10s", True), ("30s", False), (None, False)])
+def test_a_latency_that_was_said_and_that_enough_writes_exceed_is_doubted(given, says):
+    found = survey({"ts": "long"}, LONG, OFTEN, given={"data_latency": given} if given else {})
+    said = "of 30 writes to log files half came within 15s, all within 30s of their earliest event, and `data_latency` is 10s"
+    assert [*said_doubts(found)] == ([said] if says else [])
+    assert (said in lines(found)["data_latency"].reason) == says
 
 
 def test_drift_is_what_the_table_contradicts():
