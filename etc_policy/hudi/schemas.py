@@ -28,6 +28,10 @@ _TIME_TYPES = frozenset(
     {"int", "long", "string", "date", "timestamp-millis", "timestamp-micros"}
     | {"timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros"}
 )
+#: What Spark reads from no base file that says it, and from log files as a number.
+TIMES_OF_DAY = ("time-millis", "time-micros")
+#: Of a decimal of Spark.
+_MOST_DIGITS = 38
 _TYPES_OF_KEYS = {"unit": ("int", "long", "string"), "format": ("string",)}
 #: Columns that an error names at most.
 _NAMED = 50
@@ -42,9 +46,14 @@ def newest_fields(timeline: Timeline) -> list[Any] | None:
     for requested in sorted(timeline.written, reverse=True):
         schema = timeline.commit(requested).extra.get("schema")
         if schema and schema != _NO_SCHEMA:
-            place = f"{timeline.storage.location}: the schema in {requested}"
-            return list_of(decode_metadata(schema.encode(), place).get("fields"))
+            return _decoded(schema, f"{timeline.storage.location}: the schema in {requested}")
     return None
+
+
+@lru_cache(maxsize=4)
+def _decoded(schema: str, place: str) -> list[Any]:
+    """The columns of a schema, which a reading asks for several times."""
+    return list_of(decode_metadata(schema.encode(), place).get("fields"))
 
 
 def columns_fingerprint(timeline: Timeline) -> str:
@@ -89,6 +98,36 @@ def type_name(avro_type: Any) -> str:
         named = avro_type.get("logicalType") or avro_type["type"]
         return named if isinstance(named, str) else "nested"  # a text of it may be as long as the schema
     return str(avro_type)
+
+
+def unworkable_columns(fields: Fields) -> Iterator[tuple[str, str]]:
+    """The columns that Spark has no type for, or reads from no base file, each with what it is.
+
+    See facts: types-not-compacted.
+    """
+    waiting = [(text_of(field["name"]), field["type"]) for field in map(mapping_of, fields)]
+    while waiting:
+        name, kind = waiting.pop()
+        options = [one for one in kind if one != "null"] if isinstance(kind, list) else [kind]
+        if len(options) > 1:
+            both = " and ".join(map(type_name, options)) if len(options) == 2 else f"{len(options)} types"
+            yield name, f"a union of {both}"
+            continue
+        kind = options[0] if options else "null"
+        if not isinstance(kind, dict):
+            continue  # a record that is named was looked at where it is defined
+        logical, inner = kind.get("logicalType"), kind.get("type")
+        if logical in TIMES_OF_DAY:
+            yield name, str(logical)
+        elif logical == "decimal" and int(kind.get("precision", 0)) > _MOST_DIGITS:
+            yield name, f"a decimal of {kind['precision']} digits"
+        elif inner == "record":
+            below = map(mapping_of, list_of(kind["fields"]))
+            waiting += ((f"{name}.{field['name']}", field["type"]) for field in below)
+        elif inner in ("array", "map"):
+            waiting.append((name, kind.get("items", kind.get("values"))))
+        elif isinstance(inner, (dict, list)):
+            waiting.append((name, inner))
 
 
 def find_column(fields: Fields, name: str) -> tuple[Path, Any] | None:

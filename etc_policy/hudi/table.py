@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -20,6 +20,7 @@ from etc_policy.hudi.completed_writes import (
 )
 from etc_policy.hudi.completion_times import metadata_timeline, read_wrong_times
 from etc_policy.hudi.file_slices import latest_slices
+from etc_policy.hudi.footers import read_footer
 from etc_policy.hudi.layout import InstantFile, parse_data_file, timeline_folder
 from etc_policy.hudi.log_forms import is_metadata_of_1_0
 from etc_policy.hudi.metadata_values import text_of
@@ -37,7 +38,15 @@ from etc_policy.hudi.properties import (
     read_properties,
     updates_in_part,
 )
-from etc_policy.hudi.schemas import column_type_of, columns_fingerprint, schema_names, with_schemas
+from etc_policy.hudi.schemas import (
+    TIMES_OF_DAY,
+    column_type_of,
+    columns_fingerprint,
+    newest_fields,
+    schema_names,
+    unworkable_columns,
+    with_schemas,
+)
 from etc_policy.hudi.stable_reading import Result, read_until_stable
 from etc_policy.hudi.table_commits import TableCommits, read_commits
 from etc_policy.hudi.timeline import (
@@ -57,7 +66,7 @@ from etc_policy.table.completion_times import WrongTime
 from etc_policy.table.cuts import BaseFiles
 from etc_policy.table.double_keys import Merged, left_behind, merged_by, still_exposed
 from etc_policy.table.history import WRITES, Further, TableHistory, TableReading
-from etc_policy.table.state import PARQUET, FileSlice, GroupKey, Instant, TableState
+from etc_policy.table.state import PARQUET, FileSlice, GroupKey, Instant, TableState, path_below
 
 _ACTIONS = ("commit",)
 
@@ -176,6 +185,7 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
         merging=merging_of(properties, changelog),
         in_changelog_mode=bool(changelog),
         schema_fingerprint=columns_fingerprint(timeline),
+        unworkable=_unworkable(storage, timeline, slices),
         metadata_of_1_0=is_metadata_of_1_0(storage, properties, timeline.facts),
         merge_mode=properties.get(MERGE_MODE),
         ordering_fields=ordering_fields(properties),
@@ -188,6 +198,24 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
         column_since=commits.column_since,
         first_instant=_first_instant(timeline, commits.archive),
     )
+
+
+def _unworkable(storage: TableReader, timeline: Timeline, slices: Sequence[FileSlice]) -> tuple[str, str] | None:
+    """The first column that Hudi on Spark compacts in no file that is there, with what it is."""
+    for name, kind in unworkable_columns(newest_fields(timeline) or ()):
+        if kind not in TIMES_OF_DAY or any(_says_times_of_day(storage, one) for one in slices if one.log_files):
+            return name, kind
+    return None
+
+
+def _says_times_of_day(storage: TableReader, file_slice: FileSlice) -> bool:
+    """Whether a slice's base file says it of a column. One that Spark wrote has plain numbers, which Spark reads."""
+    name = file_slice.base_file
+    footer = (
+        read_footer(storage, path_below(file_slice.partition, name)) if name and name.endswith(".parquet") else None
+    )
+    columns = map(footer.schema.column, range(footer.num_columns)) if footer is not None else ()
+    return any(one.logical_type.type == "TIME" for one in columns)
 
 
 def _uncarried_in_archive(commits: TableCommits) -> str | None:

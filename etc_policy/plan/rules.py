@@ -384,6 +384,19 @@ def base_file_format(facts: Facts) -> Objection | None:
     return reason, "write the table anew with base files of Parquet, Hudi's default"
 
 
+@Rule(Code.NOT_WORKABLE)
+def column_of_no_type(facts: Facts) -> Objection | None:
+    """A column that Spark has no type for, or reads from no base file: Hudi fails over it whenever it is compacted.
+
+    See facts: types-not-compacted. Hudi 0.x merges without types of Spark.
+    """
+    found, release = facts.state.unworkable, facts.state.release
+    if found is None or release is None or release.startswith("0."):
+        return None
+    reason = f"column `{found[0]}` is {found[1]}, which Hudi on Spark cannot compact"
+    return reason, "write it as a number or a text, or let the writers that made the table compact it"
+
+
 @Rule(
     "unsure_keys",
     means="The table has no meta columns and a complex key of one column. Delete blocks name it otherwise than readers "

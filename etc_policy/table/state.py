@@ -259,8 +259,9 @@ class TableState:
     changes, `merges_otherwise` that it is not known that RT is the same whichever log files are compacted first.
     `lacks_meta_columns` says that rows do not carry
     their keys, `has_unsure_keys` that it is not known which they have in delete blocks.
-    `base_file_format` is such as `parquet`. `updates_in_part` says that a row may change one with an earlier
-    event time, so that no event time bounds what a log file changes. `write_growth` is what the last compactions by etc on
+    `base_file_format` is such as `parquet`. `unworkable` is a column that Hudi on Spark cannot compact, and what it is.
+    `updates_in_part` says that a row may change one with an earlier event time, so that no event time bounds what a log file
+    changes. `write_growth` is what the last compactions by etc on
     the active timeline wrote, None without one. `merge_mode` is Hudi's, None where the table names none, `ordering_fields`
     the columns by which the rows of a key are ordered; `merging` says in words how the rows of a key are merged, and
     `release` which release of Hudi's bundle is to compact the table; both are empty where nobody has looked.
@@ -316,6 +317,7 @@ class TableState:
     has_unsure_keys: bool = False
     logs_grow: bool = False
     base_file_format: str = PARQUET
+    unworkable: tuple[str, str] | None = None
     orphans: tuple[str, ...] = ()
     write_growth: WriteGrowth | None = None
     column_since: str = ""

@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from etc_policy.hudi.schemas import _versions_in, find_column, leaf_columns, type_name
+from etc_policy.hudi.schemas import _versions_in, find_column, leaf_columns, type_name, unworkable_columns
 
 ROW = {"type": "record", "name": "Row", "namespace": "shop", "fields": [{"name": "ts", "type": "long"}]}
 ENVELOPE = [{"name": "before", "type": ["null", ROW]}, {"name": "after", "type": ["null", "shop.Row"]}]
@@ -90,3 +90,32 @@ def test_a_long_name_does_not_stand_before_the_names_of_many_columns():
         assert tracemalloc.get_traced_memory()[1] < 40 * len(content)
     finally:
         tracemalloc.stop()
+
+
+TIME = {"type": "int", "logicalType": "time-millis"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        (["null", TIME], {"c": "time-millis"}),
+        ({"type": "long", "logicalType": "time-micros"}, {"c": "time-micros"}),
+        ({"type": "array", "items": ["null", TIME]}, {"c": "time-millis"}),
+        ({"type": "map", "values": {"type": "array", "items": TIME}}, {"c": "time-millis"}),
+        ({"type": "record", "name": "r", "fields": [{"name": "x", "type": ["null", TIME]}]}, {"c.x": "time-millis"}),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 39, "scale": 2}, {"c": "a decimal of 39 digits"}),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 38}, {}),
+        (["null", "int", "string"], {"c": "a union of int and string"}),
+        ([TIME, "string"], {"c": "a union of time-millis and string"}),
+        (["null", "int", "long", "string"], {"c": "a union of 3 types"}),
+        (["null", "int"], {}),
+        (["null"], {}),
+        ("null", {}),
+        ({"type": {"type": "string", "avro.java.string": "String"}}, {}),
+        ({"type": "long", "logicalType": "timestamp-micros"}, {}),
+        ({"type": "enum", "name": "e", "symbols": ["a"]}, {}),
+        (["null", {"type": "record", "name": "n", "fields": [{"name": "n", "type": ["null", "n"]}]}], {}),
+    ],
+)
+def test_columns_that_hudi_on_spark_cannot_compact(kind, found):
+    assert dict(unworkable_columns([{"name": "id", "type": "string"}, {"name": "c", "type": kind}])) == found

@@ -75,6 +75,26 @@ def test_whether_rows_carry_their_keys_and_what_base_files_are(tmp_path, propert
 
 
 @pytest.mark.parametrize(
+    ("kind", "base_kind", "has_log", "found"),
+    [
+        ("time-millis", "time32[ms]", True, ("at", "time-millis")),
+        ("time-micros", "time64[us]", True, ("at", "time-micros")),
+        ("time-millis", "time32[ms]", False, None),
+        ("time-millis", "int32", True, None),
+        ("date", "date32", True, None),
+    ],
+)
+def test_a_time_of_day_is_read_from_no_base_file_that_says_it(table, kind, base_kind, has_log, found):
+    """What Spark has written of log files alone, as Flink makes them, says that it is a number."""
+    of_ts, of_at = ({"name": "ts", "type": "long"}, {"name": "at", "type": {"type": "long", "logicalType": kind}})
+    extra = {"schema": json.dumps({"type": "record", "name": "r", "fields": [of_ts, of_at]})}
+    rows = ((at("10:00:00"), {"at": 0}),)
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1", left=rows, kinds={"at": base_kind}), extra=extra)
+    table.commit(at("10:00:02"), at("10:00:03"), log("f1" if has_log else "f2"), extra=extra)
+    assert read(table).unworkable == found
+
+
+@pytest.mark.parametrize(
     ("meta_columns", "generator", "fields", "found"),
     [
         ("false", {"type": "COMPLEX"}, "id", True),
@@ -205,7 +225,11 @@ class TestRefused:
                 read(table, EventTime(column=missing))
 
     @pytest.mark.parametrize(
-        "kind", ["boolean", "double", {"type": "array", "items": "long"}, {"type": "bytes"}, "null", ["null"]]
+        "kind",
+        [
+            *("boolean", "double", {"type": "array", "items": "long"}, {"type": "bytes"}, "null", ["null"]),
+            *({"type": "int", "logicalType": "time-millis"}, {"type": "long", "logicalType": "time-micros"}),
+        ],
     )
     def test_a_column_that_cannot_hold_times(self, table, kind):
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"), extra=schema_with(kind))

@@ -14,8 +14,8 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
     published  the threshold of the last compaction by etc
     version, timezone, retained, own_pending, living_writers, foreign_compaction, uncarried, orphans,
     metadata_partitions, cdc, merges_otherwise, updates_in_part, merge_mode, ordering (fields), lacks_meta_columns,
-    has_unsure_keys, base_file_format, missing_files, unclear_files, stray_files, unrecorded_files, unseen_files, properties,
-    logs_grow   of the table
+    has_unsure_keys, base_file_format, unworkable (column, what it is), missing_files, unclear_files, stray_files,
+    unrecorded_files, unseen_files, properties, logs_grow   of the table
     slices     <partition>/<file id>: {base: time or none, logs: {name: requested > completed [event] [deletes] [recorded bytes]}}
                `impossible <ms after 1970>` is an event time that cannot be true
                `2 nulls` are rows without an event time; `deletes` are by key, `deletes, seen <time>` beside rows from then on;
@@ -174,6 +174,7 @@ def state_of(base_path: str, table: dict[str, Any]) -> TableState:
         merging=table.get("merging", ""),
         release=table.get("release"),
         base_file_format=table.get("base_file_format", PARQUET),
+        unworkable=tuple(table["unworkable"]) if "unworkable" in table else None,
         foreign_compaction=instant(table["foreign_compaction"]) if "foreign_compaction" in table else None,
         exposed=frozenset((place.rpartition("/")[0], place.rpartition("/")[2]) for place in table.get("exposed", ())),
     )
