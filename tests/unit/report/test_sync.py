@@ -50,54 +50,65 @@ def properties(verdict=None, before=None, state=STATE, now=NOW):
     return ro_properties(ORDERS, state, table_freshness(ORDERS, state, now, NOW), verdict, before or {})
 
 
-class TestStatus:
-    def test_verified(self):
-        assert properties(PASSED) == {**FACTS, **VERIFIED}
+KEPT, UNVERIFIED = {**FACTS, **VERIFIED}, {**FACTS, STATUS: "unverified"}
+TEN, EARLIER = instant("10:00:00"), "2026-01-01T11:00:00.000Z"
+PART = replace(PASSED, partial=True)
+#: A verification of metadata, after a run that had nothing to do; it is about no compaction of its own.
+IDLE = Verdict("pass", "metadata", epoch_ms("11:50:00"), None, "2026-01-01T12:00:00.000Z")
 
-    def test_a_warning_is_no_failure(self):
-        assert properties(replace(PASSED, status="warn"))[STATUS] == "verified"
 
-    def test_failed_promises_no_completeness(self):
-        found = properties(replace(PASSED, status="fail"))
-        assert found[STATUS] == "failed"
-        assert COMPLETE_UNTIL not in found
-        assert found[THRESHOLD] == str(T)
+def passed(**changed):
+    return replace(PASSED, **changed)
 
-    @pytest.mark.parametrize("status", ["error", "skipped"])
-    def test_what_could_not_be_checked_is_unverified(self, status):
-        assert properties(replace(PASSED, status=status)) == {**FACTS, STATUS: "unverified"}
 
-    def test_nothing_known_is_unverified(self):
-        assert properties() == {**FACTS, STATUS: "unverified"}
+#: A verdict, the properties that are there before, and those, or the status, that are there then.
+CASES = {
+    "verified": (PASSED, {}, KEPT),
+    "a warning is no failure": (passed(status="warn"), {}, "verified"),
+    "what could not be checked is unverified": (passed(status="error"), {}, UNVERIFIED),
+    "what was skipped is unverified": (passed(status="skipped"), {}, UNVERIFIED),
+    "nothing known is unverified": (None, {}, UNVERIFIED),
+    "a verdict over another compaction does not count": (passed(instant=TEN), {}, UNVERIFIED),
+    "an earlier verdict over the same compaction is kept": (None, KEPT, KEPT),
+    "of an earlier compaction nothing is kept": (None, {**KEPT, INSTANT: TEN}, UNVERIFIED),
+    # One that was rolled back and planned anew may have it, and so may that of another table under the same name.
+    "nor of one at the same instant with another threshold": (None, {**KEPT, THRESHOLD: str(T - 1)}, UNVERIFIED),
+    # A boundary of `strategy.at` is published once more after a restore, at the same instant.
+    "nor of one that was taken back before this one completed": (None, {**KEPT, VERIFIED_AT: EARLIER}, UNVERIFIED),
+    "nor does its verdict count": (passed(verified_at=EARLIER), {}, UNVERIFIED),
+    "a status without a time is not believed": (None, {**FACTS, STATUS: "verified"}, "unverified"),
+    "an error now keeps what was verified": (
+        passed(status="error", verified_at="2026-01-01T11:59:00.000Z"),
+        KEPT,
+        KEPT,
+    ),
+    "a part of the rows is not all of them": (PART, {}, "partly_verified"),
+    "a part is kept as such": (None, {**KEPT, STATUS: "partly_verified"}, {**KEPT, STATUS: "partly_verified"}),
+    "all rows outweigh a part": (PASSED, {**KEPT, STATUS: "partly_verified"}, "verified"),
+    "a part does not outweigh all rows": (PART, KEPT, "verified"),
+    "nor a failure of all rows": (PART, {**KEPT, STATUS: "failed"}, "failed"),
+    "a part that fails is a failure": (replace(PART, status="fail"), KEPT, "failed"),
+    "with nothing due metadata does not outweigh the data": (IDLE, KEPT, KEPT),
+    "nor does it excuse data that failed": (IDLE, {**KEPT, STATUS: "failed"}, "failed"),
+    "metadata that fails outweighs the data": (replace(IDLE, status="fail"), KEPT, "failed"),
+    "below the threshold it proves nothing about it": (replace(IDLE, threshold_ms=T - 1), {}, "unverified"),
+}
 
-    def test_a_verdict_over_another_compaction_does_not_count(self):
-        other = replace(PASSED, instant=instant("10:00:00"))
-        assert properties(other) == {**FACTS, STATUS: "unverified"}
 
-    def test_an_earlier_verdict_over_the_same_compaction_is_kept(self):
-        assert properties(before={**FACTS, **VERIFIED}) == {**FACTS, **VERIFIED}
+@pytest.mark.parametrize(("verdict", "before", "expected"), CASES.values(), ids=CASES)
+def test_which_verdict_counts(verdict, before, expected):
+    found = properties(verdict, before)
+    assert (found[STATUS] if isinstance(expected, str) else found) == expected
 
-    def test_of_an_earlier_compaction_nothing_is_kept(self):
-        before = {**FACTS, **VERIFIED, INSTANT: instant("10:00:00")}
-        assert properties(before=before) == {**FACTS, STATUS: "unverified"}
 
-    def test_nor_of_one_at_the_same_instant_with_another_threshold(self):
-        """One that was rolled back and planned anew may have it, and so may that of another table under the same name."""
-        before = {**FACTS, **VERIFIED, THRESHOLD: str(T - 1)}
-        assert properties(before=before) == {**FACTS, STATUS: "unverified"}
+def test_failed_promises_no_completeness():
+    found = properties(passed(status="fail"))
+    assert (found[STATUS], COMPLETE_UNTIL in found, found[THRESHOLD]) == ("failed", False, str(T))
 
-    def test_nor_of_one_with_both_that_was_taken_back_before_this_one_completed(self):
-        """A boundary of `strategy.at` is published once more after a restore, at the same instant."""
-        earlier = "2026-01-01T11:00:00.000Z"
-        assert properties(before={**FACTS, **VERIFIED, VERIFIED_AT: earlier}) == {**FACTS, STATUS: "unverified"}
-        assert properties(replace(PASSED, verified_at=earlier)) == {**FACTS, STATUS: "unverified"}
 
-    def test_a_status_that_somebody_set_without_a_time_is_not_believed(self):
-        assert properties(before={**FACTS, STATUS: "verified"})[STATUS] == "unverified"
-
-    def test_an_error_now_keeps_what_was_verified(self):
-        broken = replace(PASSED, status="error", verified_at="2026-01-01T11:59:00.000Z")
-        assert properties(broken, {**FACTS, **VERIFIED}) == {**FACTS, **VERIFIED}
+def test_metadata_with_nothing_due_counts_where_nothing_was_verified():
+    found = properties(IDLE)
+    assert (found[STATUS], found[VERIFIED_LEVEL], found[VERIFIED_AT]) == ("verified", "metadata", IDLE.verified_at)
 
 
 class TestBesideTheTable:
@@ -111,7 +122,7 @@ class TestBesideTheTable:
         found = ro_properties(ORDERS, STATE, freshness, verdict, before or {}, beside)
         return {key: found[key] for key in (STATUS, VERIFIED_AT, VERIFIED_LEVEL, COMPLETE_UNTIL) if key in found}
 
-    @pytest.mark.parametrize(("verdict", "before"), [(PASSED, {}), (None, {**FACTS, **VERIFIED}), (None, {})])
+    @pytest.mark.parametrize(("verdict", "before"), [(PASSED, {}), (None, KEPT), (None, {})])
     def test_a_failure_outweighs_what_passed_before(self, verdict, before):
         assert self.said(self.FAILED, verdict, before) == {STATUS: "failed"}
 
@@ -124,7 +135,7 @@ class TestBesideTheTable:
         expected[COMPLETE_UNTIL] = FACTS[COMPLETE_UNTIL]
         for verdict, before in (
             (replace(PASSED, status="fail"), {}),
-            (None, {**FACTS, **VERIFIED, STATUS: "failed"}),
+            (None, {**KEPT, STATUS: "failed"}),
             (None, {**FACTS, STATUS: "failed"}),
             (None, {}),
         ):
@@ -136,56 +147,10 @@ class TestBesideTheTable:
 
     def test_what_is_verified_stays_as_it_is(self):
         assert self.said(self.LATER, PASSED)[VERIFIED_LEVEL] == "data"
-        assert self.said(self.LATER, None, {**FACTS, **VERIFIED})[VERIFIED_LEVEL] == "data"
+        assert self.said(self.LATER, None, KEPT)[VERIFIED_LEVEL] == "data"
 
     def test_of_another_compaction_it_says_nothing(self):
         assert self.said(replace(self.FAILED, instant=instant("10:00:00")), PASSED)[STATUS] == "verified"
-
-
-class TestPartOfTheRows:
-    PART = replace(PASSED, partial=True)
-
-    def test_is_not_all_of_them(self):
-        assert properties(self.PART)[STATUS] == "partly_verified"
-
-    def test_is_kept_as_such(self):
-        before = {**FACTS, **VERIFIED, STATUS: "partly_verified"}
-        assert properties(before=before) == before
-        assert properties(PASSED, before)[STATUS] == "verified"
-
-    def test_does_not_outweigh_all_rows(self):
-        assert properties(self.PART, {**FACTS, **VERIFIED})[STATUS] == "verified"
-        assert properties(self.PART, {**FACTS, **VERIFIED, STATUS: "failed"})[STATUS] == "failed"
-
-    def test_that_fails_is_a_failure(self):
-        assert properties(replace(self.PART, status="fail"), {**FACTS, **VERIFIED})[STATUS] == "failed"
-
-
-class TestNothingDue:
-    """A verification of metadata, after a run that had nothing to do; it is about no compaction of its own."""
-
-    IDLE = Verdict("pass", "metadata", epoch_ms("11:50:00"), None, "2026-01-01T12:00:00.000Z")
-
-    def test_counts_where_nothing_was_verified(self):
-        found = properties(self.IDLE)
-        assert (found[STATUS], found[VERIFIED_LEVEL], found[VERIFIED_AT]) == (
-            "verified",
-            "metadata",
-            self.IDLE.verified_at,
-        )
-
-    def test_does_not_outweigh_the_data(self):
-        assert properties(self.IDLE, {**FACTS, **VERIFIED}) == {**FACTS, **VERIFIED}
-
-    def test_does_not_excuse_data_that_failed(self):
-        before = {**FACTS, **VERIFIED, STATUS: "failed"}
-        assert properties(self.IDLE, before)[STATUS] == "failed"
-
-    def test_that_fails_outweighs_the_data(self):
-        assert properties(replace(self.IDLE, status="fail"), {**FACTS, **VERIFIED})[STATUS] == "failed"
-
-    def test_below_the_threshold_proves_nothing_about_it(self):
-        assert properties(replace(self.IDLE, threshold_ms=T - 1))[STATUS] == "unverified"
 
 
 class TestFacts:
@@ -201,7 +166,7 @@ class TestFacts:
         assert properties(state=state)[THRESHOLD] == str(T)
 
     def test_a_table_that_was_never_compacted_has_no_threshold(self):
-        found = properties(state=replace(STATE, last_compaction=None), before={**FACTS, **VERIFIED})
+        found = properties(state=replace(STATE, last_compaction=None), before=KEPT)
         kept = {key: FACTS[key] for key in (COMPLETE_UNTIL, COMPLETE_UNTIL_LEVEL, COMPLETE_UNTIL_PROVED_AT)}
         assert found == {POLICY: "orders_ro", STATUS: "unverified", **kept}
 
@@ -209,7 +174,7 @@ class TestFacts:
         proof = Proof(level="data", until_ms=epoch_ms("11:30:00"), proved_at_ms=epoch_ms("11:11:00"))
         found = ro_properties(ORDERS, STATE, table_freshness(ORDERS, STATE, NOW, NOW, None, (proof,)), PASSED, {})
         said = {COMPLETE_UNTIL_LEVEL: "data", COMPLETE_UNTIL_PROVED_AT: "2026-01-01T11:11:00.000Z"}
-        assert found == {**FACTS, **VERIFIED, **said}
+        assert found == {**KEPT, **said}
 
     def test_what_nobody_should_rely_on_is_not_published(self):
         found = ro_properties(ORDERS, STATE, unreadable(ORDERS, "what commits recorded is wrong"), None, {})
