@@ -48,10 +48,7 @@ def test_everything_is_looked_at_once():
     assert all(len(finding.check) <= 13 for finding in found)
 
 
-@pytest.mark.parametrize(
-    ("limit_ms", "status"),
-    [(None, "ok"), (7_200_000, "ok"), (3_600_000, "warn")],
-)
+@pytest.mark.parametrize(("limit_ms", "status"), [(None, "ok"), (7_200_000, "ok"), (3_600_000, "warn")])
 def test_a_backlog_is_judged_by_the_limit(limit_ms, status):
     policy = POLICY.model_copy(update={"freshness": Freshness(target_ms=limit_ms)})
     found, message, hint = look("backlog", policy=policy)
@@ -60,23 +57,14 @@ def test_a_backlog_is_judged_by_the_limit(limit_ms, status):
     assert "complete until 2026-01-01 10:04:59.999 UTC" in message
 
 
+DOUBTED = ApplyState(unproven=(Unproven("", "rows lack", "fail", Looked(level="data")),))
+
+
 @pytest.mark.parametrize(
     ("state", "status", "said"),
     [
-        (
-            replace(STATE, apply_state=ApplyState(unproven=(Unproven("", "rows lack", "fail", Looked(level="data")),))),
-            "warn",
-            "rows lack",
-        ),
-        (
-            replace(
-                STATE,
-                slices=(),
-                apply_state=ApplyState(unproven=(Unproven("", "rows lack", "fail", Looked(level="data")),)),
-            ),
-            "warn",
-            "rows lack",
-        ),
+        (replace(STATE, apply_state=DOUBTED), "warn", "rows lack"),
+        (replace(STATE, slices=(), apply_state=DOUBTED), "warn", "rows lack"),
         (replace(STATE, missing_files=("p/.f1.log.1",)), "warn", "1 missing data file"),
         (replace(STATE, slices=(), instants=()), "skipped", "no commit yet"),
     ],
@@ -144,50 +132,22 @@ def test_log_files_that_no_reader_sees():
     assert many[1] == "6 files with rows that no reader sees: p/L0, p/L1, p/L2, p/L3, p/L4, ..."
 
 
-class TestLogFileSize:
-    def test_as_large_as_allowed(self):
-        assert look("log file size")[0] == "ok"
-
-    def test_larger(self):
-        status, message, hint = look("log file size", policy=POLICY.model_copy(update={"log_file_max_bytes": 9_999}))
-        assert (status, message) == ("warn", "the only log file is larger than 9.8 KiB, with 9.8 KiB")
-        assert "etc compile" in hint
-
-    def test_one_of_etc_itself_says_nothing_of_the_writers(self):
-        """It has the rows after T of several."""
-        name = f".f1_{instant('10:10:00')}.log.0_100000-0-0"
-        split_off = STATE.with_log_files(lambda _, one: one._replace(name=name, size_bytes=20_000))
-        assert look("log file size", state=split_off)[0] == "ok"
-
-    def test_no_limit(self):
-        assert look("log file size", policy=POLICY.model_copy(update={"log_file_max_bytes": None}))[0] == "skipped"
+def test_a_log_file_that_is_larger_than_allowed():
+    status, message, hint = look("log file size", policy=POLICY.model_copy(update={"log_file_max_bytes": 9_999}))
+    assert (status, message) == ("warn", "the only log file is larger than 9.8 KiB, with 9.8 KiB")
+    assert "etc compile" in hint
 
 
 class TestEventTimes:
-    def test_all_have_them(self):
-        assert look("event times", commit("10:00:00", "10:00:01"), compaction("11:00:00"))[0] == "ok"
-
-    def test_rows_that_a_compaction_split_off_are_no_writers(self):
-        split_off = commit("11:00:00", "11:00:01", event_time=None, action="commit")
-        assert look("event times", commit("10:00:00", "10:00:01"), split_off)[0] == "ok"
-
     def test_the_latest_have_none(self):
-        status, message, hint = look(
-            "event times", commit("10:00:00", "10:00:01"), commit("10:01:00", "10:01:01", event_time=None)
-        )
+        status, message, hint = look("event times", FINE, commit("10:01:00", "10:01:01", event_time=None))
         assert (status, message) == ("warn", "1 of 2 commits to log files records none")
         assert "etc compile" in hint
 
     @pytest.mark.parametrize(("version", "said"), [(8, True), (9, False)])
     def test_writers_of_version_8_may_be_of_a_hudi_that_records_none(self, version, said):
-        bare = commit("10:00:00", "10:00:01", event_time=None)
-        status, _, hint = look("event times", bare, state=replace(STATE, table_version=version))
+        status, _, hint = look("event times", BARE, state=replace(STATE, table_version=version))
         assert (status, "from Hudi 1.1.0 on" in hint) == ("warn", said)
-
-    def test_only_old_ones_have_none(self):
-        old = commit("10:00:00", "10:00:01", event_time=None)
-        times = (f"10:{minute:02}:00" for minute in range(1, 11))
-        assert look("event times", old, *(commit(at, at, event_time=epoch_ms(at)) for at in times))[0] == "ok"
 
     @pytest.mark.parametrize(
         ("state", "unit"),
@@ -199,24 +159,19 @@ class TestEventTimes:
     )
     def test_where_hudi_cannot_record_them_nobody_is_blamed(self, state, unit):
         policy = POLICY.model_copy(update={"event_time": EventTime(column="ts", unit=unit)})
-        bare = commit("10:00:00", "10:00:01", event_time=None)
-        status, message, hint = look("event times", bare, policy=policy, state=state)
+        status, message, hint = look("event times", BARE, policy=policy, state=state)
         assert (status, hint) == ("ok", None)
         assert "read from the log files" in message
 
     def test_rows_without_an_event_time_are_counted_and_no_option_is_advised(self):
         empty = LogFile(".f1.log.1", 1, instant("10:00:00"), instant("10:00:01"), None, null_rows=3)
         slices = (replace(STATE.slices[0], log_files=(empty,)),)
-        bare = commit("10:00:00", "10:00:01", event_time=None)
-        status, message, hint = look("event times", bare, state=replace(STATE, slices=slices))
+        status, message, hint = look("event times", BARE, state=replace(STATE, slices=slices))
         assert (status, hint) == ("warn", "let the writer fill `ts`")
         assert message.startswith("3 rows in 1 log file with NULL in `ts`, for example in .f1.log.1")
 
 
 class TestCompactions:
-    def test_ours_alone(self):
-        assert look("compactions", compaction("11:00:00", OURS))[0] == "ok"
-
     def test_a_young_table_does_not_show_whether_its_writers_compact(self):
         writes = [commit(f"10:0{n}:00", f"10:0{n}:01") for n in range(6)]
         status, message, _ = look("compactions", *writes[:5])
@@ -227,65 +182,91 @@ class TestCompactions:
         status, message, _ = look("compactions", compaction("11:00:00"), compaction("12:00:00", OURS))
         assert (status, message) == ("warn", f"1 compaction not by etc, the last at {instant('11:00:00')}")
 
-    def test_of_others_as_declared(self):
-        assert look("compactions", compaction("11:00:00"), compaction="inline")[0] == "ok"
 
-    def test_declared_and_not_there(self):
-        assert look("compactions", compaction("11:00:00", OURS), compaction="inline")[0] == "warn"
+FINE, BARE = (commit("10:00:00", "10:00:01", event_time=time) for time in (1, None))
+COMPACTED_BARE = commit("11:00:00", "11:00:01", event_time=None, action="commit")
+LATER = [commit(at, at, event_time=epoch_ms(at)) for at in (f"10:{minute:02}:00" for minute in range(1, 11))]
+BULK = replace(commit("11:00:00", "11:00:01", action="commit"), operation="BULK_INSERT")
+FOREIGN = compaction("11:00:00")
+APART = (commit("10:00:00", "10:00:05"), commit("10:00:05", "10:00:09"))
+SPLIT_OFF = STATE.with_log_files(
+    lambda _, one: one._replace(name=f".f1_{instant('10:10:00')}.log.0_100000-0-0", size_bytes=20_000)
+)
+BUCKETS, RANDOM = (
+    replace(STATE, slices=(FileSlice("p", f"{name}-1234-0", "1", "b", 1, ()),)) for name in ("00000003", "47110815")
+)
+DELETES = replace(STATE, slices=(replace(STATE.slices[0], log_files=(LogFile("L", 1, "1", "2", None, True),)),))
+PENDING = replace(DELETES, instants=(*STATE.instants, Instant(instant("11:00:00"), "compaction", "requested")))
+INDEXED = replace(STATE, metadata_partitions=("files", "record_index", "bloom_filters"))
+#: What is looked at, the commits that are there, what else is given, and the status that is found.
+STATUSES = {
+    "log files as large as allowed": ("log file size", (), {}, "ok"),
+    "no limit of log files": (
+        "log file size",
+        (),
+        {"policy": POLICY.model_copy(update={"log_file_max_bytes": None})},
+        "skipped",
+    ),
+    # It has the rows after T of several.
+    "a log file of etc itself says nothing of the writers": ("log file size", (), {"state": SPLIT_OFF}, "ok"),
+    "all have event times": ("event times", (FINE, compaction("11:00:00")), {}, "ok"),
+    "rows that a compaction split off are no writer's": ("event times", (FINE, COMPACTED_BARE), {}, "ok"),
+    "only old ones have no event times": ("event times", (BARE, *LATER), {}, "ok"),
+    "compactions of etc alone": ("compactions", (compaction("11:00:00", OURS),), {}, "ok"),
+    "those of others as declared": ("compactions", (compaction("11:00:00"),), {"compaction": "inline"}, "ok"),
+    "declared and not there": ("compactions", (compaction("11:00:00", OURS),), {"compaction": "inline"}, "warn"),
+    "a bulk insert is none": ("compactions", (BULK,), {}, "ok"),
+    "no index is declared": ("index", (), {"index": None}, "ok"),
+    "one that no file shows": ("index", (), {"index": "bloom"}, "ok"),
+    "no buckets": ("index", (), {"index": "bucket"}, "error"),
+    "buckets": ("index", (), {"state": BUCKETS, "index": "bucket"}, "ok"),
+    "buckets by another index": ("index", (), {"state": BUCKETS, "index": "simple"}, "error"),
+    "buckets by none": ("index", (), {"state": BUCKETS, "index": None}, "ok"),
+    "an empty table": ("index", (), {"state": replace(STATE, slices=()), "index": "bucket"}, "ok"),
+    "no record index": ("index", (), {"index": "record_index"}, "error"),
+    "a record index": ("index", (), {"state": INDEXED, "index": "record_index"}, "ok"),
+    "a random name may begin with eight digits": ("index", (), {"state": RANDOM, "index": "simple"}, "ok"),
+    "one writer needs no lock": ("lock", APART, {}, "ok"),
+    "a lock inside a process protects from nothing": (
+        "lock",
+        (),
+        {"lock": {PROVIDER: "org.x.InProcessLockProvider"}},
+        "warn",
+    ),
+    "others may part deletes": ("double keys", (FOREIGN,), {"state": DELETES}, "warn"),
+    "so they may by bloom filters": ("double keys", (FOREIGN,), {"state": DELETES, "index": "bloom"}, "warn"),
+    "and not in buckets": ("double keys", (FOREIGN,), {"state": DELETES, "index": "bucket"}, "ok"),
+    "nor without deletes": ("double keys", (FOREIGN,), {}, "ok"),
+    "nor does etc": ("double keys", (compaction("11:00:00", OURS),), {"state": DELETES}, "ok"),
+    "a pending compaction of others counts": ("double keys", (), {"state": PENDING}, "warn"),
+    "and not one of etc": ("double keys", (), {"state": replace(PENDING, own_pending=instant("11:00:00"))}, "ok"),
+    "indexes that nobody drops": ("lost indexes", (), {"state": INDEXED}, "ok"),
+    "what writers compact may lose them": ("lost indexes", (), {"state": INDEXED, "compaction": "async"}, "warn"),
+    "there are none": ("lost indexes", (FOREIGN,), {}, "ok"),
+}
 
-    def test_a_bulk_insert_is_none(self):
-        bulk = replace(commit("11:00:00", "11:00:01", action="commit"), operation="BULK_INSERT")
-        assert look("compactions", bulk)[0] == "ok"
+
+@pytest.mark.parametrize(("check", "commits", "told", "status"), STATUSES.values(), ids=STATUSES)
+def test_what_is_found(check, commits, told, status):
+    assert look(check, *commits, **told)[0] == status
 
 
-BUCKETS = replace(STATE, slices=(FileSlice("p", "00000003-1234-0", "1", "b", 1, ()),))
-
-
-class TestIndex:
-    @pytest.mark.parametrize(
-        ("state", "index", "status"),
-        [
-            (STATE, None, "ok"),
-            (STATE, "bloom", "ok"),
-            (STATE, "bucket", "error"),
-            (BUCKETS, "bucket", "ok"),
-            (BUCKETS, "simple", "error"),
-            (BUCKETS, None, "ok"),
-            (replace(STATE, slices=()), "bucket", "ok"),
-            (STATE, "record_index", "error"),
-            (replace(STATE, metadata_partitions=("files", "record_index")), "record_index", "ok"),
-        ],
-    )
-    def test_it_agrees_with_the_table(self, state, index, status):
-        assert look("index", state=state, index=index)[0] == status
-
-    @pytest.mark.parametrize(("index", "status"), [("bucket", "ok"), (None, "ok"), ("simple", "error")])
-    def test_buckets_of_consistent_hashing_have_no_numbers(self, index, status):
-        assert CHECKS["index"](replace(facts(index=index), consistent_buckets=True))[0] == status
-
-    def test_a_random_name_may_begin_with_eight_digits(self):
-        state = replace(STATE, slices=(FileSlice("p", "47110815-1234-0", "1", "b", 1, ()),))
-        assert look("index", state=state, index="simple")[0] == "ok"
+@pytest.mark.parametrize(("index", "status"), [("bucket", "ok"), (None, "ok"), ("simple", "error")])
+def test_buckets_of_consistent_hashing_have_no_numbers(index, status):
+    assert CHECKS["index"](replace(facts(index=index), consistent_buckets=True))[0] == status
 
 
 ZOOKEEPER = {"hoodie.write.lock.provider": "org.x.ZookeeperBasedLockProvider"}
 
 
 class TestLock:
-    apart = (commit("10:00:00", "10:00:05"), commit("10:00:05", "10:00:09"))
     beside = (commit("10:00:00", "10:00:05"), commit("10:00:04", "10:00:09"))
-
-    def test_one_writer_needs_none(self):
-        assert look("lock", *self.apart)[0] == "ok"
 
     def test_several_writers_need_one(self):
         status, message, _ = look("lock", *self.beside)
         assert status == "warn"
         assert f"(commits {instant('10:00:00')} and {instant('10:00:04')} overlap)" in message
         assert look("lock", *self.beside, lock=ZOOKEEPER)[:2] == ("ok", "declared (ZookeeperBasedLockProvider)")
-
-    def test_one_inside_a_process_protects_from_nothing(self):
-        assert look("lock", lock={"hoodie.write.lock.provider": "org.x.InProcessLockProvider"})[0] == "warn"
 
     def test_a_lock_without_a_provider_is_one_of_zookeeper(self):
         status, message, hint = look("lock", lock={"hoodie.write.lock.provder": FILE_PROVIDER})
@@ -314,17 +295,6 @@ class TestLock:
 
 
 class TestDefectsOfStockHudi:
-    deletes = replace(STATE, slices=(replace(STATE.slices[0], log_files=(LogFile("L", 1, "1", "2", None, True),)),))
-    indexed = replace(STATE, metadata_partitions=("files", "record_index", "bloom_filters"))
-
-    def test_two_rows_of_one_key(self):
-        foreign = compaction("11:00:00")
-        assert look("double keys", foreign, state=self.deletes)[0] == "warn"
-        assert look("double keys", foreign, state=self.deletes, index="bloom")[0] == "warn"
-        assert look("double keys", foreign, state=self.deletes, index="bucket")[0] == "ok"
-        assert look("double keys", foreign)[0] == "ok"
-        assert look("double keys", compaction("11:00:00", OURS), state=self.deletes)[0] == "ok"
-
     def test_what_may_have_come_of_it_is_said_whoever_compacted(self):
         """It said `ok ... never leaves a deleted key's later log file behind` of a table that had two rows of one key."""
         ours = replace(compaction("11:00:00", OURS), completed=instant("11:10:00"))
@@ -355,18 +325,9 @@ class TestDefectsOfStockHudi:
         status, message, hint = look("double keys", insert, keys="repeated")
         assert (status, "`writer.keys`" in message, hint) == ("skipped", True, None)
 
-    def test_a_pending_compaction_of_others_counts(self):
-        pending = (*STATE.instants, Instant(instant("11:00:00"), "compaction", "requested"))
-        assert look("double keys", state=replace(self.deletes, instants=pending))[0] == "warn"
-        ours = replace(self.deletes, instants=pending, own_pending=instant("11:00:00"))
-        assert look("double keys", state=ours)[0] == "ok"
-
     def test_dropped_indexes(self):
-        status, message, _ = look("lost indexes", compaction("11:00:00"), state=self.indexed)
+        status, message, _ = look("lost indexes", FOREIGN, state=INDEXED)
         assert (status, "record_index and bloom_filters" in message) == ("warn", True)
-        assert look("lost indexes", state=self.indexed)[0] == "ok"
-        assert look("lost indexes", state=self.indexed, compaction="async")[0] == "warn"
-        assert look("lost indexes", compaction("11:00:00"))[0] == "ok"
 
 
 @pytest.mark.parametrize(
