@@ -45,15 +45,34 @@ UNKNOWN = LAGS.model_copy(update={"status": "error", "message": "how far RO is c
 AGREES = ExpectationResult(expectation=COMPACTED, status="pass")
 LACKS = ExpectationResult(expectation=COMPACTED, status="fail")
 COMPARED = ExpectationResult(expectation=VIEWS_AGREE, status="pass", observed={"threshold_ms": 9_000})
-
-
+#: RO lacks rows up to the threshold.
+LACKED = COMPARED.model_copy(update={"status": "fail", "observed": {"threshold_ms": 1_000}})
+MISSING = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(LACKED,))
+AGREEING = MISSING.model_copy(update={"status": "pass", "expectations": (COMPARED,)})
+#: Metadata agree with what the compaction promises.
+PASSED = Verification(level="metadata", status="pass", threshold_ms=1_000, expectations=(AGREES,))
+OTHER = POLICY.model_copy(update={"event_time": EventTime(column="booked_at", unit="ms")})
 STATE = replace(state_of("/t", {"slices": {}}), last_compaction=RECORD)
+
+
+def at_level(level, **rest):
+    return POLICY.model_copy(update={"verify": Verify(level=level, **rest)})
+
+
+def beside_the_table(store, state=STATE):
+    """The table with what is kept beside it."""
+    return replace(state, apply_state=store.read("/t"))
+
+
+def doubt(store, state=STATE, policy=POLICY):
+    """Why nobody should rely on the table, by what is kept beside it."""
+    return doubt_about(policy, beside_the_table(store, state)) or ""
 
 
 def noted(*found: ExpectationResult, status: str):
     """What is kept after a verification with these results."""
     store = MemoryApplyStates()
-    begin_proof(POLICY, replace(state_of("/t", {}), last_compaction=RECORD), store)
+    begin_proof(POLICY, STATE, store)
     assert store["/t"].unproven[0].why == "its verification was begun and has not ended"
     verification = Verification(level="metadata", status=status, threshold_ms=1_000, expectations=found)
     note_verdict(POLICY, STATE, store, verification, POLICY.verify.level, CLAIM)
@@ -61,40 +80,31 @@ def noted(*found: ExpectationResult, status: str):
 
 
 def test_what_another_process_has_verified_since_the_table_was_read_stays_verified():
-    state, store = replace(state_of("/t", {}), last_compaction=RECORD), MemoryApplyStates()
+    store = MemoryApplyStates()
     store.update("/t", lambda _: noted(AGREES, LAGS, status="fail"))
-    begin_proof(POLICY, state, store)
+    begin_proof(POLICY, STATE, store)
     assert is_proven(POLICY, STATE, store["/t"])
 
 
 @pytest.mark.parametrize("changed", [{"column_since": "20260101000000000"}, {"first_instant": "20260102000000000"}])
 def test_what_was_proved_of_another_column_of_this_name_or_of_another_table_is_not_proved(changed):
-    store = MemoryApplyStates()
-    verification = Verification(level="metadata", status="pass", threshold_ms=1_000, expectations=(AGREES,))
-    policy = POLICY.model_copy(update={"verify": Verify(level="metadata")})
-    note_verdict(policy, STATE, store, verification, "metadata", CLAIM)
+    store, policy = MemoryApplyStates(), at_level("metadata")
+    note_verdict(policy, STATE, store, PASSED, "metadata", CLAIM)
     assert [is_proven(policy, state, store["/t"]) for state in (STATE, replace(STATE, **changed))] == [True, False]
 
 
 def test_what_a_suite_proved_is_not_proved_by_another_of_its_name():
-    policies = [
-        POLICY.model_copy(update={"verify": Verify(suite="s", level="metadata"), "suite_digest": one})
-        for one in ("a", "b", None)
-    ]
+    policies = [at_level("metadata", suite="s").model_copy(update={"suite_digest": one}) for one in ("a", "b", None)]
     store = MemoryApplyStates()
-    verification = Verification(level="metadata", status="pass", threshold_ms=1_000, expectations=(AGREES,))
-    note_verdict(policies[0], STATE, store, verification, "metadata", CLAIM)
+    note_verdict(policies[0], STATE, store, PASSED, "metadata", CLAIM)
     assert [is_proven(policy, STATE, store["/t"]) for policy in policies] == [True, False, False]
 
 
 @pytest.mark.parametrize(("level", "proven"), [("metadata", True), ("logs", True), ("data", False)])
 def test_what_needs_rows_is_left_open_only_where_rows_are_to_be_read(level, proven):
-    policy, store = POLICY.model_copy(update={"verify": Verify(level=level)}), MemoryApplyStates()
+    policy, store = at_level(level), MemoryApplyStates()
     begin_proof(policy, STATE, store)
-    passed = Verification(
-        level="metadata", status="pass", threshold_ms=1_000, expectations=(AGREES,), not_checked=(VIEWS_AGREE,)
-    )
-    note_verdict(policy, STATE, store, passed, level, CLAIM)
+    note_verdict(policy, STATE, store, PASSED.model_copy(update={"not_checked": (VIEWS_AGREE,)}), level, CLAIM)
     assert is_proven(policy, STATE, store["/t"]) is proven
     assert (store["/t"].unproven == ()) is proven
 
@@ -104,22 +114,19 @@ def test_a_verification_that_begins_hides_no_failure():
     store = MemoryApplyStates()
     store.update("/t", lambda _: noted(LACKS, status="fail"))
     begin_proof(POLICY, STATE, store)
-    assert "its verification failed" in (doubt_about(POLICY, replace(STATE, apply_state=store["/t"])) or "")
+    assert "its verification failed" in doubt(store)
 
 
 def test_a_table_that_etc_has_never_compacted_is_in_doubt_too():
     state, store = replace(STATE, last_compaction=None), MemoryApplyStates()
-    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
-    failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
-    note_verdict(POLICY, state, store, failed, "data", CLAIM)
-    after = replace(state, apply_state=store["/t"])
-    assert doubt_about(POLICY, after) == f"the table is not proven: its verification failed ({failed.failures})"
+    note_verdict(POLICY, state, store, MISSING, "data", CLAIM)
+    after = beside_the_table(store, state)
+    assert doubt_about(POLICY, after) == f"the table is not proven: its verification failed ({MISSING.failures})"
     assert level_to_prove(POLICY, after, is_idle=True) == "data"
     assert verdict_beside(POLICY, after).status == "fail"
     assert "the table is not proven" in doubt_about(POLICY, replace(after, last_compaction=RECORD))
-    passed = failed.model_copy(update={"status": "pass", "expectations": (COMPARED,)})
-    note_verdict(POLICY, after, store, passed, "data", CLAIM)
-    assert doubt_about(POLICY, replace(state, apply_state=store["/t"])) is None
+    note_verdict(POLICY, after, store, AGREEING, "data", CLAIM)
+    assert not doubt(store, state)
 
 
 def test_a_lag_beyond_its_limit_disproves_nothing():
@@ -181,11 +188,10 @@ def test_what_kept_a_verification_from_looking_takes_no_proof_away(error, is_dou
     """A laptop without Java would turn the gate of production red."""
     store = MemoryApplyStates()
     store.update("/t", lambda _: noted(AGREES, status="pass"))
-    before, state = store.read("/t"), replace(STATE, apply_state=store.read("/t"))
-    broken = broken_verification("data", 1_000, error)
+    before, broken = store.read("/t"), broken_verification("data", 1_000, error)
     found = broken.model_copy(update={"expectations": (AGREES, *broken.expectations)})
-    kept = note_verdict(POLICY, state, store, found, "data", CLAIM)
-    assert (doubt_about(POLICY, replace(STATE, apply_state=kept)) is not None) == is_doubted
+    kept = note_verdict(POLICY, beside_the_table(store), store, found, "data", CLAIM)
+    assert bool(doubt(store)) == is_doubted
     assert (kept == before) != is_doubted
     assert is_proven(POLICY, STATE, kept) != is_doubted
 
@@ -223,7 +229,7 @@ def test_what_could_not_be_verified_or_is_of_another_compaction_is_no_verdict():
         assert beside(AGREES, status="pass", state=replace(STATE, last_compaction=record)) is None
     store = MemoryApplyStates()
     begin_proof(POLICY, STATE, store)
-    assert verdict_beside(POLICY, replace(STATE, apply_state=store["/t"])) is None
+    assert verdict_beside(POLICY, beside_the_table(store)) is None
 
 
 def test_nothing_due_beside_a_delete_that_is_left_out_is_no_failure():
@@ -240,6 +246,7 @@ def test_nothing_due_beside_a_delete_that_is_left_out_is_no_failure():
 
 
 LATER = CompactionRecord("20260101121000000", "20260101121001000", 2_000, "t", "later")
+AFTERWARDS = replace(STATE, last_compaction=LATER)
 
 
 def judge(store, record, status, *, last_completed=None, knows=False):
@@ -273,9 +280,8 @@ def test_but_rows_that_it_found_missing_are_missing_whatever_was_compacted_since
     judge(store, LATER, "pass")
     before = store.read("/t")
     note_verdict(POLICY, with_instant_at(STATE, RECORD.completed), store, MISSING, "data", CLAIM)
-    later = with_instant_at(replace(STATE, last_compaction=LATER, apply_state=store.read("/t")), LATER.completed)
-    assert "its verification failed" in (doubt_about(POLICY, later) or "")
-    assert later.apply_state.proofs == before.proofs
+    assert "its verification failed" in doubt(store, with_instant_at(AFTERWARDS, LATER.completed))
+    assert store.read("/t").proofs == before.proofs
     twice = MISSING.model_copy(update={"expectations": (LACKS,)})
     store.update("/t", lambda _: before)
     note_verdict(POLICY, with_instant_at(STATE, RECORD.completed), store, twice, "data", CLAIM)
@@ -303,14 +309,11 @@ def test_of_a_table_that_was_put_back_to_an_older_copy_what_is_found_counts():
     """What is kept of a compaction that the table has not any more was known when the table was read."""
     store = MemoryApplyStates()
     judge(store, LATER, "pass")
-    older = replace(STATE, apply_state=store["/t"])
-    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
-    failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
+    older = beside_the_table(store)
     begin_proof(POLICY, older, store)
     assert store["/t"].unproven[0].verification == "running"
-    note_verdict(POLICY, older, store, failed, "data", CLAIM)
-    after = replace(STATE, apply_state=store["/t"])
-    assert "its verification failed" in (doubt_about(POLICY, after) or "")
+    note_verdict(POLICY, older, store, MISSING, "data", CLAIM)
+    assert "its verification failed" in doubt(store)
 
 
 def test_nor_does_the_same_one_under_a_completion_that_was_set_right():
@@ -321,60 +324,50 @@ def test_nor_does_the_same_one_under_a_completion_that_was_set_right():
 
 
 def test_rows_that_ro_lacks_break_its_promise_though_something_else_could_not_be_checked():
-    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
-    kept = noted(AGREES, missing, LAGS.model_copy(update={"status": "error"}), status="error")
+    kept = noted(AGREES, LACKED, LAGS.model_copy(update={"status": "error"}), status="error")
     assert (kept.unproven[0].verification, kept.proofs.of) == ("fail", ())
 
 
 def test_nor_because_there_is_another_compaction():
     """What it merged is something else: the rows are as missing as before."""
-    policy, store = POLICY.model_copy(update={"verify": Verify(level="logs")}), MemoryApplyStates()
-    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
-    failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
-    note_verdict(policy, STATE, store, failed, "data", CLAIM)
-    later = with_instant_at(replace(STATE, last_compaction=LATER), LATER.completed)
-    begin_proof(policy, replace(later, apply_state=store["/t"]), store)
+    policy, store = at_level("logs"), MemoryApplyStates()
+    note_verdict(policy, STATE, store, MISSING, "data", CLAIM)
+    later = with_instant_at(AFTERWARDS, LATER.completed)
+    begin_proof(policy, beside_the_table(store, later), store)
     passed = Verification(level="logs", status="pass", threshold_ms=2_000, expectations=(AGREES,))
     claim = Claim(LATER.threshold_ms, CLAIM.seen_until)
     note_verdict(policy, later, store, passed, "logs", claim)
-    after = replace(later, apply_state=store["/t"])
-    assert f"the compaction at {RECORD.instant} is not proven: its verification failed" in (
-        doubt_about(POLICY, after) or ""
-    )
+    after = beside_the_table(store, later)
+    assert f"the compaction at {RECORD.instant} is not proven: its verification failed" in doubt(store, later)
     assert verdict_beside(policy, after).status == "fail"
     whole = passed.model_copy(update={"level": "data", "expectations": (COMPARED,)})
     note_verdict(policy, after, store, whole, "data", claim)
-    assert doubt_about(POLICY, replace(later, apply_state=store["/t"])) is None
+    assert not doubt(store, later)
 
 
 @pytest.mark.parametrize(("seed", "is_doubted"), [(None, True), (7, False)])
 def test_nor_for_a_sample_of_other_file_groups(seed, is_doubted):
-    policy = POLICY.model_copy(update={"verify": Verify(level="sample", sample=Sample(seed=seed))})
-    store, part = MemoryApplyStates(), Coverage(file_groups=9, file_groups_read=1, seed=seed or 1)
-    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
-    failed = Verification(level="sample", status="fail", threshold_ms=1_000, expectations=(missing,), coverage=part)
+    policy, store = at_level("sample", sample=Sample(seed=seed)), MemoryApplyStates()
+    part = Coverage(file_groups=9, file_groups_read=1, seed=seed or 1)
+    failed = MISSING.model_copy(update={"level": "sample", "coverage": part})
     note_verdict(policy, STATE, store, failed, "sample", CLAIM)
     other = part.model_copy(update={"seed": seed or 2})
     passed = failed.model_copy(update={"status": "pass", "expectations": (COMPARED,), "coverage": other})
-    note_verdict(policy, replace(STATE, apply_state=store.read("/t")), store, passed, "sample", CLAIM)
-    assert bool(doubt_about(POLICY, replace(STATE, apply_state=store["/t"]))) == is_doubted
+    note_verdict(policy, beside_the_table(store), store, passed, "sample", CLAIM)
+    assert bool(doubt(store)) == is_doubted
 
 
 @pytest.mark.parametrize(("level", "is_doubted"), [("metadata", True), ("logs", True), ("data", False)])
 def test_rows_that_were_found_missing_are_not_there_for_a_verification_that_reads_none(level, is_doubted):
-    policy, store = POLICY.model_copy(update={"verify": Verify(level=level)}), MemoryApplyStates()
-    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
-    failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
-    note_verdict(policy, STATE, store, failed, "data", CLAIM)
+    policy, store = at_level(level), MemoryApplyStates()
+    note_verdict(policy, STATE, store, MISSING, "data", CLAIM)
     found = COMPARED if level == "data" else AGREES
     passed = Verification(level=level, status="pass", threshold_ms=1_000, expectations=(found,))
     note_verdict(policy, STATE, store, passed.model_copy(update={"status": "error"}), "data", None)
-    note_verdict(policy, replace(STATE, apply_state=store.read("/t")), store, passed, level, CLAIM)
-    after = replace(STATE, apply_state=store["/t"])
-    assert bool(doubt_about(POLICY, after)) == is_doubted == (not is_proven(policy, STATE, store["/t"]))
-    whole = passed.model_copy(update={"level": "data", "expectations": (COMPARED,)})
-    note_verdict(policy, after, store, whole, "data", CLAIM)
-    assert doubt_about(POLICY, replace(STATE, apply_state=store["/t"])) is None
+    note_verdict(policy, beside_the_table(store), store, passed, level, CLAIM)
+    assert bool(doubt(store)) == is_doubted == (not is_proven(policy, STATE, store["/t"]))
+    note_verdict(policy, beside_the_table(store), store, AGREEING, "data", CLAIM)
+    assert not doubt(store)
 
 
 TWICE = ExpectationResult(expectation=NO_KEY_TWICE, status="fail")
@@ -384,14 +377,13 @@ INDEXED = ExpectationResult(expectation=INDEXES, status="fail")
 
 def by_hand(store, level, *found, claim=CLAIM, state=STATE, policy=None, coverage=None):
     """Keep what a verification of a level found, of a policy that wants no more than log files read; whether in doubt since."""
-    policy = policy or POLICY.model_copy(update={"verify": Verify(level="logs")})
+    policy = policy or at_level("logs")
     status = "fail" if any(one.status == "fail" for one in found) else "pass"
     verification = Verification(
         level=level, status=status, threshold_ms=claim.threshold_ms, expectations=found, coverage=coverage
     )
-    state = replace(state, apply_state=store.read("/t"))
-    note_verdict(policy, state, store, verification, level, claim)
-    return doubt_about(policy, replace(state, apply_state=store.read("/t"))) is not None
+    note_verdict(policy, beside_the_table(store, state), store, verification, level, claim)
+    return bool(doubt(store, state, policy))
 
 
 def passing(one):
@@ -437,9 +429,6 @@ def compared_until(until_ms):
     return COMPARED.model_copy(update={"observed": {"threshold_ms": until_ms}})
 
 
-LACKED = COMPARED.model_copy(update={"status": "fail", "observed": {"threshold_ms": 1_000}})
-
-
 def test_rows_after_the_threshold_were_not_compared():
     """Without a compaction by etc late data or a longer latency set the claim back."""
     store, state = MemoryApplyStates(), replace(STATE, last_compaction=None)
@@ -451,10 +440,9 @@ def test_rows_after_the_threshold_were_not_compared():
 @pytest.mark.parametrize("status", ["fail", "error"])
 def test_a_verification_that_is_killed_hides_none_that_did_not_pass(status):
     store = MemoryApplyStates()
-    note_verdict(
-        POLICY, STATE, store, Verification(level="metadata", status=status, threshold_ms=1_000), "metadata", CLAIM
-    )
-    begin_proof(POLICY, replace(STATE, apply_state=store.read("/t")), store)
+    ended = Verification(level="metadata", status=status, threshold_ms=1_000)
+    note_verdict(POLICY, STATE, store, ended, "metadata", CLAIM)
+    begin_proof(POLICY, beside_the_table(store), store)
     assert [one.verification for one in store.read("/t").unproven] == [status]
     assert doubts(store)[0]
 
@@ -491,7 +479,7 @@ def test_rows_outside_of_a_window_or_a_condition_were_not_compared():
 
 def test_a_sample_of_other_file_groups_by_the_same_seed_saw_other_rows():
     """Groups that come may push others out of a share."""
-    policy = POLICY.model_copy(update={"verify": Verify(level="sample", sample=Sample(share=0.1, seed=1))})
+    policy = at_level("sample", sample=Sample(share=0.1, seed=1))
     few, more = (
         state_of("/t", {"slices": {f"p/f{number}": {"base": "08:00:00"} for number in range(count)}})
         for count in (5, 40)
@@ -517,23 +505,19 @@ def test_a_window_opens_for_what_is_in_doubt(since_ms, until_ms):
     store = MemoryApplyStates()
     part = None if since_ms is None else Coverage(file_groups=9, file_groups_read=9, since_ms=500)
     by_hand(store, "data", LACKED, coverage=part)
-    state = replace(STATE, apply_state=store.read("/t"))
+    state = beside_the_table(store)
     assert look_back_to(POLICY, state, since_ms or 900) == until_ms
     assert look_back_to(OTHER, state, 900) is None
     assert look_back_to(POLICY, STATE, 900) == 900
-    differing_state = differing(p=9)[1]
-    assert look_back_to(POLICY, differing_state, 900) is None
+    assert look_back_to(POLICY, differing(p=9)[1], 900) is None
 
 
 def test_by_another_event_time_rows_may_be_of_any_time_until_they_were_found():
     store, state = MemoryApplyStates(), with_instant_at(replace(STATE, last_compaction=None), "19700101000003000")
     assert by_hand(store, "data", LACKED, state=state)
-    assert by_hand(
-        store, "data", compared_until(2_999), state=state, policy=OTHER, claim=Claim(2_999, CLAIM.seen_until)
-    )
-    assert not by_hand(
-        store, "data", compared_until(3_999), state=state, policy=OTHER, claim=Claim(3_999, CLAIM.seen_until)
-    )
+    for until_ms, is_left in ((2_999, True), (3_999, False)):
+        claim = Claim(until_ms, CLAIM.seen_until)
+        assert by_hand(store, "data", compared_until(until_ms), state=state, policy=OTHER, claim=claim) == is_left
     assert by_hand(store, "logs", AGREES, state=state)
 
 
@@ -549,17 +533,15 @@ def test_what_was_found_since_a_table_was_read_is_not_taken_back():
 
 def test_nor_for_a_suite_that_does_not_ask():
     store, asks_else = MemoryApplyStates(), AGREES.model_copy(update={"expectation": "expect_no_key_twice"})
-    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
-    failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
-    note_verdict(POLICY, STATE, store, failed, "data", CLAIM)
-    passed = failed.model_copy(update={"status": "pass", "expectations": (AGREES, asks_else)})
+    note_verdict(POLICY, STATE, store, MISSING, "data", CLAIM)
+    passed = AGREEING.model_copy(update={"expectations": (AGREES, asks_else)})
     note_verdict(POLICY, STATE, store, passed, "data", CLAIM)
-    assert doubt_about(POLICY, replace(STATE, apply_state=store["/t"]))
+    assert doubt(store)
 
 
 @pytest.mark.parametrize(("up_to_ms", "is_doubted"), [(1_000, True), (999, True), (1_001, False)])
 def test_rows_that_ro_lacks_break_its_promise_though_the_suite_only_warns(up_to_ms, is_doubted):
-    found = ExpectationResult(expectation=VIEWS_AGREE, status="warn", observed={"threshold_ms": up_to_ms})
+    found = LACKED.model_copy(update={"status": "warn", "observed": {"threshold_ms": up_to_ms}})
     kept = noted(AGREES, found, status="warn")
     assert is_proven(POLICY, STATE, kept) != is_doubted
     assert not is_doubted or kept.unproven[0].why.startswith("its verification failed")
@@ -577,19 +559,17 @@ def test_where_nothing_is_due_freshness_says_how_much_is_proved(declared, wanted
     store = MemoryApplyStates()
     passed = Verification(level=declared, status="pass", threshold_ms=1_000, expectations=(AGREES,))
     note_verdict(policy, STATE, store, passed, declared, CLAIM)
-    state = replace(STATE, apply_state=store["/t"])
-    assert level_to_prove(policy, state, is_idle=True) == level
-    assert level_to_prove(policy, state, is_idle=False) == declared
+    for is_idle, expected in ((True, level), (False, declared)):
+        assert level_to_prove(policy, beside_the_table(store), is_idle=is_idle) == expected
 
 
 def test_what_was_kept_of_a_wrong_completion_time_hides_no_later_failure():
     """Its commit was hours ahead until it was set right; then another compaction failed."""
     store = MemoryApplyStates()
     judge(store, replace(RECORD, completed="20260101210001000"), "fail")
-    state = with_instant_at(replace(STATE, last_compaction=LATER), LATER.completed)
+    state = with_instant_at(AFTERWARDS, LATER.completed)
     right = Instant(RECORD.instant, "commit", "completed", RECORD.completed)
-    one = ExpectationResult(expectation=COMPACTED, status="fail")
-    found = Verification(level="data", status="fail", threshold_ms=2_000, expectations=(one,))
+    found = Verification(level="data", status="fail", threshold_ms=2_000, expectations=(LACKS,))
     read = replace(state, instants=(*state.instants, right))
     note_verdict(POLICY, read, store, found, "data", Claim(LATER.threshold_ms, CLAIM.seen_until))
     assert store["/t"].unproven[0].compaction.startswith(LATER.instant)
@@ -599,39 +579,21 @@ def test_a_plan_of_another_column_that_is_finished_later_claims_nothing_in_the_n
     values = {"event_time_column.column": "other", "event_time_column.trust_commit_metadata": "true"}
     record = replace(RECORD, policy_values=values)
     state = replace(STATE, last_compaction=record)
-    done = TableResult(
-        policy="t",
-        base_path="/t",
-        status="resumed",
-        threshold_ms=record.threshold_ms,
-        instant=record.instant,
-        **timed(0, 1),
-    )
+    of_plan = {"threshold_ms": record.threshold_ms, "instant": record.instant}
+    done = TableResult(policy="t", base_path="/t", status="resumed", **of_plan, **timed(0, 1))
     assert claim_for(POLICY, done, None, state, history_of(), 5_000) == claim_of(POLICY, state, 5_000)
     assert claim_for(POLICY, done, None, STATE, history_of(), 5_000) == Claim(RECORD.threshold_ms, RECORD.instant)
 
 
-OTHER = POLICY.model_copy(update={"event_time": EventTime(column="booked_at", unit="ms")})
-MISSING = Verification(
-    level="data",
-    status="fail",
-    threshold_ms=1_000,
-    expectations=(COMPARED.model_copy(update={"status": "fail", "observed": {"threshold_ms": 1_000}}),),
-)
-AGREEING = MISSING.model_copy(update={"status": "pass", "expectations": (COMPARED,)})
-
-
 def compare(store, verification, policy):
     """Note what a comparison of the rows found by a policy."""
-    state = replace(STATE, apply_state=store.read("/t"))
-    begin_proof(policy, state, store)
-    note_verdict(policy, replace(STATE, apply_state=store.read("/t")), store, verification, "data", CLAIM)
+    begin_proof(policy, beside_the_table(store), store)
+    note_verdict(policy, beside_the_table(store), store, verification, "data", CLAIM)
 
 
 def doubts(store):
     """Whether the table is in doubt by the one event-time column, and by the other."""
-    state = replace(STATE, apply_state=store.read("/t"))
-    return [doubt_about(policy, state) is not None for policy in (POLICY, OTHER)]
+    return [bool(doubt(store, policy=policy)) for policy in (POLICY, OTHER)]
 
 
 def test_rows_that_are_missing_by_one_event_time_are_not_taken_back_by_another():
@@ -641,9 +603,8 @@ def test_rows_that_are_missing_by_one_event_time_are_not_taken_back_by_another()
     assert doubts(store) == [True, True]
     compare(store, AGREEING, OTHER)
     assert doubts(store) == [True, False]
-    state = replace(STATE, apply_state=store.read("/t"))
-    assert not is_proven(POLICY, STATE, state.apply_state)
-    assert verdict_beside(POLICY, state).status == "fail"
+    assert not is_proven(POLICY, STATE, store.read("/t"))
+    assert verdict_beside(POLICY, beside_the_table(store)).status == "fail"
     compare(store, MISSING, OTHER)
     assert doubts(store) == [True, True]
     compare(store, AGREEING, POLICY)
@@ -654,12 +615,10 @@ def test_rows_that_are_missing_by_one_event_time_are_not_taken_back_by_another()
 
 
 def test_the_catalog_is_told_so_before_etc_has_compacted_by_that_event_time_too():
-    store, state = (
-        MemoryApplyStates(),
-        replace(STATE, last_compaction=replace(RECORD, policy_values={"event_time_column.column": "other"})),
-    )
+    store, record = MemoryApplyStates(), replace(RECORD, policy_values={"event_time_column.column": "other"})
+    state = replace(STATE, last_compaction=record)
     note_verdict(POLICY, state, store, MISSING, "data", CLAIM)
-    state = replace(state, apply_state=store.read("/t"))
+    state = beside_the_table(store, state)
     assert (promise_of(POLICY, state), verdict_beside(POLICY, state).status) == (None, "fail")
     unknown, weaker = unreadable(POLICY, "in doubt"), Verdict("warn", "logs", 1_000, None, "2026-01-01T12:00:00.000Z")
     assert ro_properties(POLICY, state, unknown, weaker, {}, verdict_beside(POLICY, state))[STATUS] == "failed"
@@ -669,7 +628,7 @@ def test_a_verification_of_another_event_time_that_could_not_be_done_hides_no_fa
     store = MemoryApplyStates()
     compare(store, MISSING, POLICY)
     compare(store, Verification(level="data", status="error", threshold_ms=None, expectations=()), OTHER)
-    assert verdict_beside(POLICY, replace(STATE, apply_state=store.read("/t"))).status == "fail"
+    assert verdict_beside(POLICY, beside_the_table(store)).status == "fail"
     assert doubts(store) == [True, True]
 
 
@@ -697,11 +656,8 @@ def test_what_came_late_and_is_not_in_ro_was_not_seen(late_rows, seen_until):
 def test_what_was_found_of_a_write_is_taken_back_by_no_verification_to_which_it_was_late(seen_until):
     """A comparison of partitions goes by the last write, a normal one by what the compaction had seen."""
     store, state = MemoryApplyStates(), with_instant_at(STATE, seen_until)
-    missing = ExpectationResult(expectation=VIEWS_AGREE, status="fail", observed={"threshold_ms": 1_000})
-    failed = Verification(level="data", status="fail", threshold_ms=1_000, expectations=(missing,))
-    note_verdict(POLICY, state, store, failed, "data", replace(CLAIM, seen_until=seen_until))
-    passed = failed.model_copy(update={"status": "pass", "expectations": (COMPARED,)})
-    note_verdict(POLICY, replace(state, apply_state=store["/t"]), store, passed, "data", CLAIM)
+    note_verdict(POLICY, state, store, MISSING, "data", replace(CLAIM, seen_until=seen_until))
+    note_verdict(POLICY, beside_the_table(store, state), store, AGREEING, "data", CLAIM)
     assert bool(store["/t"].unproven) == (seen_until > CLAIM.seen_until)
 
 
@@ -723,7 +679,7 @@ def test_a_log_file_that_was_found_misrecorded_since_a_table_was_read_stays_so()
     store, one = MemoryApplyStates(), Misrecorded("p/.f.log.1", 9, 2, 1, "")
     store.update("/t", lambda kept: replace(kept, misrecorded=(one,)))
     read = replace(STATE, witnesses=())
-    note_misrecorded(POLICY, replace(read, apply_state=store.read("/t")), store)
+    note_misrecorded(POLICY, beside_the_table(store, read), store)
     assert store.read("/t").misrecorded == ()
     store.update("/t", lambda kept: replace(kept, misrecorded=(one,)))
     assert after_log_reading(store.read("/t"), POLICY, read).misrecorded == (one,)
