@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta, tzinfo
 from functools import lru_cache
-from itertools import chain, combinations, dropwhile, takewhile
+from itertools import chain, combinations, dropwhile, pairwise, takewhile
 from operator import attrgetter, itemgetter
 from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
@@ -248,15 +248,33 @@ def _span(kind: OtherKind, commits: Sequence[Arrival]) -> OtherTimes:
 def mostly_late(commits: Sequence[Arrival], declared_ms: int, *, of_days: bool | None = None) -> LateCommits | None:
     """Where two commits or more, and most of all, bring events later than declared, how many; None where they do not.
 
-    Old data before the first other ones do not count. Of a day nobody knows when in it an event was: it is late after its end.
+    Old data before the first other ones, and a replay of them that catches up, do not count. Of a day nobody knows when in it
+    an event was: it is late after its end.
     """
-    old_ms = old_data_ms(declared_ms)
     of_days = has_days_alone(one.event_ms for one in commits) if of_days is None else of_days
-    found = [*dropwhile(lambda lag_ms: lag_ms > old_ms, (one.lag_ms for one in commits))]
-    judged = [max(0, lag_ms - DAY_MS * of_days) for lag_ms in found]
+    old_ms, lags = old_data_ms(declared_ms), (one.lag_ms for one in without_replay(commits, declared_ms))
+    judged = [max(0, lag_ms - DAY_MS * of_days) for lag_ms in dropwhile(lambda lag_ms: lag_ms > old_ms, lags)]
     late = sum(lag_ms > declared_ms for lag_ms in judged)
     is_most = late > 1 and 2 * late > len(judged)
     return LateCommits(late, len(judged), sorted(judged)[len(judged) // 2]) if is_most else None
+
+
+def without_replay(commits: Sequence[Arrival], declared_ms: int) -> Sequence[Arrival]:
+    """Without a replay of old data in order, until it has caught up with the clock: what comes late in it says nothing."""
+    old_ms = old_data_ms(declared_ms)
+    end = next((place for place, one in enumerate(commits) if one.lag_ms <= old_ms), len(commits))
+    moves = [False, *(_moves_fast(a, b) for a, b in pairwise(commits))]
+    if end < ENOUGH_COMMITS or not all(moves[end - ENOUGH_COMMITS + 1 : end]):
+        return commits
+    while end < len(commits) and moves[end] and commits[end].lag_ms > declared_ms:
+        end += 1
+    return commits[end:]
+
+
+def _moves_fast(before: Arrival, after: Arrival) -> bool:
+    """Whether the events of the next commit are further on than the clock, by as much as it moved or more."""
+    moved_ms = after.event_ms - before.event_ms
+    return moved_ms > 0 and moved_ms >= 2 * (after.completed_ms - before.completed_ms)
 
 
 def whole_days_ms(duration_ms: int) -> int:

@@ -23,6 +23,7 @@ from etc_policy.table.impossible_times import (
     mostly_late,
     old_data_ms,
     whole_days_ms,
+    without_replay,
 )
 from etc_policy.table.instants import DAY_MS, instant_to_ms
 from etc_policy.table.state import TableState
@@ -228,10 +229,13 @@ def _judge(
 
 
 def _worth_judging(seen: Sequence[_Write], declared_ms: int) -> list[_Write]:
-    """Those with a known event time, without old data before the first other one."""
+    """Those with a known event time, without old data before the first other one, and a replay of them that catches up."""
     old_ms = old_data_ms(declared_ms)
-    known = (one for one in seen if one.event_ms is not None)
-    return list(dropwhile(lambda write: write.latency_ms > old_ms, known))
+    known = [one for one in seen if one.event_ms is not None]
+    commits = by_commit((one.completed_ms, one.event_ms or 0) for one in known)
+    live = {one.completed_ms for one in without_replay(commits, declared_ms)}
+    later = (one for one in known if one.completed_ms in live)
+    return list(dropwhile(lambda write: write.latency_ms > old_ms, later))
 
 
 def _observed(judged: Sequence[_Write], unknown: int, loaded: int) -> ObservedLatency:

@@ -231,14 +231,27 @@ def spread(*latencies_ms):
         ((*[DAY] * 11, *[MINUTE] * 9), "too_short", (11, 20, DAY)),
         ((*[DAY] * 2, *[MINUTE] * 18), "too_short", None),
         ((40 * DAY, 40 * DAY, MINUTE), "unknown", None),
+        ((40 * DAY, DAY, DAY), "too_short", (2, 2, DAY)),
+        ((60 * DAY, 50 * DAY, 40 * DAY, 20 * DAY, 10 * DAY, 5 * DAY, DAY, MINUTE), "unknown", None),
+        ((60 * DAY, 50 * DAY, 40 * DAY, 20 * DAY, 10 * DAY, DAY, DAY, DAY), "too_short", (2, 2, DAY)),
+        ((60 * DAY, 40 * DAY, 50 * DAY, 20 * DAY, 10 * DAY, MINUTE), "too_short", (2, 3, 10 * DAY)),
     ],
 )
 def test_most_commits_that_come_late_are_enough_however_few_they_are(latencies, status, late):
-    """Their column may not move with updates; a load, old data and a single late commit say nothing of it."""
+    """Their column may not move with updates; a load, old data, a replay that catches up and one late commit say nothing."""
     verdict = judge_latency(spread(*latencies), HOUR, NOW)
     assert (verdict.status, mostly_late(by_commit(verdict.arrivals), HOUR)) == (status, late and LateCommits(*late))
     if verdict.observed.writes < 20:
         assert verdict.suggested_ms is None and "it takes 20" in verdict.reason
+
+
+@pytest.mark.parametrize(("live", "status", "writes"), [(25, "generous", 25), (0, "unknown", 0)])
+def test_a_replay_that_catches_up_says_nothing_of_how_late_events_come(live, status, writes):
+    """It is not warned of as it reaches the days in which events may be late, and no longer `data_latency` is suggested."""
+    found = history_of(spread(*range(60 * DAY, HOUR, -2 * DAY), *[MINUTE] * live).writes[1:])
+    verdict = judge_latency(found, HOUR, NOW)
+    assert (verdict.status, verdict.observed.writes if verdict.observed else 0) == (status, writes)
+    assert mostly_late(by_commit(verdict.arrivals), HOUR) is None
 
 
 def test_a_column_that_moves_with_updates_is_asked_for():
