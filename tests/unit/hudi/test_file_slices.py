@@ -200,6 +200,13 @@ def test_a_file_id_is_replaced_in_its_partition_alone(table):
     assert [(s.partition, s.file_id) for s in read(table).slices] == [("p", "f3"), ("q", "f1")]
 
 
+def test_a_file_id_has_in_each_partition_its_own_event_times(table):
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50), log("f1", 70, partition="q"))
+    table.commit(at("10:00:02"), at("10:00:03"), log("f1", 90), log("f1", partition="q"))
+    found = {one.partition: [f.min_event_time_ms for f in one.log_files] for one in read(table).slices}
+    assert found == {"p": [50, 90], "q": [70, None]}
+
+
 def test_a_partition_may_begin_with_a_dot(table):
     """Its files are marked as missing where its folder is not listed, and are unknown once their commits are archived."""
     table.data(at("10:00:00"), base("f1", partition=".net"))

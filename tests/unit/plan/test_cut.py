@@ -63,14 +63,6 @@ def test_the_limits_of_archiving(options, limits):
     assert archive_limits(options) == limits
 
 
-@pytest.mark.parametrize(("commits", "raised_to"), [(5, "10:00:00.001"), (6, "10:04:00.001")])
-def test_archiving_by_declared_limits(commits, raised_to):
-    """Above ten commits two are left; six are too near."""
-    told = [write(f"10:0{minute}:00", f"10:0{minute}:05") for minute in range(commits)]
-    raised = after_archive(cut_of(*told, keep_commits=(2, 10)), instant("10:00:00"))
-    assert raised.instant == instant(raised_to)
-
-
 def savepoint(requested, completed):
     return replace(write(requested, completed), has_savepoint=True)
 
@@ -83,10 +75,13 @@ def test_commits_that_archiving_left_behind_for_their_savepoints_bound_nothing()
     assert not archive_passed((left,), instant("09:00:00"))
 
 
-@pytest.mark.parametrize(("savepoints", "raised_to"), [(1, "10:05:00.001"), (4, "10:05:00.001")])
-def test_archiving_counts_commits_with_savepoints_and_takes_the_others(savepoints, raised_to):
+@pytest.mark.parametrize(
+    ("commits", "savepoints", "raised_to"),
+    [(5, 0, "10:00:00.001"), (6, 0, "10:04:00.001"), (6, 1, "10:05:00.001"), (6, 4, "10:05:00.001")],
+)
+def test_archiving_counts_commits_with_savepoints_and_takes_the_others(commits, savepoints, raised_to):
     """Above ten commits two are left, whichever these are: six are too near, and four of them go."""
-    told = [write(f"10:0{minute}:00", f"10:0{minute}:05") for minute in range(6)]
+    told = [write(f"10:0{minute}:00", f"10:0{minute}:05") for minute in range(commits)]
     told[:savepoints] = [replace(one, has_savepoint=True) for one in told[:savepoints]]
     raised = after_archive(cut_of(*told, keep_commits=(2, 10)), instant("10:00:00"))
     assert raised.instant == instant(raised_to)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from etc_policy.plan.cut import Cut, after_schema_changes
 from etc_policy.table.state import HIDDEN, Instant, find_lacking
 from tests.unit.plan.plan_cases import instant
 
@@ -60,12 +59,3 @@ def test_what_its_commit_says_that_it_merged_by_goes_before_what_it_should_have(
     assert find_lacking(done, instant("10:00:30"), own="two").requested == instant("10:01:00")
     assert find_lacking(done[:1], instant("10:00:30"), own=HIDDEN).requested == instant("10:00:00")
     assert find_lacking(writes("one", HIDDEN), instant("10:00:30"), own="one") is None
-
-
-def test_the_guard_raises_c_to_the_first_place_that_is_right():
-    cut = Cut((), writes("", "one", "two", HIDDEN, "two"), frozenset())
-    assert after_schema_changes(cut, instant("10:00:30")).instant == instant("10:01:00.001")
-    assert after_schema_changes(cut, instant("10:01:30")).instant == instant("10:02:00.001")
-    assert after_schema_changes(cut, instant("10:02:30")) is None
-    assert after_schema_changes(cut, instant("10:03:30")).instant == instant("10:04:00.001")
-    assert after_schema_changes(cut, instant("10:04:30")) is None

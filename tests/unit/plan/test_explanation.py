@@ -50,15 +50,6 @@ def test_of_many_slices_the_first_are_told_and_the_rest_is_counted():
     assert "1 file slice without log files: RO has all of its rows." in text
 
 
-def test_every_slice_is_counted_once():
-    (table,) = many().tables
-    assert len(table.operations) + sum(group.file_slices for group in table.left_out) == 61
-    assert {group.reason: (group.file_slices, group.log_files) for group in table.left_out} == {
-        "newer_than_threshold": (30, 30),
-        "no_log_files": (1, 0),
-    }
-
-
 @pytest.mark.parametrize("width", [60, 80, 116])
 def test_lines_fit_the_width(width):
     lines = explain_plan(many(), explain=True, width=width).splitlines()
