@@ -3,20 +3,19 @@
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
 import etc_policy
 from etc_policy import Project, writer_options
-from etc_policy.errors import EngineError, PolicyError, RetryableError, SeveralErrors, StalePlanError, UsageError
-from etc_policy.plan.commit_metadata import extra_metadata
+from etc_policy.errors import EngineError, PolicyError, SeveralErrors, StalePlanError, UsageError
 from etc_policy.table.state import Instant
 from tests.fakes import MemoryTable
 from tests.unit.cli.test_apply import Outside
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import instant
-from tests.unit.plan.states import PLAN, STATE, C
+from tests.unit.plan.states import STATE, C
 
 MS = 1_711_846_800_123
 POLICY = """version: 1
@@ -90,21 +89,6 @@ def test_compile_says_what_its_files_are_without(locked):
         assert "zookeeper:2181" not in file.read_text()
 
 
-def test_reading_verbs(folder):
-    with Project(folder) as project:
-        plan = project.plan(at=datetime(2024, 4, 1))  # noqa: DTZ001 - no zone is UTC
-        assert (plan.has_changes, plan.tables[0].watermark_before_ms) == (True, MS - 1)
-        assert project.plan(at=datetime(2024, 3, 31, 1, tzinfo=UTC)).tables[0].action == "nothing_due"
-        (table,) = project.freshness().tables
-        assert table.complete_until_ms == MS - 1
-        (table,) = project.verify(at=MS + 3_600_000).tables
-        assert table.verification.status == "pass"
-        (table,) = project.wait("orders_ro", until=MS - 1, timeout=timedelta(0)).tables
-        assert table.policy == "orders_ro"
-        with pytest.raises(RetryableError):
-            project.wait("orders_ro", until=MS, timeout=timedelta(0))
-
-
 def test_files_that_are_read_anew_may_have_another_target(folder):
     """A process that goes on would take new policies to the old store."""
     settings = """name: lake
@@ -150,13 +134,6 @@ def memory(folder):
 
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-
-def test_apply(memory):
-    project, table = memory
-    results = project.apply(at=NOON)
-    assert [(r.status, r.verification.status) for r in results.tables] == [("compacted", "pass")]
-    assert C in table.commits
 
 
 def test_apply_of_a_plan(memory):
@@ -207,14 +184,6 @@ def test_apply_tells_a_refusal_and_a_failed_verdict(memory):
     with pytest.raises(SeveralErrors, match="verification of `orders_ro`: fail") as error:
         project.apply(at=NOON)
     assert error.value.exit_code == 1
-
-
-def test_undo(memory):
-    project, table = memory
-    table.put_plan(C, PLAN.operations, extra_metadata(PLAN, "plan-0", None))
-    project.environment.undo = lambda policy, path: project.environment._runner(policy).undo(policy, path)
-    assert [(one.policy, one.instant) for one in project.undo().withdrawn] == [("orders_ro", C)]
-    assert project.undo().withdrawn == ()
 
 
 def test_only_what_is_public_is_there():

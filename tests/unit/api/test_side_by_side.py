@@ -33,45 +33,6 @@ def with_jobs(count):
     return SimpleNamespace(jobs=count, progress=lambda _: None)
 
 
-class Meeting:
-    """Work that ends only when so many are at it at once."""
-
-    def __init__(self, count):
-        self.barrier, self.threads = threading.Barrier(count), set()
-
-    def __call__(self):
-        self.threads.add(threading.get_ident())
-        self.barrier.wait(timeout=30)
-        return threading.get_ident()
-
-
-def test_as_many_run_at_once_as_there_are_jobs():
-    meeting = Meeting(3)
-    found = list(side_by_side([(meeting, True)] * 6, 3))
-    assert len(found) == 6
-    assert len(meeting.threads) == 3
-
-
-def test_one_job_runs_in_the_caller_s_thread():
-    assert set(side_by_side([(threading.get_ident, True)] * 4, 1)) == {threading.get_ident()}
-
-
-def test_results_come_in_the_order_of_the_calls():
-    def slowly(number):
-        time.sleep((TABLES - number) / 500)
-        return number
-
-    calls = [(lambda n=n: slowly(n), True) for n in range(TABLES)]
-    assert list(side_by_side(calls, 4)) == list(range(TABLES))
-
-
-def test_what_may_not_run_beside_others_runs_in_the_caller_s_thread():
-    calls = [(threading.get_ident, number % 2 == 0) for number in range(6)]
-    found = list(side_by_side(calls, 2))
-    assert set(found[1::2]) == {threading.get_ident()}
-    assert threading.get_ident() not in found[::2]
-
-
 SETTING: ContextVar[str] = ContextVar("setting", default="unknown")
 
 

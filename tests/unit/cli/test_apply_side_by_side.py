@@ -10,7 +10,7 @@ import pytest
 from etc_policy.api.project import Project
 from etc_policy.errors import EngineError, StalePlanError
 from tests.fakes import MemoryTable
-from tests.unit.cli.test_apply import NOON, Outside, busy, idle
+from tests.unit.cli.test_apply import NOON, Outside
 from tests.unit.plan.states import NOW, STATE
 
 NAMES = ("c_ro", "a_ro", "d_ro", "b_ro")
@@ -112,12 +112,6 @@ def test_errors_are_in_the_policies_order(etc, applying):
     assert (code, [status for _, status in results]) == (3, ["failed"] * 4)
     places = [err.index(f"compact {name}") for name in sorted(NAMES)]
     assert places == sorted(places)
-
-
-def test_a_table_that_a_writer_overtakes_is_planned_again_alone(etc, outside):
-    outside.tables["b_ro"].changes = [idle, idle, busy, idle]
-    assert applied(etc)[:2] == (0, ALL)
-    assert [name for name in NAMES if outside.tables[name].calls.count("publish") == 1] == list(NAMES)
 
 
 def test_an_interrupt_keeps_what_was_done(etc, outside, applying):

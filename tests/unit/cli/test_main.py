@@ -6,7 +6,6 @@ import types
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from etc_policy import __version__
 from etc_policy.cli import main as module
@@ -216,10 +215,3 @@ def test_completion_imports_no_command():
     assert items == {"parse": "Check the project's files", "plan": "Show what would be compacted, and save it"}
     assert not {name for name in set(sys.modules) - before if name.startswith("etc_policy")}
     assert [item.value for item in group.shell_complete(context, "--ver")] == ["--version"]
-
-
-@pytest.mark.parametrize("name", ["init", "parse", "compile"])
-def test_every_help_has_examples(name):
-    shown = CliRunner().invoke(module.cli, [name, "--help"])
-    assert shown.exit_code == 0
-    assert f"\n  Examples:\n    etc {name}" in shown.output

@@ -5,41 +5,7 @@ from etc_policy.api import workspace
 from etc_policy.api.project import Project
 from etc_policy.cli.main import COMMANDS, cli
 from etc_policy.errors import UsageError
-from etc_policy.policy.manifest import EventTime, Manifest, Policy
-from etc_policy.policy.selection import select_policies
 from etc_policy.wiring import Environment
-
-
-def _policy(name, *, enabled=True):
-    return Policy(
-        name=name,
-        table=f"/{name}",
-        event_time=EventTime(column="ts"),
-        data_latency_ms=1,
-        enabled=enabled,
-        source="a.yml:3:4",
-    )
-
-
-MANIFEST = Manifest(policies=(_policy("a_ro"), _policy("b_ro"), _policy("parked", enabled=False)))
-
-
-def test_without_names_every_enabled_policy_is_meant():
-    assert [policy.name for policy in select_policies(MANIFEST, ())] == ["a_ro", "b_ro"]
-
-
-def test_the_order_is_that_of_the_manifest():
-    assert [policy.name for policy in select_policies(MANIFEST, ("b_ro", "a_ro"))] == ["a_ro", "b_ro"]
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [("a_or", "did you mean `a_ro`?"), ("xyz", "the policies are a_ro, b_ro, parked"), ("parked", "a.yml:3:4")],
-)
-def test_a_name_that_cannot_be_meant(name, hint):
-    with pytest.raises(UsageError) as error:
-        select_policies(MANIFEST, ("a_ro", name))
-    assert hint in error.value.hint
 
 
 @pytest.mark.parametrize("command", ["plan", "freshness", "verify"])

@@ -401,10 +401,6 @@ def test_sigterm_ends_it_after_its_round(rounds, monkeypatch):
     assert "ended by SIGTERM" in err
 
 
-def test_an_interval_is_longer_than_nothing(etc):
-    assert etc("run", "--every", "0s")[0] == 64
-
-
 def test_a_round_ends_after_the_tables_that_it_works_on(outside):  # noqa: F811
     """And those that are to go first do."""
 

@@ -5,9 +5,8 @@ import re
 
 import pytest
 
-from etc_policy import Project
 from etc_policy.api import syncing
-from etc_policy.errors import RetryableError, SeveralErrors, TableError, UsageError
+from etc_policy.errors import RetryableError, TableError
 from etc_policy.report.results import RunResults
 from etc_policy.report.sync import COMPLETE_UNTIL, INSTANT, STATUS, THRESHOLD, VERIFIED_AT
 from etc_policy.table.history import THRESHOLD as COMMITTED
@@ -87,20 +86,6 @@ def test_what_the_table_says(etc, catalog):
     assert result["properties"] == found
     assert (found[THRESHOLD], found[INSTANT], found[STATUS]) == (str(T), at("10:30:00"), "unverified")
     assert found[COMPLETE_UNTIL] == str(epoch_ms("10:45:00") - 1)
-
-
-def test_the_same_in_python(catalog):
-    project = Project()
-    (result,) = project.sync(at=epoch_ms("12:00:00")).tables
-    assert (result.status, result.properties) == ("synced", catalog.tables["lake.orders_ro"])
-    assert project.sync(at=epoch_ms("12:00:00")).tables[0].status == "unchanged"
-    assert project.sync(remove=True).tables[0].status == "removed"
-    assert catalog.tables["lake.orders_ro"] == {}
-    with pytest.raises(UsageError, match="no selected policy has an RO table"):
-        project.sync("payments_ro")
-    catalog.failures = [away() for _ in range(3)]
-    with pytest.raises(SeveralErrors, match="cannot be asked"):
-        project.sync()
 
 
 def test_again_writes_nothing(etc, catalog):

@@ -5,7 +5,6 @@ import os
 import stat
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -23,19 +22,6 @@ def outside(tmp_path):
 def _read_pipe(path, found):
     with open(path, "rb") as pipe:
         found.append(pipe.read())
-
-
-@pytest.mark.parametrize("write", [write_named, append_named])
-def test_a_pipe_gets_the_content_and_stays_a_pipe(tmp_path, write):
-    pipe, found = tmp_path / "pipe", []
-    os.mkfifo(pipe)
-    reader = threading.Thread(target=_read_pipe, args=(pipe, found))
-    reader.start()
-    write(pipe, b"content")
-    reader.join(10)
-    assert found == [b"content"]
-    assert stat.S_ISFIFO(pipe.stat().st_mode)
-    assert os.listdir(tmp_path) == ["pipe"]
 
 
 @pytest.mark.parametrize("write", [write_named, append_named])

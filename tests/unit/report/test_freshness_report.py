@@ -127,22 +127,10 @@ def test_a_watermark_that_is_bounded_by_when_a_file_was_written_says_so():
     assert (found.watermark_ms, found.watermark_assumed) == (epoch_ms("11:30:05") - 1, True)
 
 
-def test_with_nothing_left_it_is_complete_up_to_the_promise_on_latency():
-    found = table_freshness(POLICY, state_of("/t", {"slices": {"p/f1": {"base": "08:00:00"}}}), NOW, NOW)
-    assert (found.watermark_ms, found.complete_until_ms) == (None, NOW - 600_000)
-    assert (found.lag_seconds, found.status) == (600.0, "pass")
-
-
 def test_a_watermark_above_the_promise_does_not_count():
     logs = {"L1": "11:59:00 > 11:59:05, event 11:58:00"}
     found = table_freshness(POLICY, state_of("/t", {"slices": {"p/f1": {"base": "08:00:00", "logs": logs}}}), NOW, NOW)
     assert (found.watermark_ms, found.complete_until_ms) == (epoch_ms("11:58:00") - 1, NOW - 600_000)
-
-
-def test_the_threshold_is_told_and_decides_nothing():
-    record = CompactionRecord(instant("11:00:00"), instant("11:01:00"), NOW, "orders_ro", "x")
-    found = table_freshness(POLICY, replace(state_of("/t", TABLE), last_compaction=record), NOW, NOW)
-    assert (found.threshold_ms, found.status, found.lag_seconds) == (NOW, "warn", 2100.001)
 
 
 @pytest.mark.parametrize(("clock", "status"), [("11:54:59.999", "pass"), ("11:55:00", "warn"), ("12:25:00", "error")])

@@ -50,19 +50,6 @@ def rewrite(path, **changed):
 
 
 class TestLease:
-    def test_one_at_a_time_and_then_the_next(self, table):
-        with FileLease(str(table.base)), pytest.raises(RetryableError) as error, FileLease(str(table.base)):
-            pass
-        assert (error.value.code, error.value.exit_code) == ("ETC403", 4)
-        with FileLease(str(table.base)):
-            pass
-
-    def test_an_error_gives_it_back(self, table):
-        with pytest.raises(ZeroDivisionError), FileLease(str(table.base)):
-            _ = 1 / 0
-        with FileLease(str(table.base)):
-            pass
-
     def test_tables_do_not_block_each_other(self, table, tmp_path):
         (tmp_path / "other" / ".hoodie").mkdir(parents=True)
         with FileLease(str(table.base)), FileLease(str(tmp_path / "other")):
