@@ -140,7 +140,7 @@ def test_twelve_tables_are_imported_planned_compacted_and_verified(lake, tmp_pat
 
     properties = {name: (lake / name / ".hoodie" / "hoodie.properties").read_bytes() for name in LAKE}
     found = etc("import", "--bucket", "lake")
-    assert {tuple(line.split()[:2]) for line in found.splitlines()[:-1]} == {(name, "written") for name in LAKE}
+    assert {line.split()[0] for line in found.splitlines() if line.split()[1:2] == ["written"]} == LAKE
     files = sorted((tmp_path / "policies").glob("*.yml"))
     asked = sum(text.count("# ? ") for text in (file.read_text() for file in files))
     assert asked >= len(LAKE)  # nobody but "tracked" records event times, and that one has too few writes
