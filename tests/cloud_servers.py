@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from urllib.parse import quote, urlencode
 from uuid import uuid4
 
 import pytest
-from obstore.store import GCSStore
+from obstore.store import AzureStore, GCSStore
 
 from etc_policy.storage import object_stores
 from tests.s3_servers import free_port, wait_for
@@ -63,18 +64,63 @@ def azurite():
 
 @pytest.fixture
 def azure_container(azurite, monkeypatch):
-    """The location of a new container; its key is in the environment."""
-    name, date = f"test-{uuid4().hex[:12]}", formatdate(usegmt=True)
-    headers = {"x-ms-date": date, "x-ms-version": "2023-11-03"}
-    signed = ["PUT", *[""] * 11, *(f"{key}:{value}" for key, value in headers.items())]
-    text = "\n".join([*signed, f"/{ACCOUNT}/{ACCOUNT}/{name}", "restype:container"])
-    signature = base64.b64encode(hmac.digest(base64.b64decode(_KEY), text.encode(), hashlib.sha256)).decode()
-    headers["Authorization"] = f"SharedKey {ACCOUNT}:{signature}"
-    assert ask(azurite, "PUT", f"/{ACCOUNT}/{name}?restype=container", b"", headers)[0] == 201
-    monkeypatch.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
-    monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", f"http://127.0.0.1:{azurite}")
+    """The location of a new container, which obstore reaches without encryption; its key is in the environment."""
+    name = f"test-{uuid4().hex[:12]}"
+    assert ask_azurite(azurite, "PUT", f"/{ACCOUNT}/{name}", {"restype": "container"})[0] == 201
+    monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", f"http://127.0.0.1:{azurite}/{ACCOUNT}")
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", _KEY)
+    monkeypatch.setattr(object_stores, "AzureStore", unencrypted(AzureStore))
     return f"abfss://{name}@{ACCOUNT}.dfs.core.windows.net"
+
+
+def ask_azurite(port: int, method: str, path: str, query: Mapping[str, str], body: bytes = b"") -> tuple[int, bytes]:
+    """Status and content of the answer to a request that the account's key signs."""
+    headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2023-11-03"}
+    headers |= {} if query else {"x-ms-blob-type": "BlockBlob"}
+    signed = [method, "", "", str(len(body) or ""), *[""] * 8]
+    signed += [f"{key}:{value}" for key, value in sorted(headers.items())]
+    signed += [f"/{ACCOUNT}{path}", *(f"{key}:{value}" for key, value in sorted(query.items()))]
+    digest = hmac.digest(base64.b64decode(_KEY), "\n".join(signed).encode(), hashlib.sha256)
+    headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(digest).decode()}"
+    status, _, content = ask(port, method, f"{path}?{urlencode(query)}".rstrip("?"), body, headers)
+    return status, content
+
+
+def unencrypted(store: type[AzureStore] | type[GCSStore]):
+    """A store that may be asked without TLS."""
+
+    def make(bucket, *, client_options, **options):
+        return store(bucket, client_options={**client_options, "allow_http": True}, **options)
+
+    return make
+
+
+class AzureKeys:
+    """Puts objects of any name, which obstore does not."""
+
+    def __init__(self, port: int, location: str) -> None:
+        self.port, self.location = port, location
+
+    def put(self, key: str, body: bytes) -> bool:
+        container = self.location.removeprefix("abfss://").partition("@")[0]
+        return ask_azurite(self.port, "PUT", f"/{ACCOUNT}/{container}/{quote(key)}", {}, body)[0] == 201
+
+
+class GoogleKeys(AzureKeys):
+    """The same on Google's test server."""
+
+    def put(self, key: str, body: bytes) -> bool:
+        bucket = self.location.removeprefix("gs://")
+        url = f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name={quote(key, safe='')}"
+        return ask(self.port, "POST", url, body, {"Content-Type": "application/octet-stream"})[0] == 200
+
+
+@pytest.fixture(params=["azurite", "fake-gcs-server"])
+def cloud_keys(request):
+    """A new bucket on each of the servers."""
+    if request.param == "azurite":
+        return AzureKeys(request.getfixturevalue("azurite"), request.getfixturevalue("azure_container"))
+    return GoogleKeys(request.getfixturevalue("fake_gcs")[0], request.getfixturevalue("gcs_bucket"))
 
 
 @pytest.fixture(scope="session")
@@ -101,14 +147,10 @@ def gcs_bucket(fake_gcs, monkeypatch):
     name = f"test-{uuid4().hex[:12]}"
     kind = {"Content-Type": "application/json"}
     assert ask(port, "POST", "/storage/v1/b?project=test", json.dumps({"name": name}).encode(), kind)[0] == 200
-    account = {"gcs_base_url": f"http://127.0.0.1:{port_of_puts}", "disable_oauth": True}
+    monkeypatch.setenv("GOOGLE_BASE_URL", f"http://127.0.0.1:{port_of_puts}")
     unused = {"client_email": "", "private_key": "", "private_key_id": ""}
-    monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", json.dumps(account | unused))
-
-    def unencrypted(bucket, *, client_options, **options):
-        return GCSStore(bucket, client_options={**client_options, "allow_http": True}, **options)
-
-    monkeypatch.setattr(object_stores, "GCSStore", unencrypted)
+    monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", json.dumps({"disable_oauth": True} | unused))
+    monkeypatch.setattr(object_stores, "GCSStore", unencrypted(GCSStore))
     return f"gs://{name}"
 
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.cloud_servers import azure_container, azurite, fake_gcs, gcs_bucket
+from tests.cloud_servers import azure_container, azurite, cloud_keys, fake_gcs, gcs_bucket
 from tests.hdfs_cluster import hdfs_cluster
 from tests.s3_servers import moto_server, s3_server, s3_variables, versity_server
 
-__all__ = ["azure_container", "azurite", "fake_gcs", "gcs_bucket"]
+__all__ = ["azure_container", "azurite", "cloud_keys", "fake_gcs", "gcs_bucket"]
 __all__ += ["hdfs_cluster", "moto_server", "s3_server", "s3_variables", "versity_server"]
 
 # How long an example takes says how busy the machine is.

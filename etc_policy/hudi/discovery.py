@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, NamedTuple
 
 from etc_policy.errors import EtcError, TableError, let_go
@@ -107,16 +108,10 @@ def find_tables(
             return
         places = [f"{location.rstrip('/')}/{folder}" for folder, _ in batch]
         looks = [one for one, place in zip(batch, places, strict=True) if may_look(place)]
-        for (folder, depth), names in zip(looks, _side_by_side(storage, [folder for folder, _ in looks]), strict=True):
+        for (folder, depth), (names, error) in zip(looks, _side_by_side(storage, looks), strict=True):
             place = f"{location.rstrip('/')}/{folder}".rstrip("/")
-            if isinstance(names, BadNameError):
-                beside = names_beside_bad_ones(place)
-                if OWN_FOLDER not in beside:
-                    yield names  # else it is that of the table, and none of the tables beside it
-                names = beside
-            elif isinstance(names, EtcError):
-                yield names
-                continue
+            if error is not None and OWN_FOLDER not in names:
+                yield error  # else it is that of the table, and none of the tables beside it
             if OWN_FOLDER in names and len(levels) in (0, depth):
                 yield place
             elif depth < (len(levels) or MAX_DEPTH):
@@ -127,20 +122,42 @@ def find_tables(
         waiting += reversed(below)
 
 
-def _side_by_side(storage: TableReader, folders: Sequence[str]) -> list[Sequence[str] | EtcError]:
-    """What is in each folder, or why that is not known: a store is asked about several at once."""
+class _Seen(NamedTuple):
+    """What is in a folder, and why not all of it is known."""
 
-    def look(folder: str) -> Sequence[str] | EtcError:
+    names: Collection[str] = ()
+    error: EtcError | None = None
+
+
+def _side_by_side(storage: TableReader, folders: Sequence[tuple[str, int]]) -> list[_Seen]:
+    """What is in each folder: a store is asked about several at once."""
+
+    def look(folder: str) -> _Seen:
         try:
-            return _names(storage, folder)
+            return _Seen(_names(storage, folder))
+        except BadNameError as error:
+            let_go(error)
+            return _beside(f"{storage.location}/{folder}".rstrip("/"), error)
         except EtcError as error:
             let_go(error)
-            return error
+            return _Seen(error=error)
 
     if len(folders) < 2:
-        return list(map(look, folders))
+        return [look(folder) for folder, _ in folders]
     with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="discovery") as pool:
-        return list(pool.map(look, folders))
+        asked = [pool.submit(copy_context().run, look, folder) for folder, _ in folders]
+        return [one.result() for one in asked]
+
+
+def _beside(place: str, error: BadNameError) -> _Seen:
+    """What is in a folder of a bucket beside the names that are no part of a path."""
+    found = names_beside_bad_ones(place)
+    if found is None:
+        return _Seen(error=error)
+    if found.bad > 1:
+        message = f"{found.bad:,} names in `{place}` cannot be parts of a path, and are left out"
+        error = BadNameError(error.code, message, hint=error.hint, cause=error.cause)
+    return _Seen(found.names, error)
 
 
 def _names(storage: TableReader, folder: str) -> Sequence[str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,19 +12,16 @@ from urllib.parse import urlsplit
 
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from etc_policy.errors import EtcError, TableError
+from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.project_schema import StorageSettings
 from etc_policy.policy.schema_values import is_address, require_server
-from etc_policy.storage.listings import ListingBounds
 from etc_policy.storage.object_cache import cache_folder, cache_in
 from etc_policy.storage.object_storage import ObjectStorage, Stores
-from etc_policy.storage.port import Requests
 from etc_policy.storage.store_keys import (
     ENDPOINTS,
     AwsKeys,
     aws_keys,
-    aws_session,
     endpoint_of,
     require_other_keys,
     server_of,
@@ -38,11 +34,6 @@ _FAMILIES = ("AWS_", "GOOGLE_", "AZURE_", "SERVICE_ACCOUNT")
 _MAX_RETRIES = 7
 #: Of a bucket, container or account: obstore panics at others.
 _NAME = re.compile(r"[A-Za-z0-9$][A-Za-z0-9._$-]*")
-#: What no part of a path has for obstore.
-_NO_NAME = re.compile(r"[\x00-\x1f\x7f/]")
-#: A thousand names of a thousand characters, each as `%AB`, with what is said of them.
-_MOST_OF_A_PAGE = 16 << 20
-_REQUESTS, _TRIES = Requests(), 2
 #: Keys of a profile may be those of a role: they are asked for again after this.
 _KEYS_LIVE = timedelta(minutes=5)
 
@@ -70,78 +61,6 @@ def open_object_storage(location: str, settings: StorageSettings) -> ObjectStora
     if folder is not None:
         stores = stores._replace(cache=cache_in(folder, server_of(settings, dict(environment))))
     return ObjectStorage(stores, bucket.prefix, location)
-
-
-def list_names(location: str, settings: StorageSettings) -> Sequence[str]:
-    """The names in a folder on S3 that can be parts of a path; none where it is not listed. obstore lists all of them or none."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    bucket = parse_bucket(location)
-    prefix = f"{bucket.prefix}/" if bucket.prefix else ""
-    query = {"Bucket": bucket.name, "Prefix": prefix, "Delimiter": "/"}
-    bounds, found = ListingBounds(location, settings.timeout / 1000), list[str]()
-    try:
-        with _s3_client(settings, os.environ) as client:
-            while True:
-                page = _REQUESTS.in_time(partial(client.list_objects_v2, **query), _TRIES * settings.timeout / 1000)
-                names = [one["Prefix"] for one in page.get("CommonPrefixes", ())]
-                names += [one["Key"] for one in page.get("Contents", ())]
-                bounds.count(names)
-                found += (name.removeprefix(prefix).removesuffix("/") for name in names)
-                if not page.get("IsTruncated"):
-                    return [name for name in found if name not in ("", ".", "..") and not _NO_NAME.search(name)]
-                query["ContinuationToken"] = page["NextContinuationToken"]
-    except (EtcError, OSError, KeyError, ValueError, BotoCoreError, ClientError):
-        return ()
-
-
-@contextmanager
-def _s3_client(settings: StorageSettings, environment: Mapping[str, str]) -> Iterator[Any]:
-    """A client of botocore that asks the server that obstore asks, with the same keys."""
-    from botocore import UNSIGNED
-    from botocore.config import Config
-    from botocore.httpsession import URLLib3Session
-    from botocore.utils import get_environ_proxies
-
-    session, _ = aws_session(settings)
-    keys = aws_keys(settings, environment)
-    given = keys() if keys else None
-    seconds = settings.timeout / 1000
-    config = Config(
-        connect_timeout=seconds,
-        read_timeout=seconds,
-        retries={"total_max_attempts": _TRIES},
-        signature_version=UNSIGNED if settings.anonymous else None,
-        s3={"addressing_style": "path" if settings.path_style is not False else "virtual"},
-        ignore_configured_endpoint_urls=True,
-    )
-    client = session.create_client(
-        "s3",
-        region_name=region_of(settings, environment),
-        endpoint_url=endpoint_of(settings, environment),
-        config=config,
-        aws_access_key_id=given and given.key_id,
-        aws_secret_access_key=given and given.secret,
-        aws_session_token=given and given.token,
-    )
-    url, trusted = client.meta.endpoint_url, session.get_config_variable("ca_bundle")
-    http = URLLib3Session(verify=trusted or True, proxies=get_environ_proxies(url), timeout=(seconds, seconds))
-
-    def send(request: Any, **_: object) -> Any:
-        """The answer, unless it is larger than a page's: botocore would hold one without end."""
-        request.stream_output = True
-        answer = http.send(request)
-        answer._content = answer.raw.read(_MOST_OF_A_PAGE + 1)
-        if len(answer._content) > _MOST_OF_A_PAGE:
-            answer.raw.close()
-            raise OSError("the store sends more than a page of a listing")
-        return answer
-
-    client.meta.events.register("before-send.s3", send)
-    try:
-        yield client
-    finally:
-        http.close()
 
 
 def parse_bucket(location: str) -> Bucket:
@@ -177,17 +96,19 @@ def _open_bucket(bucket: Bucket, settings: StorageSettings, variables: tuple[tup
     client: Any = {"timeout": timedelta(seconds=seconds / 3), "connect_timeout": timedelta(seconds=seconds / 6)}
     pauses = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2}
     retries = {"max_retries": _MAX_RETRIES, "retry_timeout": timedelta(seconds=seconds * 2 / 3), "backoff": pauses}
-    make = partial(_open_store, bucket, settings, environment, client)
+    make = partial(open_store, bucket, settings, environment, client)
     return Stores(make(retries), make({**retries, "max_retries": 0}), seconds)
 
 
-def _open_store(
+def open_store(
     bucket: Bucket,
     settings: StorageSettings,
     environment: Mapping[str, str],
     client: Any,
     retries: Any,
+    url: str | None = None,
 ) -> ObjectStore:
+    """A bucket, with these options of obstore; one of Google or Azure at another server too."""
     if bucket.scheme.startswith("s3"):
         options = _s3_options(bucket, settings, environment)
         client = {**client, "allow_http": bool((endpoint_of(settings, environment) or "").startswith("http://"))}
@@ -195,8 +116,9 @@ def _open_store(
     require_other_keys(bucket.scheme, settings, environment)
     config: Any = {"skip_signature": True} if settings.anonymous else {}
     if bucket.scheme == "gs":
+        config |= {"base_url": url} if url else {}
         return GCSStore(bucket.name, config=config, client_options=client, retry_config=retries)
-    config["account_name"] = bucket.account
+    config |= {"account_name": bucket.account, **({"endpoint": url} if url else {})}
     return AzureStore(bucket.name, config=config, client_options=client, retry_config=retries)
 
 

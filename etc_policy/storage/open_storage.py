@@ -5,16 +5,16 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextvars import ContextVar
 from pathlib import Path
 
 from etc_policy.errors import TableError, install_hint
 from etc_policy.errors.codes import Code
-from etc_policy.policy.locations import MOUNT_HINT, S3_SCHEMES, split_file_uri
+from etc_policy.policy.locations import MOUNT_HINT, split_file_uri
 from etc_policy.policy.project_schema import StorageSettings
 from etc_policy.storage.local import LocalStorage
-from etc_policy.storage.port import RemoteStorage, TableReader, TableStorage
+from etc_policy.storage.port import NamesBeside, RemoteStorage, TableReader, TableStorage
 
 _OBJECT_STORES = ("s3://", "s3a://", "gs://", "abfs://", "abfss://")
 _HDFS = "hdfs://"
@@ -78,11 +78,11 @@ def open_remote_storage(location: str) -> RemoteStorage:
     return open_object_storage(location, settings)
 
 
-def names_beside_bad_ones(location: str) -> Sequence[str]:
-    """The names in a folder of a bucket where some are no part of a path (BadNameError); none but on S3."""
-    if not location.startswith(S3_SCHEMES):
-        return ()
-    from etc_policy.storage.object_stores import list_names
+def names_beside_bad_ones(location: str) -> NamesBeside | None:
+    """What is in a folder of a bucket where some names are no part of a path (BadNameError); None where it is not listed."""
+    if importlib.util.find_spec("botocore") is None:
+        return None
+    from etc_policy.storage.names_beside import list_names
 
     return list_names(location, storage_settings())
 

@@ -243,6 +243,13 @@ class BadNameError(StoreRefusedError):
     """An object has a name that is no path, so that nothing is listed that is beside it."""
 
 
+class NamesBeside(NamedTuple):
+    """What is in such a folder: the names that can be parts of a path, and how many cannot."""
+
+    names: frozenset[str]
+    bad: int
+
+
 @contextmanager
 def os_errors_as(
     code: Code, message: str, hint: str | None = None, kind: type[EtcError] = EngineError

@@ -526,6 +526,22 @@ def test_an_object_whose_name_is_no_path_stops_its_own_table_alone(folder, s3_se
     assert f"lake/sales/{named}" in error.with_cause
 
 
+@pytest.mark.parametrize("key", [key for key in BAD_KEYS if "\x01" not in key])  # both test servers fail at that one
+def test_such_an_object_on_google_s_and_azure_s_stores(folder, cloud_keys, key):
+    for path in (folder / "lake").rglob("*"):
+        if path.is_file():
+            assert cloud_keys.put(path.relative_to(folder).as_posix(), path.read_bytes())
+    if not cloud_keys.put(f"lake/sales/{key}", b"x"):
+        pytest.skip("this server refuses such a name")
+    (folder / "policies" / "sales.yml").write_text(SALES.replace("lake/sales/*", f"{cloud_keys.location}/lake/sales/*"))
+    actions, (error,) = planned(Project(folder))
+    in_table = key.startswith("Refunds")
+    assert actions.pop("sales_orders") == "nothing_due"
+    assert actions.pop("sales_refunds") == ("refused" if in_table else "compact")
+    assert list(actions.values()) == ([] if in_table else ["refused"])
+    assert (error.code, "has a name that cannot be a path" in error.with_cause) == ("ETC452", True)
+
+
 @pytest.fixture
 def in_catalog(folder, monkeypatch):
     """The lake's tables as a catalog knows them, in both views; what each call of it asked."""
