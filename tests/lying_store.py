@@ -1,7 +1,8 @@
-"""A server that answers as Google's or Azure's store would, and lies where it is told to: on 127.0.0.1 alone."""
+"""A server of 127.0.0.1 that answers as Google's or Azure's store or the Glue Data Catalog, and lies where it is told to."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -38,6 +39,15 @@ LIES = (
     "busy",
     "no answer",
 )
+#: Answers of Glue in which something is missing or is of another kind, by what they are.
+ODD = {
+    "nothing": b"{}",
+    "no object": b"[1]",
+    "no json": b"{",
+    "text": b'{"TableList": "x", "Table": "x"}',
+    "no names": b'{"TableList": [{}, null, {"Name": null}], "Table": {}}',
+    "deep": b"[" * 200_000,
+}
 
 
 class LyingStore:
@@ -77,6 +87,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.faults.requests.append(self.path)
         self.faults.keys += [value for name, value in self.headers.items() if name.lower() == "authorization"]
         lie = self.faults.lie
+        if "X-Amz-Target" in self.headers and lie in (*ENDLESS, *ODD):
+            return self.send(200, ODD.get(lie) or self.tables(lie))
         if lie in ENDLESS:
             return self.send(200, self.page(lie) if "prefix" in self.path else b"12345")
         if lie in ("elsewhere", "itself"):
@@ -146,6 +158,14 @@ class _Handler(BaseHTTPRequestHandler):
         entries = "".join(self.entry(escape(query["prefix"] + name)) for name in found)
         token = f"<NextContinuationToken>{following}</NextContinuationToken>" if following else ""
         return page.format(entries=entries, following=following, token=token).encode()
+
+    def tables(self, lie: str) -> bytes:
+        number = len(self.faults.requests)
+        names = [f"t{number}_{n}" for n in range(1_000)] if lie != "empty pages" else []
+        location = {"Location": "s3://lake/t"}
+        found = [{"Name": name, "DatabaseName": "d", "StorageDescriptor": location} for name in names]
+        token = "t" if lie == "same pages" else f"t{number}"
+        return json.dumps({"TableList": found, "NextToken": token, "Table": {"Name": "t"}}).encode()
 
     def entry(self, name: str) -> str:
         if "comp=list" in self.path:

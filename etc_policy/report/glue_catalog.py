@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from etc_policy.errors import EtcError, RetryableError, TableError, first_line
 from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import glob_matches
 from etc_policy.policy.project_schema import CatalogSettings, StorageSettings
 from etc_policy.report.sync import PREFIX, PropertyChanges, is_located_at, no_partition, partition_values
+from etc_policy.storage.bounded_http import bound_answers
+from etc_policy.storage.listings import ListingBounds
+from etc_policy.storage.port import Requests
 from etc_policy.storage.store_keys import aws_session, no_keys
 
+T = TypeVar("T")
+
+_REQUESTS, _TRIES = Requests(), 2
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _REGION_HINT = "set AWS_REGION, or `storage.region` of the target"
 
@@ -34,9 +41,10 @@ class GlueCatalog:
         )
         if not region:
             raise TableError(Code.NO_STORE_KEYS, "no region is known for the Glue Data Catalog", hint=_REGION_HINT)
-        seconds = storage.timeout / 1000
-        config = Config(connect_timeout=seconds, read_timeout=seconds, retries={"total_max_attempts": 2})
+        self._seconds = seconds = storage.timeout / 1000
+        config = Config(connect_timeout=seconds, read_timeout=seconds, retries={"total_max_attempts": _TRIES})
         self._client: Any = session.create_client("glue", region_name=region, endpoint_url=catalog.uri, config=config)
+        bound_answers(self._client, session, seconds)
 
     def location(self, table: str) -> str:
         """The base path of `db.table`.
@@ -61,18 +69,17 @@ class GlueCatalog:
             RetryableError: the catalog cannot be asked, or has no such database.
 
         """
-        globs = pattern.lower().split("|")
-        with _errors(f"{database}.{pattern}"):
-            pages = self._client.get_paginator("get_tables").paginate(DatabaseName=database.lower())
-            found = [table for page in pages for table in page["TableList"]]
-        for table in found:
-            if table.get("TableType") == "VIRTUAL_VIEW" or not any(glob_matches(table["Name"], glob) for glob in globs):
-                continue
-            name = f"{database}.{table['Name']}"
-            try:
-                yield name, _location(name, table)
-            except TableError as error:
-                yield name, error
+        place, globs, found = f"{database}.{pattern}", pattern.lower().split("|"), list[tuple[str, str | EtcError]]()
+        bounds = ListingBounds(place, self._seconds)
+        with _errors(place):
+            pages = iter(self._client.get_paginator("get_tables").paginate(DatabaseName=database.lower()))
+            while page := self._in_time(partial(next, pages, None)):
+                tables = [table for table in page.get("TableList", ()) if table.get("Name")]
+                bounds.count(table["Name"] for table in tables)
+                tables = [table for table in tables if table.get("TableType") != "VIRTUAL_VIEW"]
+                tables = [table for table in tables if any(glob_matches(table["Name"], glob) for glob in globs)]
+                found += (_located(f"{database}.{table['Name']}", table) for table in tables)
+        yield from found
 
     def read(self, table: str, prefix: str = PREFIX) -> dict[str, str]:
         """The properties of `db.table` that begin so: those of etc if not given.
@@ -98,7 +105,8 @@ class GlueCatalog:
         table_input = {name: value for name, value in found.items() if name in names}
         version = {"VersionId": found["VersionId"]} if "VersionId" in found else {}
         with _errors(table):
-            self._client.update_table(
+            self._ask(
+                "update_table",
                 DatabaseName=_parts(table)[0],
                 TableInput={**table_input, "Parameters": {**kept, **changes.put}},
                 SkipArchive=True,
@@ -128,7 +136,7 @@ class GlueCatalog:
         where = {"DatabaseName": database, "TableName": name}
         with _errors(table):
             try:
-                found = self._client.get_partition(**where, PartitionValues=values)["Partition"]
+                found = self._ask("get_partition", **where, PartitionValues=values)["Partition"]
             except (self._client.exceptions.EntityNotFoundException, self._client.exceptions.InvalidInputException):
                 raise no_partition(table, partition) from None
             if not is_located_at(str(found.get("StorageDescriptor", {}).get("Location", "")), partition):
@@ -136,7 +144,7 @@ class GlueCatalog:
             names = self._client.meta.service_model.shape_for("PartitionInput").members
             partition_input = {key: value for key, value in found.items() if key in names}
             partition_input["Parameters"] = {**found.get("Parameters", {}), **properties}
-            self._client.update_partition(**where, PartitionValueList=values, PartitionInput=partition_input)
+            self._ask("update_partition", **where, PartitionValueList=values, PartitionInput=partition_input)
 
     def _ro_table(self, table: str) -> dict[str, Any]:
         found = self._table(table)
@@ -149,10 +157,25 @@ class GlueCatalog:
         database, name = _parts(table)
         with _errors(table):
             try:
-                found: dict[str, Any] = self._client.get_table(DatabaseName=database, Name=name)["Table"]
+                found: dict[str, Any] = self._ask("get_table", DatabaseName=database, Name=name)["Table"]
             except self._client.exceptions.EntityNotFoundException:
                 return None
         return found
+
+    def _ask(self, call: str, **arguments: object) -> Any:
+        return self._in_time(partial(getattr(self._client, call), **arguments))
+
+    def _in_time(self, request: Callable[[], T]) -> T:
+        """What the request returns: botocore waits for each part of an answer anew."""
+        return _REQUESTS.in_time(request, _TRIES * 2 * self._seconds)
+
+
+def _located(table: str, found: Mapping[str, Any]) -> tuple[str, str | EtcError]:
+    """The name of a table and where it lies, or why that is not known."""
+    try:
+        return table, _location(table, found)
+    except TableError as error:
+        return table, error
 
 
 def _location(table: str, found: Mapping[str, Any]) -> str:
@@ -175,7 +198,15 @@ def _errors(table: str) -> Iterator[None]:
 
     try:
         yield
-    except (BotoCoreError, ClientError) as error:
-        message = f"the Glue Data Catalog cannot be asked about `{table}`"
-        hint = "run it again; if it goes on, check the keys, the region, and `catalog.uri` of the target"
-        raise RetryableError(Code.CATALOG_FAILED, message, hint=hint, cause=first_line(error)) from error
+    except EtcError:
+        raise
+    except (BotoCoreError, ClientError, OSError) as error:
+        raise _failed(table, first_line(error) or "there was no whole answer in time") from error
+    except (LookupError, TypeError, AttributeError, RecursionError) as error:  # botocore checks no types
+        raise _failed(table, "its answer is none of Glue's") from error
+
+
+def _failed(table: str, cause: str) -> RetryableError:
+    message = f"the Glue Data Catalog cannot be asked about `{table}`"
+    hint = "run it again; if it goes on, check the keys, the region, and `catalog.uri` of the target"
+    return RetryableError(Code.CATALOG_FAILED, message, hint=hint, cause=cause)

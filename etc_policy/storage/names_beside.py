@@ -7,7 +7,7 @@ import re
 import secrets
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache, partial
@@ -23,12 +23,11 @@ from botocore import UNSIGNED
 from botocore.awsrequest import AWSPreparedRequest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.httpsession import URLLib3Session
-from botocore.utils import get_environ_proxies
 from obstore.exceptions import BaseError
 
 from etc_policy.errors import EtcError
 from etc_policy.policy.project_schema import StorageSettings
+from etc_policy.storage.bounded_http import bound_answers, sender
 from etc_policy.storage.listings import ListingBounds
 from etc_policy.storage.object_stores import Bucket, open_store, parse_bucket, region_of
 from etc_policy.storage.port import NamesBeside, Requests
@@ -36,8 +35,6 @@ from etc_policy.storage.store_keys import AwsKeys, aws_keys, aws_session, endpoi
 
 #: What no part of a path has for obstore.
 _NO_NAME = re.compile(r"[\x00-\x1f\x7f/]")
-#: Five thousand names of a thousand characters, each as `&amp;`, with what is said of them.
-_MOST_OF_A_PAGE = 48 << 20
 _REQUESTS, _TRIES = Requests(), 2
 _LOOPBACK = "127.0.0.1"
 #: Names in an answer of Google's and of Azure's store, and what the next request goes on from.
@@ -100,25 +97,8 @@ def _s3_client(settings: StorageSettings, variables: tuple[tuple[str, str], ...]
         aws_secret_access_key=given and given.secret,
         aws_session_token=given and given.token,
     )
-    send = _sender(client.meta.endpoint_url, session.get_config_variable("ca_bundle"), seconds)
-    client.meta.events.register("before-send.s3", send)
+    bound_answers(client, session, seconds)
     return client
-
-
-def _sender(url: str, trusted: str | None, seconds: float) -> Callable[..., Any]:
-    """What sends requests to a server by the environment's proxies, and reads answers in bounds: botocore holds all of one."""
-    http = URLLib3Session(verify=trusted or True, proxies=get_environ_proxies(url), timeout=(seconds, seconds))
-
-    def send(request: Any, **_: object) -> Any:
-        request.stream_output = True
-        answer = http.send(request)
-        answer._content = answer.raw.read(_MOST_OF_A_PAGE + 1)
-        if len(answer._content) > _MOST_OF_A_PAGE:
-            answer.raw.close()
-            raise OSError("the store sends more than a page of a listing")
-        return answer
-
-    return send
 
 
 def _ask_by_obstore(bucket: Bucket, prefix: str, settings: StorageSettings, bounds: ListingBounds) -> list[str]:
@@ -177,7 +157,7 @@ class _Relay(ThreadingHTTPServer):
         self.word, self.found = secrets.token_hex(), list[str]()
         self.url = f"http://{_LOOPBACK}:{self.server_port}{path}"  # the path is signed too
         self._server, self._form, self._seconds, self._bounds = url.removesuffix(path), form, seconds, bounds
-        self._send = _sender(url, ssl.get_default_verify_paths().cafile, seconds)
+        self._send = sender(url, ssl.get_default_verify_paths().cafile, seconds)
 
     def ask(self, path: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
         """The status of the store's answer, and what makes obstore ask for the next page."""

@@ -1,5 +1,6 @@
 """The Glue Data Catalog of moto, asked by botocore alone."""
 
+import time
 from pathlib import Path
 from uuid import uuid4
 
@@ -7,12 +8,14 @@ import pytest
 
 from etc_policy.api.diagnosing import diagnose_tables
 from etc_policy.api.syncing import sync_table
-from etc_policy.errors import RetryableError, TableError
+from etc_policy.errors import EtcError, RetryableError, TableError
 from etc_policy.policy.manifest import EventTime, Policy, Sync
 from etc_policy.policy.project_schema import CatalogSettings, StorageSettings, Target, catalog_confs
 from etc_policy.report.glue_catalog import GlueCatalog
 from etc_policy.report.sync import PropertyChanges, partition_values
+from etc_policy.storage import bounded_http, listings
 from etc_policy.wiring import Environment
+from tests.lying_store import ENDLESS, LIES, ODD, lying_store
 from tests.s3_servers import KEY, REGION, SECRET
 from tests.unit.hudi.table_folder import TableFolder, at, log
 
@@ -215,3 +218,29 @@ def test_the_tables_of_a_database_whose_names_match(catalog, table, glue, moto_s
     assert lost.code == "ETC211"
     with pytest.raises(RetryableError, match="cannot be asked"):
         list(catalog.tables("none", "*"))
+
+
+READINGS = {
+    "a table": lambda catalog: catalog.location("d.t"),
+    "all tables": lambda catalog: list(catalog.tables("d", "*")),
+    "a partition": lambda catalog: catalog.write_partition("d.t", "day=1", {"etc.partition.status": "done"}),
+}
+
+
+@pytest.mark.parametrize("lie", [*LIES, *ENDLESS, *ODD])
+def test_no_lie_of_the_server_takes_longer_or_more_than_it_may(lie, monkeypatch):
+    """botocore holds whatever a server sends, and waits for each part of it anew."""
+    monkeypatch.setattr(bounded_http, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(listings, "_WHOLE_REQUESTS", 2)
+    with lying_store() as server, lying_store() as other:
+        server.lie, server.elsewhere = lie, other.url
+        storage = StorageSettings(region=REGION, timeout="1s")
+        catalog, began = GlueCatalog(CatalogSettings(type="glue", uri=server.url), storage), time.monotonic()
+        for reading in READINGS.values():
+            try:
+                assert reading(catalog) == []  # nothing in an answer says that it lacks tables
+            except EtcError as error:
+                assert (error.code, error.hint) != ("ETC009", None)
+        assert time.monotonic() - began < 30
+        assert server.sent_bytes < 64 << 20
+        assert not other.requests

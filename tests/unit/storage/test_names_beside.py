@@ -10,7 +10,7 @@ import pytest
 from etc_policy.errors import EtcError
 from etc_policy.hudi.discovery import find_tables
 from etc_policy.policy.project_schema import StorageSettings
-from etc_policy.storage import listings, names_beside
+from etc_policy.storage import bounded_http, listings, names_beside
 from etc_policy.storage.open_storage import names_beside_bad_ones, open_storage, use_storage_settings
 from etc_policy.storage.port import BadNameError
 from tests.lying_store import CLOUDS, ENDLESS, LIES, lying_store, reach
@@ -60,7 +60,7 @@ def test_bad_names_cost_no_request_each(store, location):
 
 @pytest.fixture
 def tight(monkeypatch):
-    monkeypatch.setattr(names_beside, "_MOST_OF_A_PAGE", 1 << 20)
+    monkeypatch.setattr(bounded_http, "_MOST_BYTES", 1 << 20)
     monkeypatch.setattr(listings, "_MOST_ENTRIES", 20_000)
     monkeypatch.setattr(listings, "_PAGE_REQUESTS", 1)
 

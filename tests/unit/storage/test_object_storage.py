@@ -15,7 +15,7 @@ from obstore.exceptions import BaseError
 
 from etc_policy.errors import EtcError, ExitCode, TableError
 from etc_policy.policy.project_schema import StorageSettings
-from etc_policy.storage import listings, names_beside, object_storage
+from etc_policy.storage import bounded_http, listings, object_storage
 from etc_policy.storage.object_storage import CHUNK_BYTES
 from etc_policy.storage.open_storage import names_beside_bad_ones, open_storage, use_storage_settings
 from etc_policy.storage.port import StoreRefusedError
@@ -235,7 +235,7 @@ def test_a_name_that_is_no_path_is_named(s3_server, bucket, storage, key):
 @pytest.mark.parametrize("kind", ["page without end", "silence after", "forbidden", *ENDLESS])
 def test_names_beside_bad_ones_are_asked_for_within_bounds(proxy, bucket, monkeypatch, kind):
     """botocore holds whatever a server sends, and waits for each part of it anew."""
-    monkeypatch.setattr(names_beside, "_MOST_OF_A_PAGE", 1 << 20)
+    monkeypatch.setattr(bounded_http, "_MOST_BYTES", 1 << 20)
     monkeypatch.setattr(listings, "_MOST_ENTRIES", 20_000)
     monkeypatch.setattr(listings, "_WHOLE_REQUESTS", 3)
     proxy.always(kind)
