@@ -439,8 +439,11 @@ def _locations(environment: Environment, sources: Sources) -> Iterator[_Found | 
     ]
     for search in searches:
         try:
-            for one in search():
-                yield _Found(one) if isinstance(one, str) else one
+            found = list(search())
+            yield from (one for one in found if not isinstance(one, str))
+            yield from map(
+                _Found, sorted((one for one in found if isinstance(one, str)), key=lambda one: one.split("/"))
+            )
         except EtcError as error:
             yield error
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from etc_policy.errors import EtcError, TableError, let_go
@@ -93,22 +94,22 @@ def find_tables(
     With `levels`, globs over the names of folders, each for one level, it is those at the last level alone, whatever lies
     above: whoever makes a folder a table hides none below it. Without them nothing is looked for in tables, and never in
     partitions (`day=1`), in folders that begin with `.` or `_`, behind links to a folder that they are in, and in folders
-    that `may_look` does not take.
+    that `may_look` does not take. The first names of all folders are looked at first: who makes many in one folder hides
+    none of another.
     """
-    storage, waiting, seen = open_reader(location), [("", 0)], 0
+    storage, waiting, seen = open_reader(location), [_Turn(0, "", 0)], 0
     at_once = _SIDE_BY_SIDE if is_remote(location) else 1
     while waiting:
-        batch = [waiting.pop() for _ in range(min(len(waiting), at_once))]
-        below = list[tuple[str, int]]()
+        batch = [heappop(waiting) for _ in range(min(len(waiting), at_once))]
         seen += len(batch)
         if seen > MAX_FOLDERS:
             hint = "name a folder further down"
             message = f"`{location}` has more than {MAX_FOLDERS:,} folders; the rest was not searched"
             yield TableError(Code.TOO_LARGE, message, hint=hint)
             return
-        places = [f"{location.rstrip('/')}/{folder}" for folder, _ in batch]
-        looks = [one for one, place in zip(batch, places, strict=True) if may_look(place)]
-        for (folder, depth), (names, error) in zip(looks, _side_by_side(storage, looks), strict=True):
+        looks = [one for one in batch if may_look(f"{location.rstrip('/')}/{one.folder}")]
+        answers = _side_by_side(storage, [one.folder for one in looks])
+        for (rank, folder, depth), (names, error) in zip(looks, answers, strict=True):
             place = f"{location.rstrip('/')}/{folder}".rstrip("/")
             if error is not None and OWN_FOLDER not in names:
                 yield error  # else it is that of the table, and none of the tables beside it
@@ -118,8 +119,16 @@ def find_tables(
                 wanted = [name for name in names if _may_hold_tables(name)]
                 wanted = [name for name in wanted if glob_matches(name, levels[depth])] if levels else wanted
                 wanted = _without_ways_back(f"{storage.location}/{folder}", wanted)
-                below += [(f"{folder}/{name}".lstrip("/"), depth + 1) for name in sorted(wanted)]
-        waiting += reversed(below)
+                for number, name in enumerate(sorted(wanted)):
+                    heappush(waiting, _Turn(max(rank, number), f"{folder}/{name}".lstrip("/"), depth + 1))
+
+
+class _Turn(NamedTuple):
+    """When a folder is looked at: by the highest number among those of its path's names in their folders."""
+
+    rank: int
+    folder: str
+    depth: int
 
 
 class _Seen(NamedTuple):
@@ -129,7 +138,7 @@ class _Seen(NamedTuple):
     error: EtcError | None = None
 
 
-def _side_by_side(storage: TableReader, folders: Sequence[tuple[str, int]]) -> list[_Seen]:
+def _side_by_side(storage: TableReader, folders: Sequence[str]) -> list[_Seen]:
     """What is in each folder: a store is asked about several at once."""
 
     def look(folder: str) -> _Seen:
@@ -143,9 +152,9 @@ def _side_by_side(storage: TableReader, folders: Sequence[tuple[str, int]]) -> l
             return _Seen(error=error)
 
     if len(folders) < 2:
-        return [look(folder) for folder, _ in folders]
+        return list(map(look, folders))
     with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="discovery") as pool:
-        asked = [pool.submit(copy_context().run, look, folder) for folder, _ in folders]
+        asked = [pool.submit(copy_context().run, look, folder) for folder in folders]
         return [one.result() for one in asked]
 
 

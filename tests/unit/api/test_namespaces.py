@@ -249,6 +249,16 @@ def test_folders_that_somebody_makes_hide_no_table_of_the_last_runs(folder, monk
     assert "sales_orders" not in planned(Project(folder))[0]
 
 
+def test_folders_that_somebody_makes_in_one_folder_hide_no_table_of_another(folder, monkeypatch):
+    (folder / "policies" / "sales.yml").write_text(SALES.replace("lake/sales/*", '"lake/*/*"'))
+    for number in range(20):
+        (folder / "lake" / "a" / f"{number:02}").mkdir(parents=True)
+    monkeypatch.setattr("etc_policy.hudi.discovery.MAX_FOLDERS", 12)
+    actions, (error,) = planned(Project(folder))
+    assert error.code == "ETC235"
+    assert {"sales_orders", "sales_refunds"} <= actions.keys()
+
+
 @pytest.mark.parametrize("above", ["lake", "lake/sales"])
 def test_a_folder_that_somebody_makes_a_table_hides_none_below_it(folder, above):
     """An empty `.hoodie` in a folder of the glob took all tables below it from every command, without a word."""
