@@ -164,7 +164,7 @@ class TestLastCompaction:
         assert read(table).last_compaction is None
 
 
-class TestWhatTheArchiveNamesIsGone:
+class TestDamagedArchive:
     @pytest.fixture
     def parquet(self, table):
         path = table.archive(archived(at("09:00:00"), at("09:00:01"), log("f1", 20)))
@@ -180,11 +180,6 @@ class TestWhatTheArchiveNamesIsGone:
             read(table)
         assert (error.value.code, error.value.exit_code) == ("ETC208", 3)
 
-    def test_a_manifest_of_brackets(self, table, parquet):
-        (parquet.parent / "manifest_1").write_text("[" * 100_000)
-        with pytest.raises(TableError, match="manifest_1"):
-            read(table)
-
     def test_a_manifest_that_names_a_file_again_and_again(self, table, parquet, monkeypatch):
         """Each was opened: 231 KB of manifest took 20 s."""
         manifest, opened = parquet.parent / "manifest_1", []
@@ -198,8 +193,25 @@ class TestWhatTheArchiveNamesIsGone:
         with pytest.raises(TableError, match="manifest_1"):
             read(table)
 
+    @pytest.mark.parametrize("content", [b"", b"PAR1", b"no parquet at all", b"PAR1" + b"\x00" * 40 + b"PAR1"])
+    def test_a_file_that_is_no_parquet(self, table, parquet, content):
+        parquet.write_bytes(content)
+        with pytest.raises(TableError, match=parquet.name) as error:
+            read(table)
+        assert error.value.code == "ETC208"
+
+    def test_a_row_with_metadata_that_are_damaged(self, table, parquet):
+        table.archive({**archived(at("09:00:00"), at("09:00:01"), log("f1", 20)), "metadata": b"Obj\x01no"})
+        with pytest.raises(TableError) as error:
+            read(table)
+        assert error.value.code == "ETC208"
+
     @pytest.mark.parametrize(
-        "text", ["[]", "{}", '{"files": {}}', '{"files": [1]}', '{"files": [{}]}', '{"files": [{"fileName": 1}]}']
+        "text",
+        [
+            *("", "{", "[" * 100_000, "[]", "{}", '{"files": 3}', '{"files": {}}', '{"files": [1]}', '{"files": [{}]}'),
+            '{"files": [{"fileName": 1}]}',
+        ],
     )
     def test_a_manifest_of_another_form(self, table, parquet, text):
         (parquet.parent / "manifest_1").write_text(text)

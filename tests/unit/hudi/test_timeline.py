@@ -120,39 +120,6 @@ def test_a_commit_that_is_being_written_is_read_when_it_is_whole(table, monkeypa
     assert len(read(table).slices) == 1
 
 
-class TestCorruptArchive:
-    @pytest.fixture
-    def parquet(self, table):
-        path = table.archive(archived(at("09:00:02"), at("09:00:03"), log("f1", 20)))
-        table.data(at("09:00:02"), log("f1"))
-        table.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
-        return path
-
-    @pytest.mark.parametrize("content", [b"", b"PAR1", b"no parquet at all", b"PAR1" + b"\x00" * 40 + b"PAR1"])
-    def test_parquet(self, table, parquet, content):
-        parquet.write_bytes(content)
-        with pytest.raises(TableError) as error:
-            read(table)
-        assert error.value.code == "ETC208"
-        assert parquet.name in error.value.message
-
-    @pytest.mark.parametrize("content", ["", "{", "[]", '{"files": 3}', '{"files": [{}]}'])
-    def test_manifest(self, table, parquet, content):
-        (parquet.parent / "manifest_1").write_text(content)
-        with pytest.raises(TableError) as error:
-            read(table)
-        assert error.value.code == "ETC208"
-        assert "manifest_1" in error.value.message
-
-    def test_metadata_in_a_row(self, table):
-        table.archive({**archived(at("09:00:02"), at("09:00:03"), log("f1", 20)), "metadata": b"Obj\x01no"})
-        table.data(at("09:00:02"), log("f1"))
-        table.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
-        with pytest.raises(TableError) as error:
-            read(table)
-        assert error.value.code == "ETC208"
-
-
 def test_a_schema_that_is_no_json(table):
     metadata = commit_metadata(at("10:00:00"), ())
     metadata["extraMetadata"]["schema"] = "{"
