@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NoReturn
 
 from etc_policy.errors import TableError
@@ -211,21 +211,28 @@ def merges_in_any_order(properties: Mapping[str, str]) -> bool:
     return properties.get(PAYLOAD) in _BY_EVENT_TIME and strategy == EVENT_TIME_STRATEGY
 
 
+#: How the Avro types of days and times end, but for times of day.
+_WRITTEN_AS_TEXTS = ("date", "timestamp-millis", "timestamp-micros")
+
+
 def lacks_meta_columns(properties: Mapping[str, str]) -> bool:
     """Whether rows do not carry their keys, which are computed of their columns."""
     return properties.get("hoodie.populate.meta.fields") == "false"
 
 
-def has_unsure_keys(properties: Mapping[str, str]) -> bool:
-    """Whether computed keys are not known to be those of delete blocks.
+def has_unsure_keys(properties: Mapping[str, str], type_of: Callable[[str], str | None]) -> bool:
+    """Whether computed keys are not known to be those of delete blocks; `type_of` says which Avro type a column has.
 
     A complex key of one column is its value or `column:value`, as the writer chose, and no property says which (facts:
-    complex-key-computed).
+    complex-key-computed). A day or a time is a text in delete blocks, and a number to readers (facts: time-in-computed-key).
     """
+    if not lacks_meta_columns(properties):
+        return False
     kind = properties.get("hoodie.table.keygenerator.type", "")
     generator = kind or properties.get("hoodie.table.keygenerator.class", "").rpartition(".")[2]
     fields = names_in(properties.get("hoodie.table.recordkey.fields"))
-    return lacks_meta_columns(properties) and generator.upper().startswith("COMPLEX") and len(fields) == 1
+    is_complex_of_one = generator.upper().startswith("COMPLEX") and len(fields) == 1
+    return is_complex_of_one or any((type_of(field) or "").endswith(_WRITTEN_AS_TEXTS) for field in fields)
 
 
 def updates_in_part(properties: Mapping[str, str]) -> bool:

@@ -56,6 +56,12 @@ def _decoded(schema: str, place: str) -> list[Any]:
     return list_of(decode_metadata(schema.encode(), place).get("fields"))
 
 
+def type_of_column(timeline: Timeline, name: str) -> str | None:
+    """The Avro type of a column in the newest schema; None where that has none of this name."""
+    found = find_column(newest_fields(timeline) or (), name)
+    return None if found is None else type_name(found[1])
+
+
 def columns_fingerprint(timeline: Timeline) -> str:
     """Another text once the columns are others, or their types, in whatever order; empty where no commit says them."""
     fields = [mapping_of(field) for field in newest_fields(timeline) or ()]

@@ -44,6 +44,7 @@ from etc_policy.hudi.schemas import (
     columns_fingerprint,
     newest_fields,
     schema_names,
+    type_of_column,
     unworkable_columns,
     with_schemas,
 )
@@ -191,7 +192,7 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
         ordering_fields=ordering_fields(properties),
         logs_grow=timeline.layout < 2 and (is_appended_to(storage.location) or _have_grown(commits.metadata)),
         lacks_meta_columns=lacks_meta_columns(properties),
-        has_unsure_keys=has_unsure_keys(properties),
+        has_unsure_keys=has_unsure_keys(properties, partial(type_of_column, timeline)),
         base_file_format=properties.get("hoodie.table.base.file.format", PARQUET).lower(),
         orphans=orphans,
         write_growth=write_growth(commits.completed),

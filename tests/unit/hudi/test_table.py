@@ -103,13 +103,23 @@ def test_a_time_of_day_is_read_from_no_base_file_that_says_it(table, kind, base_
         ("false", {"type": "COMPLEX"}, "id,region", False),
         ("false", {"type": "SIMPLE"}, "id", False),
         ("true", {"type": "COMPLEX"}, "id", False),
+        ("false", {"type": "SIMPLE"}, "day", True),
+        ("false", {"type": "COMPLEX"}, "id,day", True),
+        ("false", {"type": "NON_PARTITION"}, "id,when", True),
+        ("true", {"type": "SIMPLE"}, "day", False),
     ],
 )
 def test_whether_computed_keys_are_those_of_delete_blocks(tmp_path, meta_columns, generator, fields, found):
-    """See facts: complex-key-computed."""
+    """See facts: complex-key-computed, time-in-computed-key."""
     named = {f"hoodie.table.keygenerator.{name}": value for name, value in generator.items()}
     properties = {"hoodie.populate.meta.fields": meta_columns, "hoodie.table.recordkey.fields": fields, **named}
-    assert read(TableFolder(tmp_path / "t", properties=properties)).has_unsure_keys is found
+    table = TableFolder(tmp_path / "t", properties=properties)
+    day, when = ({"type": "int", "logicalType": "date"}, {"type": "long", "logicalType": "local-timestamp-micros"})
+    kinds = {"id": "string", "region": "string", "ts": "long", "day": ["null", day], "when": when}
+    columns = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    extra = {"schema": json.dumps({"type": "record", "name": "r", "fields": columns})}
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), extra=extra)
+    assert read(table).has_unsure_keys is found
 
 
 class TestPendingPlan:
