@@ -53,6 +53,8 @@ _OF_TABLE = (
     "hoodie.datasource.write.slash.separated.date.partitioning",
     "hoodie.partition.metafile.use.base.format",
 )
+#: What begins like them, and only writers say.
+_OF_WRITERS = ("hoodie.table.service", "hoodie.datasource.write.keygenerator.consistent.")
 #: What changes how rows are merged or base files are written, and no file of the table shows.
 _ASKED = (
     "hoodie.avro.write.support.class",
@@ -87,6 +89,7 @@ _WITHOUT_EFFECT = (
     "hoodie.copyonwrite.record.size.estimate",
     "hoodie.datasource.write.commitmeta.key.prefix",
     "hoodie.datasource.write.insert.drop.duplicates",
+    "hoodie.datasource.write.keygenerator.consistent.",
     "hoodie.embed.timeline.server.",
     "hoodie.errortable.",
     "hoodie.expression.index.",
@@ -152,6 +155,8 @@ _NOTES = {
         ("hoodie.metadata.table.service.manager.enabled", "hoodie.metadata.table.service.manager.actions"),
         "set both in `hudi_options` where a process of its own runs the services of the metadata table",
     ),
+    "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": "keys are read of meta columns; without these a "
+    "table with a time in its key is refused",
     "hoodie.schema.on.read.enable": "the schema is that of the last write before the compaction (facts: schema-of-the-cut)",
 }
 _SECTIONS = {
@@ -176,7 +181,7 @@ def treatment(option: str) -> str:
     """
     policy = Policy(name="t", table="/t", event_time=EventTime(column="ts"), data_latency_ms=1)
     fixed = client_options(Job(policy, "/t", 9, ("files",), "20260101000000000"))
-    if option.startswith(_OF_TABLE):
+    if option.startswith(_OF_TABLE) and not option.startswith(_OF_WRITERS):
         return "table"
     if option in _OF_FOOTERS:
         return "footers"

@@ -36,6 +36,8 @@ _MERGE_OPTIONS_OF_WRITERS = (
 OPERATION_OPTION = "hoodie.allow.operation.metadata.field"
 #: Prefix (ends in a dot) or whole key -> reason.
 RESERVED = {
+    "hoodie.table.services.": _ALONE,
+    "hoodie.table.service.manager.": _ALONE,
     "hoodie.table.": _TABLE,
     "hoodie.base.path": _TABLE,
     "hoodie.record.merge.": _TABLE,
