@@ -19,7 +19,7 @@ from etc_policy.hudi.commits import CommitMetadata, decode_metadata
 from etc_policy.hudi.metadata_values import MAX_PATH, list_of, load_json, mapping_of, text_of
 from etc_policy.hudi.timeline import Timeline
 from etc_policy.policy.manifest import EventTime, digest
-from etc_policy.table.state import HIDDEN, Instant, Lacking, find_lacking
+from etc_policy.table.state import HIDDEN, UNION, Instant, Lacking, find_lacking
 
 Path = tuple[str, ...]
 Fields = Sequence[Mapping[str, Any]]
@@ -117,7 +117,7 @@ def unworkable_columns(fields: Fields) -> Iterator[tuple[str, str]]:
         options = [one for one in kind if one != "null"] if isinstance(kind, list) else [kind]
         if len(options) > 1:
             both = " and ".join(map(type_name, options)) if len(options) == 2 else f"{len(options)} types"
-            yield name, f"a union of {both}"
+            yield name, f"{UNION} {both}"
             continue
         kind = options[0] if options else "null"
         if not isinstance(kind, dict):

@@ -41,6 +41,7 @@ from etc_policy.table.instants import CLOCK_TOLERANCE, instant_to_ms, parse_inst
 from etc_policy.table.state import (
     CUT_VERSIONS,
     PARQUET,
+    UNION,
     WHOLE_SLICE_VERSIONS,
     FileSlice,
     Instant,
@@ -388,10 +389,10 @@ def base_file_format(facts: Facts) -> Objection | None:
 def column_of_no_type(facts: Facts) -> Objection | None:
     """A column that Spark has no type for, or reads from no base file: Hudi fails over it whenever it is compacted.
 
-    See facts: types-not-compacted. Hudi 0.x merges without types of Spark.
+    See facts: types-not-compacted. Hudi 0.x merges without types of Spark, and fails over unions alone.
     """
     found, release = facts.state.unworkable, facts.state.release
-    if found is None or release is None or release.startswith("0."):
+    if found is None or release is None or (release.startswith("0.") and not found[1].startswith(UNION)):
         return None
     reason = f"column `{found[0]}` is {found[1]}, which Hudi on Spark cannot compact"
     return reason, "write it as a number or a text, or let the writers that made the table compact it"

@@ -26,6 +26,8 @@ WHOLE_SLICE_VERSIONS = (6,)
 
 #: The kind of base files that Hudi makes by default, as their names end.
 PARQUET = "parquet"
+#: How it begins what a column is that has several types, in `unworkable`.
+UNION = "a union of"
 InstantState = Literal["requested", "inflight", "completed"]
 #: Instants that write data; the first active one is where the timeline's archive begins.
 WRITE_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit", "compaction", "logcompaction", "clustering"})

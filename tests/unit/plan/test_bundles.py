@@ -6,6 +6,8 @@ import pytest
 
 from etc_policy.plan import bundles
 from etc_policy.plan.bundles import best_release, release_for, right_releases, why_unfit
+from etc_policy.plan.refusals import Facts
+from etc_policy.plan.rules import column_of_no_type
 from etc_policy.policy.schema import Strategy
 from tests.unit.plan.states import POLICY, STATE, slice_of, with_slice
 
@@ -142,3 +144,19 @@ class TestKept:
         assert right_releases("table version 6 of Hudi 0.x, PostgresDebeziumAvroPayload, one ordering field") == (
             "0.15.0",
         )
+
+
+@pytest.mark.parametrize(
+    ("release", "unworkable", "is_refused"),
+    [
+        ("1.2.0", ("c", "time-millis"), True),
+        ("0.15.0", ("c", "time-millis"), False),
+        ("0.15.0", ("c", "a union of int and long"), True),
+        (None, ("c", "a decimal of 40 digits"), False),
+        ("1.2.0", None, False),
+    ],
+)
+def test_columns_that_a_release_cannot_compact(release, unworkable, is_refused):
+    """See facts: types-not-compacted; of a bundle that does not say its release nobody knows."""
+    found = column_of_no_type(Facts(POLICY, replace(STATE, release=release, unworkable=unworkable), None))
+    assert (found is not None) is is_refused
