@@ -211,8 +211,8 @@ def merges_in_any_order(properties: Mapping[str, str]) -> bool:
     return properties.get(PAYLOAD) in _BY_EVENT_TIME and strategy == EVENT_TIME_STRATEGY
 
 
-#: How the Avro types of days and times end, but for times of day.
-_WRITTEN_AS_TEXTS = ("date", "timestamp-millis", "timestamp-micros")
+#: What a key generator makes other texts of than readers do; of `timestamp-micros` only by an option that no property shows.
+_OTHER_TEXTS = frozenset({"date", "timestamp-millis", "timestamp-micros", "local-timestamp-millis", "bytes", "fixed"})
 
 
 def lacks_meta_columns(properties: Mapping[str, str]) -> bool:
@@ -224,7 +224,7 @@ def has_unsure_keys(properties: Mapping[str, str], type_of: Callable[[str], str 
     """Whether computed keys are not known to be those of delete blocks; `type_of` says which Avro type a column has.
 
     A complex key of one column is its value or `column:value`, as the writer chose, and no property says which (facts:
-    complex-key-computed). A day or a time is a text in delete blocks, and a number to readers (facts: time-in-computed-key).
+    complex-key-computed). Dates, times and bytes are other texts in delete blocks than to readers (facts: time-in-computed-key).
     """
     if not lacks_meta_columns(properties):
         return False
@@ -232,7 +232,7 @@ def has_unsure_keys(properties: Mapping[str, str], type_of: Callable[[str], str 
     generator = kind or properties.get("hoodie.table.keygenerator.class", "").rpartition(".")[2]
     fields = names_in(properties.get("hoodie.table.recordkey.fields"))
     is_complex_of_one = generator.upper().startswith("COMPLEX") and len(fields) == 1
-    return is_complex_of_one or any((type_of(field) or "").endswith(_WRITTEN_AS_TEXTS) for field in fields)
+    return is_complex_of_one or any(type_of(field) in _OTHER_TEXTS for field in fields)
 
 
 def updates_in_part(properties: Mapping[str, str]) -> bool:

@@ -400,9 +400,9 @@ def column_of_no_type(facts: Facts) -> Objection | None:
 
 @Rule(
     "unsure_keys",
-    means="The table has no meta columns, and a complex key of one column, or a date or time in its key. Delete blocks name "
-    "it otherwise than readers compute it, so that a deleted row may come back behind a compaction. Write the table anew with "
-    "meta columns, or with a simple key of a number or a text.",
+    means="The table has no meta columns, and a complex key of one column, or a date, time or bytes in its key. Delete blocks "
+    "name it otherwise than readers compute it, so that a deleted row may come back behind a compaction. Write the table anew "
+    "with meta columns, or with a simple key of a number or a text.",
 )
 def unsure_keys(facts: Facts) -> Objection | None:
     """Keys that readers compute otherwise than delete blocks have them, so that positions in the old base file alone delete.
@@ -412,8 +412,8 @@ def unsure_keys(facts: Facts) -> Objection | None:
     if not facts.state.has_unsure_keys:
         return None
     reason = (
-        "the table has no meta columns, and a complex key of one column, or a date or time in its key, which delete blocks name "
-        "otherwise than readers compute it: after a compaction deleted rows may come back"
+        "the table has no meta columns, and a complex key of one column, or a date, time or bytes in its key, which delete "
+        "blocks name otherwise than readers compute it: after a compaction deleted rows may come back"
     )
     hint = "write the table anew with `hoodie.populate.meta.fields` true, or with a simple key of a number or a text"
     return reason, hint

@@ -106,6 +106,9 @@ def test_a_time_of_day_is_read_from_no_base_file_that_says_it(table, kind, base_
         ("false", {"type": "SIMPLE"}, "day", True),
         ("false", {"type": "COMPLEX"}, "id,day", True),
         ("false", {"type": "NON_PARTITION"}, "id,when", True),
+        ("false", {"type": "SIMPLE"}, "hash", True),
+        ("false", {"type": "SIMPLE"}, "clock", False),
+        ("false", {"type": "SIMPLE"}, "amount", False),
         ("true", {"type": "SIMPLE"}, "day", False),
     ],
 )
@@ -114,8 +117,14 @@ def test_whether_computed_keys_are_those_of_delete_blocks(tmp_path, meta_columns
     named = {f"hoodie.table.keygenerator.{name}": value for name, value in generator.items()}
     properties = {"hoodie.populate.meta.fields": meta_columns, "hoodie.table.recordkey.fields": fields, **named}
     table = TableFolder(tmp_path / "t", properties=properties)
-    day, when = ({"type": "int", "logicalType": "date"}, {"type": "long", "logicalType": "local-timestamp-micros"})
-    kinds = {"id": "string", "region": "string", "ts": "long", "day": ["null", day], "when": when}
+    logical = {
+        "when": ("long", "timestamp-micros"),
+        "clock": ("long", "local-timestamp-micros"),
+        "amount": ("bytes", "decimal"),
+    }
+    kinds = {"id": "string", "region": "string", "ts": "long", "hash": "bytes"}
+    kinds |= {name: {"type": kind, "logicalType": named} for name, (kind, named) in logical.items()}
+    kinds["day"] = ["null", {"type": "int", "logicalType": "date"}]
     columns = [{"name": name, "type": kind} for name, kind in kinds.items()]
     extra = {"schema": json.dumps({"type": "record", "name": "r", "fields": columns})}
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"), extra=extra)
