@@ -542,7 +542,9 @@ def _latency(survey: Survey) -> Iterator[Line]:
     has_days, name = best.has_days_alone, one_line(best.name)
     days = f" `{name}` has days alone, for which less than a day is too short." if has_days else ""
     text = f"how late may an event arrive? The table does not show it: {reason}{days}"
-    yield Line("data_latency", "1d" if has_days else "1h", text, asks=True)
+    usual_ms = DAY_MS if has_days else _SOON_MS
+    is_longer = best.half_ms is not None and best.half_ms > usual_ms
+    yield Line("data_latency", format_duration(round_up_ms(best.lags[-1]) if is_longer else usual_ms), text, asks=True)
 
 
 def _freshness(survey: Survey) -> Iterator[Line]:

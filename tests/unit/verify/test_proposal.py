@@ -214,6 +214,20 @@ def test_a_latency_is_what_nearly_all_writes_kept_to():
     assert "it takes 20 writes to log files. So far, of 19 writes to log files half came within 10s, all" in few.reason
 
 
+@pytest.mark.parametrize(
+    ("lags", "proposed", "target"),
+    [
+        ((20 * SECOND,) * 3, "1h", "2h30m"),
+        ((20 * SECOND, 20 * SECOND, 9 * HOUR), "1h", "2h30m"),
+        ((15 * HOUR, 15 * HOUR, 15 * HOUR + SECOND), "16h", "18h"),
+    ],
+)
+def test_a_latency_that_most_commits_exceed_is_not_proposed(lags, proposed, target):
+    found = lines(survey({"updated_at": "timestamp-micros"}, lags={"updated_at": lags}))
+    assert (found["data_latency"].value, found["data_latency"].asks) == (proposed, True)
+    assert found["freshness.target"].value == target
+
+
 @pytest.mark.parametrize(("given", "says"), [("10s", True), ("30s", False), (None, False)])
 def test_a_latency_that_was_said_and_that_enough_writes_exceed_is_doubted(given, says):
     found = survey({"ts": "long"}, LONG, OFTEN, given={"data_latency": given} if given else {})
