@@ -24,6 +24,8 @@ _FIRST_OF_LAYOUT_2, _LAST_KNOWN = 8, 9
 _ALWAYS = ("hoodie.table.name", "hoodie.table.type")
 _ALWAYS_IN_LAYOUT_2 = ("hoodie.record.merge.mode", "hoodie.timeline.layout.version")
 
+#: A table of another format goes by a plugin; Hudi without it takes the table for its own (facts: other-table-formats).
+_NATIVE = "native"
 #: Digits of a version that are looked at.
 _MOST_DIGITS = 9
 _MAX_BYTES = 1 << 20
@@ -123,6 +125,11 @@ def _require_merge_on_read(base: str, properties: Mapping[str, str]) -> None:
         raise TableError(Code.NOT_MERGE_ON_READ, f"`{base}` is a {kind.lower().replace('_', '-')} table", hint=hint)
     if properties.get("hoodie.bootstrap.base.path"):
         raise TableError(Code.BOOTSTRAP_TABLE, f"`{base}` is a bootstrap table, which is not supported")
+    if (kept_as := properties.get("hoodie.table.format", _NATIVE)) != _NATIVE:
+        message = (
+            f"`{base}` keeps the format `{kept_as[:60]}` beside Hudi's own, which a commit by etc would leave behind"
+        )
+        raise TableError(Code.TIMELINE_LAYOUT, message, hint="let the writers that have its plugin compact it")
     version = properties.get("hoodie.table.version", "")
     if not (version.isascii() and version.isdigit()):
         raise TableError(Code.TABLE_VERSION, f"hoodie.properties of `{base}` names no table version")
