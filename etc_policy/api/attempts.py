@@ -25,7 +25,7 @@ class Outcome(Enum):
 
     HELD_UP = auto()  # not carried out yet: writers leave it no moment
     NO_MOMENT = auto()  # nor is there one between two writes
-    STALE = auto()  # the table moved on
+    STALE = auto()  # the table moved on: other files, another schema, a rollback
     OVERTAKEN = auto()  # so it did, as writers added to file slices whose deletes were compacted
     REFUSED = auto()  # because of writers
     WRITTEN_BESIDE = auto()  # compacted, and writes began beside the commit
@@ -68,15 +68,20 @@ class Attempt:
     @property
     def leaves_busy(self) -> bool | None:
         """Whether it left out what writers keep adding to; None where nothing tells."""
-        if self.overtaken_try:
+        if self.is_overtaken_try:
             return True
         if self.done is None or self.table is None or self.then is Step.AWAIT_WRITERS:
             return None
         return leaves_busy(self.done, self.table)
 
     @property
-    def overtaken_try(self) -> bool:
-        """Whether writers that were faster ended a try."""
+    def is_overtaken_try(self) -> bool:
+        """Whether writers that were faster ended a try; where a hold follows, that is none yet."""
+        return self.ends_try and bool(self.overtaken)
+
+    @property
+    def withdraws(self) -> bool:
+        """Whether a try ended with its plan taken back."""
         return self.ends_try and isinstance(self.error, OvertakenError)
 
 
@@ -115,13 +120,14 @@ class Tried:
         try:
             yield
         except StalePlanError as error:
-            outcome = Outcome.OVERTAKEN if isinstance(error, OvertakenError) else Outcome.STALE
+            is_overtaken = isinstance(error, OvertakenError) and bool(error.groups)
+            outcome = Outcome.OVERTAKEN if is_overtaken else Outcome.STALE
             self.attempts.append(Attempt(outcome, next_step(outcome, self), error))
 
     @property
     def leaves_out(self) -> ContendedSlices:
         """What the next plan leaves out: nothing at first, then what was overtaken, then all that could be."""
-        tries = [attempt.overtaken for attempt in self.attempts if attempt.overtaken_try]
+        tries = [attempt.overtaken for attempt in self.attempts if attempt.is_overtaken_try]
         if len(tries) < OVERTAKEN_AT_MOST:
             return ContendedSlices()
         return ContendedSlices(frozenset().union(*tries), all_deletes=len(tries) > OVERTAKEN_AT_MOST)
@@ -157,7 +163,7 @@ class Tried:
     def withdrew_and_may_wait(self) -> bool:
         """Whether this run withdrew a plan, which moves C behind the writes in flight; they are waited for once."""
         has_waited = any(attempt.then is Step.AWAIT_WRITERS for attempt in self.attempts)
-        return not has_waited and any(attempt.overtaken_try for attempt in self.attempts)
+        return not has_waited and any(attempt.withdraws for attempt in self.attempts)
 
 
 def _always(_: Tried) -> bool:

@@ -274,9 +274,10 @@ class StalePlanError(RetryableError):
 
 
 class OvertakenError(StalePlanError):
-    """What happened since the plan was published forbids its commit.
+    """What happened since the plan was made forbids to publish or to commit it; one that was published is taken back.
 
-    `groups` are the (partition, file id) of which deletes were being compacted while writers added to them.
+    `groups` are the (partition, file id) of which deletes were being compacted while writers added to them; empty where
+    something else forbids it: a rollback, another schema, changed files.
     """
 
     def __init__(self, code: str, message: str, groups: frozenset[tuple[str, str]], *, hint: str | None = None) -> None:

@@ -49,8 +49,8 @@ class Runner:
     def finish_pending(self, policy: Policy, base_path: str) -> TableResult | None:
         """Finish a pending plan of etc that a killed run left; None without one.
 
-        A plan whose log files are gone (a rollback took them), that is not all of its file slices, that archiving has passed,
-        or that writers have overtaken is withdrawn instead, and None is returned.
+        A plan whose log files are gone or rolled back, that is not all of its file slices, that archiving has passed, whose
+        schema is not the table's, or that writers have overtaken is withdrawn instead, and None is returned.
 
         Raises:
             RetryableError: the run that left it is still alive.

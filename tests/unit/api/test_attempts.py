@@ -33,6 +33,7 @@ def overtaken(groups=(("p", "a"),)):
 
 WAS_STALE = Attempt(Outcome.STALE, Step.PLAN_AGAIN, STALE)
 WAS_OVERTAKEN = Attempt(Outcome.OVERTAKEN, Step.PLAN_AGAIN, overtaken())
+WAS_SPOILED = Attempt(Outcome.STALE, Step.PLAN_AGAIN, overtaken(()))
 WAS_HELD_UP = Attempt(Outcome.HELD_UP, Step.HOLD)
 HAS_WAITED = Attempt(Outcome.REFUSED, Step.AWAIT_WRITERS)
 
@@ -54,6 +55,7 @@ HAS_WAITED = Attempt(Outcome.REFUSED, Step.AWAIT_WRITERS)
         (Outcome.REFUSED, [], True, Step.END, Step.END),
         (Outcome.REFUSED, [WAS_OVERTAKEN], True, Step.AWAIT_WRITERS, Step.END),
         (Outcome.REFUSED, [WAS_STALE], True, Step.END, Step.END),
+        (Outcome.REFUSED, [WAS_SPOILED], True, Step.AWAIT_WRITERS, Step.END),
         (Outcome.REFUSED, [WAS_OVERTAKEN, HAS_WAITED], True, Step.END, Step.END),
         (Outcome.WRITTEN_BESIDE, [], True, Step.AWAIT_BESIDE, Step.END),
         (Outcome.WITHOUT_BUSY, [], True, Step.PLAN_WITH_BUSY, Step.END),
@@ -86,6 +88,11 @@ def result_of(kind, groups):
     return made.model_copy(update={"writes_beside": ("1",) if kind == "beside" else ()})
 
 
+def groups_of(error):
+    """What writers were faster with: nothing where a rollback or another schema forbade the commit."""
+    return error.groups if isinstance(error, OvertakenError) else frozenset()
+
+
 RESULTS = st.tuples(
     st.sampled_from(["stale", "overtaken", "refused", "compacted", "beside"]), st.frozensets(st.sampled_from(GROUPS))
 )
@@ -102,6 +109,7 @@ class ByHand:
     stale: bool = False
     held: bool = False
     waited: bool = False
+    withdrew: bool = False
     leaves_busy: bool = False
     quiet: bool = False
     overtaken: list = field(default_factory=list)
@@ -115,12 +123,13 @@ class ByHand:
         try:
             done, table = self.carried_out(*plan)
         except StalePlanError as error:
-            if isinstance(error, OvertakenError):
-                self.overtaken.append(error.groups)
+            self.withdrew |= isinstance(error, OvertakenError)
+            if groups := groups_of(error):
+                self.overtaken.append(groups)
                 self.leaves_busy = True
             self.busy = frozenset()
             return not last
-        if not last and not self.waited and self.overtaken and done.status == "refused" and is_held_up(table):
+        if not last and not self.waited and self.withdrew and done.status == "refused" and is_held_up(table):
             self.waited = True
             self.calls.append("await writers")
             return True
@@ -140,9 +149,8 @@ class ByHand:
         try:
             return result_of(*result), table
         except StalePlanError as error:
-            again, self.stale = self.stale or isinstance(error, OvertakenError), True
-            if isinstance(error, OvertakenError):
-                self.learned |= error.groups
+            again, self.stale = self.stale or bool(groups_of(error)), True
+            self.learned |= groups_of(error)
             found = self.between(between) if again else None
             if found is None:
                 raise
