@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 from etc_policy.errors import OvertakenError, StalePlanError
 from etc_policy.plan.model import TablePlan
-from etc_policy.plan.refusals import REFUSED_BY_WRITERS
+from etc_policy.plan.rules import is_by_writers
 from etc_policy.plan.skipped_slices import ContendedSlices
 from etc_policy.run.results import TableResult
 from etc_policy.table.state import GroupKey
@@ -208,7 +208,7 @@ def is_held_up(table: TablePlan) -> bool:
     """Whether writers, or their rollbacks, refuse a plan, or leave it too little for RO to come further."""
     if table.action != "compact":
         rolls_back = table.pending is not None and table.pending.action == "rollback"
-        return table.action == "refused" and (table.reason_code in REFUSED_BY_WRITERS or rolls_back)
+        return table.action == "refused" and (is_by_writers(table.reason_code) or rolls_back)
     without = any(skipped.reason in _BY_WRITERS for skipped in table.left_out)
     before_ms, after_ms = table.watermark_before_ms, table.watermark_after_ms
     return without and before_ms is not None and after_ms is not None and after_ms <= before_ms

@@ -8,8 +8,8 @@ from dataclasses import replace
 from etc_policy.errors import OvertakenError, StalePlanError
 from etc_policy.plan.between_writes import ends_refusals
 from etc_policy.plan.model import PendingWork, TablePlan
-from etc_policy.plan.refusals import BLOCKING_ACTIONS, REFUSED_BY_WRITERS
-from etc_policy.plan.rules import Passes, passing
+from etc_policy.plan.refusals import BLOCKING_ACTIONS
+from etc_policy.plan.rules import Passes, is_by_writers, passing
 from etc_policy.policy.manifest import Policy
 from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Refusals
 from etc_policy.table.formats import count_of, format_time
@@ -39,7 +39,7 @@ def with_remedy(policy: Policy, table: TablePlan, before: Refusals | None) -> Ta
     """
     if not is_blocked_by_pending_work(table):
         return table
-    by_writers = table.reason_code in REFUSED_BY_WRITERS
+    by_writers = is_by_writers(table.reason_code)
     ends = ends_refusals(policy, table.table_version, table.base_path) if by_writers else None
     if before is None or before.count + 1 < REFUSALS_BEFORE_ADVICE:
         first, *others = (*table.hints, "")

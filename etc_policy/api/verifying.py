@@ -35,7 +35,7 @@ from etc_policy.table.watermark import watermark_of
 from etc_policy.verify.compared_rows import closed_partitions, listed_files, pin_of
 from etc_policy.verify.evidence import Claim, Evidence, Listing
 from etc_policy.verify.log_checks import LOGS
-from etc_policy.verify.metadata_checks import KNOWN, PROMISE, always_checked
+from etc_policy.verify.metadata_checks import KNOWN, PROMISE, always_checked, check_files
 from etc_policy.verify.ports import (
     MOVED_ON,
     NO_TABLE,
@@ -192,10 +192,12 @@ def claim_for(
 
 
 def gather_evidence(policy: Policy, state: TableState, history: TableHistory, claim: Claim, now_ms: int) -> Evidence:
-    """What a claim is judged by; that files are missing or damaged is shown by the check of the files."""
-    unknown = no_commit(state) or why_unknown(policy, state, clock_ms())
-    is_shown = unknown is not None and damage_of(unknown.code) == Damage.FILES
-    return Evidence(policy, state, history, claim, now_ms, None if is_shown else unknown)
+    """What a claim is judged by; that files are missing or damaged is said once where the check of the files shows it."""
+    evidence = Evidence(
+        policy, state, history, claim, now_ms, no_commit(state) or why_unknown(policy, state, clock_ms())
+    )
+    of_files = evidence.unknown is not None and damage_of(evidence.unknown.code) == Damage.FILES
+    return replace(evidence, unknown=None) if of_files and check_files(evidence).status == "fail" else evidence
 
 
 def wrong_times_errors(policy: Policy, verification: Verification) -> tuple[EtcError, ...]:

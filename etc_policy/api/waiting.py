@@ -51,7 +51,7 @@ class CompleteUntil:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDone:
-    """The partition has closed, and RO holds every row of it."""
+    """The partition is done: it has closed, and RO holds every row that `done.rows` asks for."""
 
     partition: str
 

@@ -29,8 +29,6 @@ BLOCKING_ACTIONS = {
     "rollback": "rollback",
     "indexing": "metadata index build",
 }
-#: Reasons to refuse a plan while a write is in flight; between two writes none of them holds.
-REFUSED_BY_WRITERS = ("writer_in_flight", "not_exact")
 #: Services that go by choices of their writers which no table shows: `etc` carries out none of them.
 LEFT_TO_WRITERS = ("clustering", "logcompaction")
 

@@ -53,7 +53,7 @@ from etc_policy.table.unknown_times import unreadable_advice
 
 
 class Moment(Enum):
-    """When a rule is asked: for a new plan, before one is published, before its commit, or of one that was left pending.
+    """When a rule is asked: for a new plan, before one is published and right after, before its commit, or of one left pending.
 
     What changes `hoodie.properties` need not be asked again: that makes a plan stale by itself.
     """
@@ -67,7 +67,8 @@ class Moment(Enum):
 class Damage(IntEnum):
     """Why nobody knows how far RO is complete; what is said first comes first.
 
-    What is FILES fails `check_files` of verification, which shows it; any other is said instead of a verdict.
+    What is FILES is shown by `check_files` of a verification, which fails; what that check does not see, and any other, is
+    said instead of a verdict.
     """
 
     NONE = 0
@@ -100,7 +101,8 @@ class Rule:
 
     One without a `check` is given while the plan is built. Where it `spoils` a plan, that plan is not carried out any more:
     before it is committed another one is made. Any other rule stops the run. Whether it is `damage` is asked apart from any
-    plan, whatever its moments. `means` says in plain words what is wrong and what to do, and `mended_by` who does it; of a rule
+    plan, whatever its moments. One that is there only while a write is in flight is `by_writers`: between two writes it does not
+    hold. `means` says in plain words what is wrong and what to do, and `mended_by` who does it; of a rule
     that has a `Code` of its own that row says both.
     """
 
@@ -109,6 +111,7 @@ class Rule:
     damage: Damage = Damage.NONE
     passes: Passes = Passes.NO
     spoils: bool = False
+    by_writers: bool = False
     means: str = ""
     mended_by: str = "table's owner"
     check: Check | None = None
@@ -345,6 +348,7 @@ def orphans_left(facts: Facts) -> Objection | None:
 @Rule(
     "writer_in_flight",
     passes=Passes.OTHERS_END,
+    by_writers=True,
     means="A write is in flight that the compaction would have to wait for, or writers keep adding to every file slice "
     "whose deletes are due. It passes when they commit or pause. If a write has failed, end or restart its process. A "
     "table of version 6 is planned between two batches only (`etc explain writers`). If your writers never pause, see "
@@ -756,6 +760,7 @@ _ROWS += (
     Rule(
         "not_exact",
         passes=Passes.OTHERS_END,
+        by_writers=True,
         means="`granularity: record` is set, and writers keep slices out that are due. Plan again when they pause, or set "
         "`granularity: log_file`.",
         mended_by=_WRITERS,
@@ -979,6 +984,12 @@ def passing(code: str | None) -> Passes:
         return rule.passes
     known = next((one for one in Code if one == code), None)
     return Passes.NEXT_RUN if known is not None and known.ends.exit_code == 4 else Passes.NO
+
+
+def is_by_writers(code: str | None) -> bool:
+    """Whether a refusal with this code is there only while a write is in flight."""
+    rule = _row_of(code)
+    return rule is not None and rule.by_writers
 
 
 def may_pass(code: str | None) -> bool:

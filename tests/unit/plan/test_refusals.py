@@ -1,4 +1,4 @@
-"""Each row of `RULES` has one case, `tests/golden/refusals/CODE.yml`, and nothing else: a table, and what is said of it.
+"""Each row of `RULES` has one case, `tests/golden/refusals/CODE.yml`: a table, and what is said of it.
 
 A table is described as in `plan_cases`. `asked` says when, by default of a new plan: `verify` of the table alone, the others of
 its plan, where `then` is what has changed on the table since, and `files_say` what its files say of the plan. `refused` is what

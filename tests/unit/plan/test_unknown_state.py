@@ -2,13 +2,14 @@
 
 import pytest
 
+from etc_policy.api.verifying import gather_evidence
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.explainer import explain_plan, list_plan
 from etc_policy.plan.model import make_plan
 from etc_policy.plan.rules import RULES, Damage, Moment
 from etc_policy.report.freshness import table_freshness
 from etc_policy.table.history import TableHistory
-from etc_policy.verify.evidence import Claim, Evidence
+from etc_policy.verify.evidence import Claim
 from etc_policy.verify.metadata_checks import check_files
 from tests.unit.plan.plan_cases import epoch_ms, state_of
 from tests.unit.plan.states import NOW, POLICY, STATE, with_instant
@@ -35,12 +36,21 @@ def test_nothing_is_said_of_completeness(code):
     assert table_freshness(policy, state, NOW, NOW).complete_until_ms is None
 
 
-@pytest.mark.parametrize("code", [rule.code for rule in RULES if rule.damage == Damage.FILES])
-def test_what_is_left_to_the_check_of_files_fails_it(code):
-    """Else a verification would pass: it does not say that the table is unknown."""
+def fails(code):
+    """Whether the check of files fails, and whether a verification says that the table is unknown."""
     policy, state, *_ = inputs_of_refusal(code)
-    evidence = Evidence(policy, state, TableHistory(state.base_path, 9, "UTC"), Claim(0, ""), NOW, None)
-    assert check_files(evidence).status == "fail"
+    evidence = gather_evidence(policy, state, TableHistory(state.base_path, 9, "UTC"), Claim(0, ""), NOW)
+    return check_files(evidence).status == "fail", evidence.unknown is not None
+
+
+@pytest.mark.parametrize("code", [rule.code for rule in RULES if rule.damage == Damage.FILES])
+def test_damaged_files_fail_a_verification_once(code):
+    assert fails(code) in ((True, False), (False, True))
+
+
+def test_damage_that_the_check_of_files_does_not_see_is_not_left_to_it(monkeypatch):
+    monkeypatch.setattr("etc_policy.api.verifying.damage_of", lambda _: Damage.FILES)
+    assert fails("hidden_by_savepoint") == (False, True)
 
 
 @pytest.mark.parametrize("pending", [False, True])
