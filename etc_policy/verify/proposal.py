@@ -548,15 +548,21 @@ def _latency(survey: Survey) -> Iterator[Line]:
 
 
 def _freshness(survey: Survey) -> Iterator[Line]:
-    """How far RO may lag, but where etc_project.yml will say it for all, or any limit was said."""
+    """How far RO may lag, but where etc_project.yml will say it for all, or any limit was said.
+
+    Where `data_latency` is asked it is offered: an answer may be longer than what is proposed.
+    """
     of_project = {**survey.answered, **survey.defaults}
     is_of_all = "data_latency" in survey.answered and not is_below("data_latency", {*survey.given, *survey.defaults})
     if is_of_all or any(key.partition(".")[0] == "freshness" for key in (*survey.given, *of_project)):
         return
     said = survey.given.get("data_latency", of_project.get("data_latency"))
-    target = target_for(next(_latency(survey)).value if said is None else said)
+    latency = next(_latency(survey))
+    target = target_for(latency.value if said is None else said)
     if target is not None:
-        yield Line(_TARGET, target, f"how far RO may lag behind now: {TARGET_REASON}")
+        text = f"how far RO may lag behind now: {TARGET_REASON}"
+        is_open = said is None and latency.asks
+        yield Line("freshness", f"{{target: {target}}}", text, offers=True) if is_open else Line(_TARGET, target, text)
 
 
 def target_for(data_latency: object) -> str | None:
