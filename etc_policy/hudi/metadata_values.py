@@ -52,6 +52,8 @@ def partition_of(value: object) -> str:
     path = text_of(value)
     if len(path) > MAX_PATH:
         raise ValueError(f"the path of a partition has {len(path):,} characters")
+    if ":" in path and path.partition("/")[0].endswith(":"):  # to Hudi a place outside of the table
+        raise ValueError("the path of a partition begins with a scheme")
     return path
 
 

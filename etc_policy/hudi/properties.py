@@ -11,10 +11,12 @@ from typing import NoReturn
 
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
+from etc_policy.errors.plain_text import one_line
 from etc_policy.hudi.layout import parse_instant_file, timeline_folder
 from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.plan.bundles import OF_HUDI_0, OF_HUDI_1_0
 from etc_policy.storage.port import TableReader
+from etc_policy.storage.safe_files import parts_of
 
 #: Hudi deletes and rewrites the file to change it, beside a backup: read it again this often, so many seconds apart.
 ATTEMPTS, PAUSE_SECONDS = 5, 0.2
@@ -26,6 +28,24 @@ _ALWAYS_IN_LAYOUT_2 = ("hoodie.record.merge.mode", "hoodie.timeline.layout.versi
 
 #: A table of another format goes by a plugin; Hudi without it takes the table for its own (facts: other-table-formats).
 _NATIVE = "native"
+#: What the properties of a table are called. By any other Hudi's client would go as by an option of its own: it would work on
+#: another table, send metrics, ask a service (facts: client-by-properties).
+_OF_TABLES = re.compile(
+    r"hoodie\.(?:table\.(?!service).+|timeline\.(?:path|history\.path|layout\.version)|archivelog\.folder|database\.name"
+    r"|bootstrap\.(?:base\.path|index\.(?:class|enable|type))|(?:deltastreamer\.|streamer\.)?keygen\..+"
+    r"|compaction\.(?:payload\.class|record\.merger\.strategy)|payload\.delete\.(?:field|marker)"
+    r"|record\.merge\.(?:mode|strategy\.id|property\.hoodie\.(?:payload\.delete|write\.partial\.update)\..+)"
+    r"|write\.partial\.update\.unavailable\.value|allow\.operation\.metadata\.field"
+    r"|partition\.metafile\.use\.base\.format|populate\.meta\.fields|datasource\.write\.(?:drop\.partition\.columns"
+    r"|hive_style_partitioning|partitionpath\.urlencode|slash\.separated\.date\.partitioning|table\.name))"
+)
+#: Paths below the table, or below a folder of it.
+_PATHS = (
+    "hoodie.timeline.path",
+    "hoodie.timeline.history.path",
+    "hoodie.archivelog.folder",
+    "hoodie.table.index.defs.path",
+)
 #: Digits of a version that are looked at.
 _MOST_DIGITS = 9
 _MAX_BYTES = 1 << 20
@@ -65,6 +85,7 @@ def read_properties(storage: TableReader) -> dict[str, str]:
     """
     with table_errors(storage.location):
         properties = parse_properties(_text(storage))
+        require_own(storage.location, properties)
         _require_merge_on_read(storage.location, properties)
         _require_whole(storage.location, properties)
         _require_version_as_laid_out(storage, properties)
@@ -72,11 +93,40 @@ def read_properties(storage: TableReader) -> dict[str, str]:
 
 
 def properties_of(storage: TableReader, folder: str) -> dict[str, str] | None:
-    """The properties of a table in a folder of another, such as the metadata table, as they are; None if they are missing."""
+    """The properties of a table in a folder of another, such as the metadata table, as they are; None if they are missing.
+
+    Raises:
+        TableError: they lead elsewhere.
+
+    """
     try:
-        return parse_properties(storage.read(f"{folder}/{PROPERTIES}", _MAX_BYTES).decode("utf-8", errors="replace"))
+        text = storage.read(f"{folder}/{PROPERTIES}", _MAX_BYTES).decode("utf-8", errors="replace")
     except (FileNotFoundError, NotADirectoryError):
         return None
+    properties = parse_properties(text)
+    require_own(f"{storage.location}/{folder}", properties)
+    return properties
+
+
+def require_own(base: str, properties: Mapping[str, str]) -> None:
+    """Return if the properties say nothing but what a table is, and name no path outside of it.
+
+    Raises:
+        TableError: they do.
+
+    """
+    for key in properties:
+        if key.startswith("hoodie.") and not _OF_TABLES.fullmatch(key):
+            message = f"hoodie.properties of `{base}` sets `{one_line(key)[:100]}`, which is no property of a table"
+            hint = "Hudi would take it as an option of etc's own client: take the line out, writers have options of their own"
+            raise TableError(Code.DAMAGED_PROPERTIES, message, hint=hint)
+    for key in _PATHS:
+        try:
+            parts_of(properties.get(key) or "folder")
+        except ValueError as error:
+            value = one_line(properties[key])[:100]
+            message = f"hoodie.properties of `{base}` sets `{key}` to `{value}`, which is no path below the table"
+            raise TableError(Code.DAMAGED_PROPERTIES, message, hint="restore the file from a copy") from error
 
 
 def _text(storage: TableReader) -> str:

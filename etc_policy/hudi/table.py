@@ -23,7 +23,7 @@ from etc_policy.hudi.file_slices import latest_slices
 from etc_policy.hudi.footers import read_footer
 from etc_policy.hudi.layout import InstantFile, parse_data_file, timeline_folder
 from etc_policy.hudi.log_forms import is_metadata_of_1_0
-from etc_policy.hudi.metadata_values import text_of
+from etc_policy.hudi.metadata_values import partition_of, text_of
 from etc_policy.hudi.pending_writes import HEARTBEAT_EXPIRY_MS, living_writers, writes_in_flight
 from etc_policy.hudi.properties import (
     PROPERTIES,
@@ -146,6 +146,8 @@ def _state(commits: TableCommits, heartbeat_expiry_ms: int) -> TableState:
     storage, properties, timeline = commits.storage, commits.properties, commits.timeline
     found = latest_slices(commits)
     slices, missing_files, orphans, unseen_files, unclear_files, stray_files, unrecorded, hidden, changelog = found
+    for partition in {one.partition for one in slices}:
+        partition_of(partition)  # raises where it is outside of the table
     timeline.expect(_read_besides_writes(timeline))
     zone, instants = read_zone(properties, timeline), with_schemas(timeline)
     compactions = compactions_by_whom(timeline, commits.completed)

@@ -442,9 +442,21 @@ def _bounded(function: Callable[..., Value], *first: Value, multiplies: bool) ->
         lengths = (max(len(value), 1) for value in given if isinstance(value, str | list | tuple | dict))
         if multiplies and prod(lengths) > _MAX_PRODUCT:
             raise _too_big()
-        return function(*args, **named)
+        made = function(*args, **named)
+        return _listed(made) if isinstance(made, Iterator) else made
 
     return guarded
+
+
+def _listed(items: Iterator[Value]) -> list[Value]:
+    """What a filter gives item by item (`map`, `select`), if that has a bound together."""
+    found, left = list[Value](), _MAX_PRODUCT
+    for item in items:
+        left -= 1 + _require_small((item,), _MAX_PRODUCT)
+        if left < 0:
+            raise _too_big()
+        found.append(item)
+    return found
 
 
 SANDBOX = _Sandbox()

@@ -11,8 +11,9 @@ from typing import Any
 
 from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.errors.codes import Code
+from etc_policy.hudi.layout import METADATA_TABLE
 from etc_policy.hudi.metadata_values import list_of, load_json, mapping_of
-from etc_policy.hudi.properties import ordering_fields, read_properties
+from etc_policy.hudi.properties import ordering_fields, properties_of, read_properties
 from etc_policy.hudi.schemas import leaf_columns
 from etc_policy.hudi.stable_reading import PERMISSIONS, table_errors
 from etc_policy.hudi.writer_options import (
@@ -130,6 +131,7 @@ def _create(spark: Any, job: Job, chosen: Mapping[str, str]) -> Any:
     storage = open_reader(job.base_path)
     properties = read_properties(storage)
     with table_errors(job.base_path):
+        properties_of(storage, METADATA_TABLE)  # Hudi goes by them too
         with suppress(FileNotFoundError):  # others say so
             require_encrypting(storage, job.model_file, lambda key: spark._jsc.hadoopConfiguration().get(key))
         of_table = (
@@ -158,7 +160,7 @@ def _create(spark: Any, job: Job, chosen: Mapping[str, str]) -> Any:
 def _open(spark: Any, base_path: str, options: Mapping[str, str]) -> Any:
     jvm = spark._jvm
     given = jvm.java.util.HashMap()
-    for key, value in options.items():
+    for key, value in {**options, "hoodie.base.path": base_path}.items():
         given.put(key, value)
     none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
     create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient

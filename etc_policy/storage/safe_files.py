@@ -124,8 +124,8 @@ def open_regular(folder: int, name: str, flags: int) -> int:
 
 
 def parts_of(path: str) -> list[str]:
-    """The names in a path below a folder."""
+    """The names in a path below a folder; ValueError for one that is none, as to Hudi is what begins with a scheme (`file:/`)."""
     parts = path.split("/")
-    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+    if parts[0].endswith(":") or any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise ValueError(f"`{path}` is not a path below a table")
     return parts

@@ -12,7 +12,8 @@ from tests.hostile.tables import Case
 from tests.unit.hudi.table_folder import at, avro, base, log, operation
 
 _PATHS = (
-    "../outside", "../../outside/secret.yml", "/etc/passwd", "file:///etc", "p/../../../outside", "..", ".", "", "p//q", "p\0",
+    "../outside", "../../outside/secret.yml", "/etc/passwd", "file:///etc", "file:/etc",
+    "p/../../../outside", "..", ".", "", "p//q", "p\0",
     ".hoodie", "\x1b[2J", "a\n::warning::b", "x" * 5_000, "\u202e", "s3://bucket/x", ".hoodie/metadata", "p/" * 2_000,
 )  # fmt: skip
 _ROLLBACK = {

@@ -32,6 +32,7 @@ PROPERTIES = (
     ("hoodie.table.version", "9" * 5_000), ("hoodie.table.version", "-1"), ("hoodie.table.version", "٩"),
     ("hoodie.table.version", "8" + "0" * 4_000), ("hoodie.timeline.layout.version", "9" * 5_000), ("hoodie.timeline.path", ".."),
     ("hoodie.timeline.path", "../../../outside"), ("hoodie.timeline.path", "/etc"), ("hoodie.timeline.path", "a\\u0000b"),
+    ("hoodie.timeline.path", "file:/outside"), ("hoodie.metrics.on", "true"),
     ("hoodie.timeline.path", ""), ("hoodie.timeline.history.path", "../../../../outside"), ("hoodie.table.name", "\\ud800"),
     ("hoodie.table.timeline.timezone", "\\ud800"), ("hoodie.table.name", "\\u001b[2J"), ("hoodie.x", "x" * 9_999),
     ("hoodie.table.ordering.fields", ",".join("abc" * 9)), ("hoodie.table.metadata.partitions", "\\udfff,a"),

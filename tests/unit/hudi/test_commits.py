@@ -16,11 +16,22 @@ from etc_policy.hudi import metadata_values
 from etc_policy.hudi.avro_pattern import MAX_STRING_BYTES
 from etc_policy.hudi.commits import WriteStat, decode_commit
 from etc_policy.hudi.completed_writes import completed_write
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.hudi.timeline import read_timeline
+from etc_policy.policy.manifest import EventTime
 from etc_policy.storage.open_storage import open_reader
 from tests.hostile import avro as hostile
 from tests.unit.hudi.log_file import zigzag
-from tests.unit.hudi.table_folder import COMMIT_SCHEMA, REPLACE_SCHEMA, at, avro, base, commit_metadata, log
+from tests.unit.hudi.table_folder import (
+    COMMIT_SCHEMA,
+    REPLACE_SCHEMA,
+    TableFolder,
+    at,
+    avro,
+    base,
+    commit_metadata,
+    log,
+)
 
 WRITTEN = (log("f1", 500, rows=7, size=12_345), base("f2", merged=3, partition="q"), log("f3", deletes=2, previous="1"))
 RECORD = commit_metadata(at("10:00:00"), WRITTEN, {"a": "b"})
@@ -253,3 +264,15 @@ def test_whoever_writes_another_schema_into_each_commit_gets_no_more_patterns(mo
     with pytest.raises(TableError):
         decode_commit(bytes(2 << 20) + b"0123456789abcdef", "x")
     assert not hudi_commits._FORMS
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_partition_in_another_table_is_refused(tmp_path, monkeypatch, fast):
+    """To Hudi a path that begins with a scheme lies below nothing."""
+    monkeypatch.setattr(hudi_commits, "_MANY", 1 if fast else MANY)
+    table = TableFolder(tmp_path / "t")
+    table.commit(at("10:00:00"), at("10:00:05"), base("f1", partition="file:/lake/other/p"))
+    table.commit(at("10:10:00"), at("10:10:05"), log("f1", 5, partition="file:/lake/other/p"))
+    with pytest.raises(TableError, match="not in a form") as error:
+        FileTableReader().read(str(table.base), EventTime(column="ts", unit="ms"))
+    assert "the path of a partition begins with a scheme" in error.value.hint

@@ -78,6 +78,8 @@ def marker(table, path, name="x"):
     [
         (f"../../outside/f1_0-1-0_{C}.parquet", "MARKERS0"),
         ("../../outside/canary", "MARKERS0"),
+        (f"file:/lake/other/p/f1_0-1-0_{C}.parquet", "MARKERS0"),
+        (f"file:/lake/other/p/f1_0-1-0_{C}.parquet", "x"),
         (f"{base('f1').name(at('10:00:00'))}", "MARKERS0"),
         ("p/canary", "x"),
         (".hoodie/hoodie.properties", "x"),

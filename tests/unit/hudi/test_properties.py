@@ -1,14 +1,19 @@
 """`hoodie.properties` that is cut short, being changed, or says what the table does not bear out."""
 
+import re
 import threading
 
 import pytest
 
 from etc_policy.errors import TableError
 from etc_policy.hudi import properties as hudi_properties
-from etc_policy.hudi.properties import read_properties
+from etc_policy.hudi.completion_times import metadata_timeline
+from etc_policy.hudi.properties import read_properties, require_own
 from etc_policy.storage.local import LocalStorage
+from tests.bundle_classes import bundle
 from tests.unit.hudi.table_folder import TableFolder, at, base
+
+RELEASES = ("1.2.0", "1.1.1", "1.0.2", "0.15.0")
 
 
 @pytest.fixture(autouse=True)
@@ -136,3 +141,55 @@ def test_a_table_of_a_later_version_names_the_version_its_cause_and_both_ways_ou
     assert "which reads up to 9: a writer of a later Hudi has upgraded the table" in error.value.message
     assert "use an etc that reads it; or downgrade it" in error.value.hint
     assert "the options of `etc compile`, which forbid the upgrade" in error.value.hint
+
+
+class TestOfATableAlone:
+    """Hudi's client merges all properties of a table into its own options."""
+
+    @pytest.mark.parametrize(
+        "key",
+        [
+            "hoodie.metrics.on",
+            "hoodie.metrics.reporter.class",
+            "hoodie.base.path",
+            "hoodie.write.lock.provider",
+            "hoodie.table.service.manager.uris",
+            "hoodie.table.services.enabled",
+            "hoodie.record.merge.property.hoodie.metrics.on",
+            "hoodie.new.option",
+        ],
+    )
+    def test_an_option_of_a_client_is_refused(self, tmp_path, key):
+        error = error_of(TableFolder(tmp_path / "t", properties={key: "file:/lake/other"}))
+        assert (error.code, f"sets `{key}`" in error.message) == ("ETC215", True)
+
+    @pytest.mark.parametrize("version", [6, 9])
+    @pytest.mark.parametrize(
+        "key", ["timeline.path", "timeline.history.path", "archivelog.folder", "table.index.defs.path"]
+    )
+    @pytest.mark.parametrize("value", ["file:/lake/other", "s3://other/t", "/lake/other", "../other", "x:/y"])
+    def test_a_path_that_leads_elsewhere_is_refused(self, tmp_path, version, key, value):
+        table = TableFolder(tmp_path / "t", version=version, properties={})
+        with properties_file(table).open("a") as opened:
+            opened.write(f"hoodie.{key}={value}\n")
+        assert error_of(table).code == "ETC215"
+
+    def test_so_are_those_of_its_metadata_table(self, table):
+        folder = table.meta / "metadata" / ".hoodie"
+        folder.mkdir(parents=True)
+        (folder / "hoodie.properties").write_text("hoodie.table.name=m\nhoodie.timeline.path=file:/lake/other\n")
+        with pytest.raises(TableError, match=r"metadata` sets `hoodie\.timeline\.path` to `file:/lake/other`"):
+            metadata_timeline(LocalStorage(table.base))
+
+    @pytest.mark.extended
+    @pytest.mark.parametrize("release", RELEASES)
+    def test_what_a_release_keeps_in_a_table_is_taken(self, release):
+        """But for names of files, a prefix, and a merger's classes, which readers have from their own options."""
+        texts = bundle(release).read("org.apache.hudi.common.table.HoodieTableConfig").texts
+        kept = {text for text in texts if re.fullmatch(r"hoodie(\.[a-z0-9_]+)+", text)}
+        kept -= {"hoodie.properties", "hoodie.properties.backup", "hoodie.record.merge.property"}
+        kept -= {
+            "hoodie.datasource.write.record.merger.impls",
+            "hoodie.write.record.merge.custom.implementation.classes",
+        }
+        require_own("t", dict.fromkeys(kept, "x"))

@@ -238,6 +238,7 @@ GIGABYTES = [
     "{{ 'x'.center(99999999) }}",
     "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
     "{{ 1" + " + 1" * 5_000 + " }}",
+    "{{ range(10000) | map('string') | map('replace', '', var('long')) | list | length }}",
 ]
 
 
