@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy import bounded_json
+from etc_policy.storage.safe_files import begins_with_scheme
 
 #: What reading raises over values of another form; a TypeError or an AttributeError would be a mistake in etc itself.
 UNKNOWN_FORM = (LookupError, ValueError, ArithmeticError, RecursionError, MemoryError)
@@ -52,7 +53,7 @@ def partition_of(value: object) -> str:
     path = text_of(value)
     if len(path) > MAX_PATH:
         raise ValueError(f"the path of a partition has {len(path):,} characters")
-    if ":" in path and path.partition("/")[0].endswith(":"):  # to Hudi a place outside of the table
+    if begins_with_scheme(path):
         raise ValueError("the path of a partition begins with a scheme")
     return path
 

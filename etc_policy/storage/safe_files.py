@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 from zlib import crc32
 
+_SCHEME = re.compile(r"[^/:]*:(?:/|$)")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 #: A pipe would block whoever opens it until somebody writes to it.
@@ -123,9 +125,14 @@ def open_regular(folder: int, name: str, flags: int) -> int:
     return handle
 
 
+def begins_with_scheme(path: str) -> bool:
+    """Whether Hudi takes a path for one of its own place (`file:/lake`), whatever it is put below."""
+    return ":" in path and _SCHEME.match(path) is not None
+
+
 def parts_of(path: str) -> list[str]:
     """The names in a path below a folder; ValueError for one that is none, as to Hudi is what begins with a scheme (`file:/`)."""
     parts = path.split("/")
-    if parts[0].endswith(":") or any(part in ("", ".", "..") or "\0" in part for part in parts):
+    if begins_with_scheme(path) or any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise ValueError(f"`{path}` is not a path below a table")
     return parts

@@ -131,7 +131,7 @@ def test_stale_edited_and_foreign_plans_are_refused(no_spark, project):
 
     properties = project / "t" / ".hoodie" / "hoodie.properties"
     kept = properties.read_text()
-    properties.write_text(kept + "hoodie.some.new.key=1\n")
+    properties.write_text(kept + "hoodie.table.new.key=1\n")
     result = run(project, "apply", str(saved))
     assert result.returncode == 4
     assert "hoodie.properties changed" in result.stderr
