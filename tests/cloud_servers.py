@@ -12,8 +12,6 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from urllib.parse import quote, urlencode
 from uuid import uuid4
 
@@ -21,6 +19,7 @@ import pytest
 from obstore.store import AzureStore, GCSStore
 
 from etc_policy.storage import object_stores
+from tests.faulty_proxy import LocalHandler, LocalServer
 from tests.s3_servers import free_port, wait_for
 
 #: Azurite's account and its key, which are public.
@@ -132,12 +131,9 @@ def fake_gcs():
         class Handler(_PutsAsXml):
             behind = port
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
-        Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        yield port, server.server_port
-        server.shutdown()
-        server.server_close()
+        server = LocalServer(Handler)
+        with server.serving():
+            yield port, server.server_port
 
 
 @pytest.fixture
@@ -154,15 +150,10 @@ def gcs_bucket(fake_gcs, monkeypatch):
     return f"gs://{name}"
 
 
-class _PutsAsXml(BaseHTTPRequestHandler):
+class _PutsAsXml(LocalHandler):
     """Hands puts and copies of the XML API, which obstore uses, to the server's JSON API, and all else on as it is."""
 
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
     behind: int
-
-    def log_message(self, *_: object) -> None:
-        pass
 
     def do_PUT(self) -> None:
         bucket, _, key = self.path.removeprefix("/").partition("/")

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
@@ -21,6 +21,41 @@ _ENTRY = "<Contents><Key>{key}</Key><LastModified>2026-01-01T00:00:00.000Z</Last
 #: Listings without end: of new names, of none, and of one name again and again.
 ENDLESS = ("new pages", "empty pages", "same pages")
 _BAD_KEYS = b"<Error><Code>SignatureDoesNotMatch</Code><Message>The signature is wrong.</Message></Error>"
+
+
+class LocalHandler(BaseHTTPRequestHandler):
+    """A handler of requests that keeps connections, and says nothing of clients that have gone."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and body are two writes: the second would wait 40 ms for the client
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def handle(self) -> None:
+        with suppress(OSError):
+            super().handle()
+
+
+class LocalServer(ThreadingHTTPServer):
+    """A server on a free port of this machine, whose requests are answered by threads of their own."""
+
+    daemon_threads = True
+
+    def __init__(self, handler: type[LocalHandler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self.shutdown()
+            self.server_close()
+            thread.join()
 
 
 class FaultyProxy:
@@ -40,9 +75,8 @@ class FaultyProxy:
         class Handler(_Handler):
             faults = proxy
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
+        self.server = LocalServer(Handler)
+        self.endpoint = self.server.url
 
     @property
     def counts(self) -> Counter[str]:
@@ -67,23 +101,12 @@ class FaultyProxy:
 @contextmanager
 def faulty_proxy(endpoint: str) -> Iterator[FaultyProxy]:
     proxy = FaultyProxy(endpoint)
-    thread = threading.Thread(target=proxy.server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with proxy.server.serving():
         yield proxy
-    finally:
-        proxy.server.shutdown()
-        proxy.server.server_close()
-        thread.join()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # headers and body are two writes: the second would wait 40 ms for the client
+class _Handler(LocalHandler):
     faults: FaultyProxy
-
-    def log_message(self, *_: object) -> None:
-        pass
 
     def setup(self) -> None:
         super().setup()
@@ -92,8 +115,6 @@ class _Handler(BaseHTTPRequestHandler):
     def handle(self) -> None:
         try:
             super().handle()
-        except OSError:  # the client has gone
-            pass
         finally:
             if self.behind is not None:
                 self.behind.close()

@@ -1,13 +1,11 @@
-"""A server of 127.0.0.1 that answers as Google's or Azure's store or the Glue Data Catalog, and lies where it is told to."""
+"""A server that answers like Google's or Azure's store or the Glue Data Catalog, and gives wrong answers on demand."""
 
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
 from urllib.parse import parse_qs, urlsplit
 from xml.sax.saxutils import escape
 
@@ -16,6 +14,7 @@ from obstore.store import AzureStore, GCSStore
 
 from etc_policy.storage import object_stores
 from tests.cloud_servers import unencrypted
+from tests.faulty_proxy import LocalHandler, LocalServer
 
 _DATE = "2026-01-01T00:00:00.000Z"
 _GOOGLE = "<Contents><Key>{}</Key><Size>5</Size><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>a</ETag></Contents>"
@@ -65,22 +64,12 @@ class LyingStore:
         class Handler(_Handler):
             faults = store
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.server = LocalServer(Handler)
+        self.url = self.server.url
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
+class _Handler(LocalHandler):
     faults: LyingStore
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def handle(self) -> None:
-        with suppress(OSError):  # the client has gone
-            super().handle()
 
     def answer(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -203,11 +192,5 @@ def reach(store: LyingStore, cloud: str, monkeypatch: pytest.MonkeyPatch) -> str
 @contextmanager
 def lying_store() -> Iterator[LyingStore]:
     store = LyingStore()
-    thread = threading.Thread(target=store.server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with store.server.serving():
         yield store
-    finally:
-        store.server.shutdown()
-        store.server.server_close()
-        thread.join()

@@ -541,8 +541,7 @@ def test_such_an_object_on_google_s_and_azure_s_stores(folder, cloud_keys, key):
     for path in (folder / "lake").rglob("*"):
         if path.is_file():
             assert cloud_keys.put(path.relative_to(folder).as_posix(), path.read_bytes())
-    if not cloud_keys.put(f"lake/sales/{key}", b"x"):
-        pytest.skip("this server refuses such a name")
+    assert cloud_keys.put(f"lake/sales/{key}", b"x")
     (folder / "policies" / "sales.yml").write_text(SALES.replace("lake/sales/*", f"{cloud_keys.location}/lake/sales/*"))
     actions, (error,) = planned(Project(folder))
     in_table = key.startswith("Refunds")
