@@ -63,7 +63,7 @@ class Attempt:
     @property
     def overtaken(self) -> frozenset[GroupKey]:
         """The file groups that writers were faster with."""
-        return self.error.groups if isinstance(self.error, OvertakenError) else frozenset()
+        return _overtaken_by(self.error)
 
     @property
     def leaves_busy(self) -> bool | None:
@@ -76,7 +76,7 @@ class Attempt:
 
     @property
     def is_overtaken_try(self) -> bool:
-        """Whether writers that were faster ended a try; where a hold follows, that is none yet."""
+        """Whether writers that were faster ended a try; a plan after which one is made between two writes is none."""
         return self.ends_try and bool(self.overtaken)
 
     @property
@@ -120,8 +120,7 @@ class Tried:
         try:
             yield
         except StalePlanError as error:
-            is_overtaken = isinstance(error, OvertakenError) and bool(error.groups)
-            outcome = Outcome.OVERTAKEN if is_overtaken else Outcome.STALE
+            outcome = Outcome.OVERTAKEN if _overtaken_by(error) else Outcome.STALE
             self.attempts.append(Attempt(outcome, next_step(outcome, self), error))
 
     @property
@@ -164,6 +163,11 @@ class Tried:
         """Whether this run withdrew a plan, which moves C behind the writes in flight; they are waited for once."""
         has_waited = any(attempt.then is Step.AWAIT_WRITERS for attempt in self.attempts)
         return not has_waited and any(attempt.withdraws for attempt in self.attempts)
+
+
+def _overtaken_by(error: StalePlanError | None) -> frozenset[GroupKey]:
+    """The file groups that writers added to meanwhile; nothing where a rollback or another schema ended the plan."""
+    return error.groups if isinstance(error, OvertakenError) else frozenset()
 
 
 def _always(_: Tried) -> bool:

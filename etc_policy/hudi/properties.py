@@ -120,12 +120,11 @@ def require_own(base: str, properties: Mapping[str, str]) -> None:
             message = f"hoodie.properties of `{base}` sets `{one_line(key)[:100]}`, which is no property of a table"
             hint = "Hudi would take it as an option of etc's own client: take the line out, writers have options of their own"
             raise TableError(Code.DAMAGED_PROPERTIES, message, hint=hint)
-    for key in _PATHS:
+    for key, path in ((key, properties[key]) for key in _PATHS if properties.get(key)):
         try:
-            parts_of(properties.get(key) or "folder")
+            parts_of(path)
         except ValueError as error:
-            value = one_line(properties[key])[:100]
-            message = f"hoodie.properties of `{base}` sets `{key}` to `{value}`, which is no path below the table"
+            message = f"hoodie.properties of `{base}` sets `{key}` to `{one_line(path)[:100]}`, which is no path below the table"
             raise TableError(Code.DAMAGED_PROPERTIES, message, hint="restore the file from a copy") from error
 
 

@@ -102,8 +102,8 @@ class Rule:
     One without a `check` is given while the plan is built. Where it `spoils` a plan, that plan is not carried out any more:
     before it is committed another one is made. Any other rule stops the run. Whether it is `damage` is asked apart from any
     plan, whatever its moments. One that is there only while a write is in flight is `by_writers`: between two writes it does not
-    hold. `means` says in plain words what is wrong and what to do, and `mended_by` who does it; of a rule
-    that has a `Code` of its own that row says both.
+    hold. `means` says in plain words what is wrong and what to do, and `mended_by` who does it; of a rule that has a `Code` of
+    its own that row says both.
     """
 
     code: str

@@ -203,7 +203,7 @@ def _errors(table: str) -> Iterator[None]:
     except (BotoCoreError, ClientError, OSError) as error:
         raise _failed(table, first_line(error) or "there was no whole answer in time") from error
     except (LookupError, TypeError, AttributeError, RecursionError) as error:  # botocore checks no types
-        raise _failed(table, "its answer is none of Glue's") from error
+        raise _failed(table, "its answer does not have the form of Glue's") from error
 
 
 def _failed(table: str, cause: str) -> RetryableError:

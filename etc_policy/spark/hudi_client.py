@@ -159,7 +159,9 @@ def _create(spark: Any, job: Job, chosen: Mapping[str, str]) -> Any:
 
 def _open(spark: Any, base_path: str, options: Mapping[str, str]) -> Any:
     jvm = spark._jvm
-    given = jvm.java.util.HashMap()
+    given = (
+        jvm.java.util.HashMap()
+    )  # with the path: else a property of the table would win (facts: client-by-properties)
     for key, value in {**options, "hoodie.base.path": base_path}.items():
         given.put(key, value)
     none = getattr(getattr(jvm.scala, "None$"), "MODULE$")

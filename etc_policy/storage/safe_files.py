@@ -126,12 +126,12 @@ def open_regular(folder: int, name: str, flags: int) -> int:
 
 
 def begins_with_scheme(path: str) -> bool:
-    """Whether Hudi takes a path for one of its own place (`file:/lake`), whatever it is put below."""
+    """Whether a path names its own file system (`file:/lake`): Hudi goes there, whatever folder it is joined to."""
     return ":" in path and _SCHEME.match(path) is not None
 
 
 def parts_of(path: str) -> list[str]:
-    """The names in a path below a folder; ValueError for one that is none, as to Hudi is what begins with a scheme (`file:/`)."""
+    """The names in a path below a folder; ValueError for one that leads elsewhere (`..`, `file:/lake`)."""
     parts = path.split("/")
     if begins_with_scheme(path) or any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise ValueError(f"`{path}` is not a path below a table")

@@ -273,9 +273,9 @@ def _taken(survey: Survey) -> _Candidate:
 
 def said_doubts(survey: Survey) -> Iterator[str]:
     """What the table shows against a column, or a `data_latency`, that was said and is taken all the same."""
-    best, still = _choose(survey)[::2]
-    if (named := _said_column(survey.given)) in [one.name for one in still]:
-        yield f"updates leave `{one_line(str(named))}` as it was, and move `{one_line(best.name)}`"
+    choice = _choose(survey)
+    if (named := _said_column(survey.given)) in [one.name for one in choice.still]:
+        yield f"updates leave `{one_line(str(named))}` as it was, and move `{one_line(choice.best.name)}`"
     yield from _latency_doubt(survey)
 
 
@@ -566,13 +566,13 @@ def _freshness(survey: Survey) -> Iterator[Line]:
 
 
 def target_for(data_latency: object) -> str | None:
-    """A `freshness.target` for a `data_latency` as YAML has it; None where there is none."""
+    """A `freshness.target` for a `data_latency` as YAML has it; None if that is not a duration."""
     longest_ms = _longest_ms(data_latency)
     return None if longest_ms is None else format_duration(round_up_ms(longest_ms + _RUN_MS))
 
 
 def _longest_ms(data_latency: object) -> int | None:
-    """The longest that a `data_latency` as YAML has it may be; None where it is none."""
+    """The longest that a `data_latency` may be, as YAML has it; None if it is not a duration."""
     longest = data_latency.get("at_most") if isinstance(data_latency, dict) else data_latency
     with suppress(QuantityError):
         return parse_duration_ms(longest)
