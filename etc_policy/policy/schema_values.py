@@ -277,11 +277,13 @@ def _require_http(url: str) -> None:
         )
 
 
-def is_encrypted(url: str) -> bool:
-    """Whether nobody between reads what is sent there: over TLS, or to this machine."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    return parts.scheme == "https" or host in ("localhost", "::1") or host.startswith("127.")
+def is_on_this_machine(url: str) -> bool:
+    """Whether its host is this machine by what it is called: what only begins with `127.` is another's name."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,99}$"

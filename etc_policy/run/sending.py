@@ -31,6 +31,7 @@ from etc_policy.policy.bounded_json import load_json
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.project_schema import Email, Notify
 from etc_policy.policy.schema import HttpEndpoint
+from etc_policy.policy.schema_values import is_on_this_machine
 from etc_policy.storage.port import Requests, T, TableStorage
 from etc_policy.table.done import DoneEvent
 from etc_policy.table.formats import iso_time
@@ -351,7 +352,9 @@ def post(
 
 
 def _post(request: urllib.request.Request, timeout_seconds: float) -> None:
-    opener = urllib.request.build_opener(_NoRedirects)
+    # No proxy reads what is sent to this machine in clear.
+    direct = [urllib.request.ProxyHandler({})] if is_on_this_machine(request.full_url) else []
+    opener = urllib.request.build_opener(_NoRedirects, *direct)
     host = request.host
     try:
         with opener.open(request, timeout=timeout_seconds):

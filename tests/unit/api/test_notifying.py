@@ -185,6 +185,12 @@ class TestHttp:
         assert endpoint.headers[0]["Authorization"] == "s3cret"
         assert "s3cret" not in (tmp_path / "target" / "notified.json").read_text()
 
+    def test_no_proxy_reads_what_is_sent_to_this_machine(self, look, notify, endpoint, monkeypatch):  # noqa: F811
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+        monkeypatch.delenv("no_proxy", raising=False)
+        assert look(notify) == []
+        assert endpoint.headers[0]["Authorization"] == "s3cret"
+
     def test_it_is_not_said_again_until_it_is_over(self, look, notify, endpoint, orders):  # noqa: F811
         look(notify)
         look(notify, timedelta(hours=1))
@@ -472,6 +478,7 @@ def own_certificate(folder):
             "{http: {url: 'http://alerts.example.com', secret_headers: {A: B}}}",
             "not sent in clear: use a URL with `https://`",
         ),
+        ("{http: {url: 'http://127.example.com', secret_headers: {A: B}}}", "not sent in clear"),
         ("{email: {server: x, from: 'a b@c', to: [a@b]}}", "is not an address"),
         ("{email: {server: x, from: a@b, to: [a@b], user: u}}", "need each other"),
         ("{email: {server: x, from: a@b, to: [a@b], user: u, password_variable: P, tls: none}}", "in clear"),
