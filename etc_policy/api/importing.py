@@ -51,6 +51,7 @@ from etc_policy.verify.proposal import (
     target_for,
     time_columns,
     why_not_guessed,
+    why_skipped,
     yaml_text,
 )
 from etc_policy.wiring import NO_POLICY_FITS, Environment
@@ -280,10 +281,11 @@ class Importer:
 
     def _proposed(self, policy: Policy, survey: Survey) -> tuple[ImportedTable, str]:
         """What becomes of a new table, and the text of its policy."""
-        asked = {line.key: line.value for line in proposed_lines(survey) if line.asks}
-        reason = survey.facts.state.zone_fault or "; ".join(said_doubts(survey)) or None
+        lines = proposed_lines(survey)
+        asked = {line.key: line.value for line in lines if line.asks}
+        reason = survey.facts.state.zone_fault or "; ".join(said_doubts(survey)) or why_skipped(survey)
         of_table: Any = {"table": policy.table, "policy": policy.name, "questions": tuple(asked), "proposed": asked}
-        of_table["reason"] = reason
+        of_table |= {"reason": reason, "settled": tuple(line.key for line in lines if line.stays)}
         if self.write is None:
             return ImportedTable(status="new", **of_table), ""
         table = ImportedTable(status="written", file=f"{self.folder}/{policy.name}.yml", **of_table)

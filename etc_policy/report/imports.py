@@ -27,7 +27,7 @@ class ImportedTable(Frozen):
     """A table that was looked at. `written`: it has a policy now, in `file`, with open `questions` by their keys, for each of
     which a value is `proposed` as YAML. `new`: it would get one (`--diff`). `known`: the project had it before, and it was left
     alone. `drifted`: it is no longer as its policy says. `left_out`: no policy fits it, and nobody named it. `failed`: it could
-    not be read, or no policy fits it.
+    not be read, or no policy fits it. An answer for all tables leaves what is `settled` as it is.
     """
 
     table: str
@@ -39,6 +39,7 @@ class ImportedTable(Frozen):
     drift: tuple[DriftedKey, ...] = ()
     reason: str | None = None
     reason_code: str | None = None
+    settled: tuple[str, ...] = Field(default=(), exclude=True)
 
 
 class ImportReport(Report):
@@ -86,14 +87,16 @@ def _asks(tables: Sequence[ImportedTable]) -> str:
 def _answers(tables: Sequence[ImportedTable]) -> Iterator[str]:
     """As few `--set` as answer all questions by what is proposed: for all tables, where all are asked, else by their names."""
     asked = [table for table in tables if table.questions]
-    most = sum(table.status in ("written", "new") and "enabled" not in table.proposed for table in tables)
+    taken = [table for table in tables if table.status in ("written", "new") and "enabled" not in table.settled]
     for key in dict.fromkeys(key for table in asked for key in table.proposed) if len(asked) > 1 else ():
         by_value: dict[str, list[str]] = {}
         for table in asked:
             if key in table.proposed:
                 by_value.setdefault(table.proposed[key], []).append(table.policy)
         values = sorted(by_value, key=lambda value: -len(by_value[value]))
-        is_of_all = key not in OF_A_TABLE and sum(map(len, by_value.values())) == most
+        is_of_all = key not in OF_A_TABLE and sum(map(len, by_value.values())) == sum(
+            key not in one.settled for one in taken
+        )
         for place, value in enumerate(values):
             names = "" if is_of_all and place == 0 else f"{','.join(by_value[value])}:"
             yield f"  --set {shlex.quote(f'{names}{key}={value}')}"

@@ -72,7 +72,9 @@ _CAME_WORDS = frozenset(
 )
 _NEVER_WORDS = frozenset(_WORD.findall("birth born deadline deleted due expiration expires expiry until"))
 #: When what a row is about began, which updates leave as it was.
-_BEGAN_WORDS = frozenset(_WORD.findall("created creation first joined opened registered registration signup since"))
+_BEGAN_WORDS = frozenset(
+    _WORD.findall("created creation first hire hired joined opened registered registration signup since")
+)
 _OTHER_WORDS = _MOVING_WORDS | _CAME_WORDS | _NEVER_WORDS
 #: A column is taken without a question when it has this rank, and leads by so much where there are others.
 _RANK, _LEAD = 2, 3
@@ -88,6 +90,7 @@ _TAKES_BACK = "by a column that does not each update of an old row takes RO back
 _SKIPS = (
     "take a column that says when an event happened; a table without one is skipped by `--set 'NAME:enabled=false'`"
 )
+_SKIPPED = "skipped, as none of its columns moves with the writes"
 _DAYS = "it has days alone, so that RO's freshness can be told by days only"
 #: Patterns of texts that are not ISO 8601, by their parts; where several fit, the first is offered.
 _PATTERNS = tuple(
@@ -125,7 +128,7 @@ class Survey:
 class Line(NamedTuple):
     """A key of the policy with its value as YAML, and why; a question where `asks`, whose value is a possible answer.
 
-    With `offers` it is one that nobody has to answer.
+    With `offers` it is one that nobody has to answer, with `stays` one that an answer for all tables leaves as it is.
     """
 
     key: str
@@ -133,13 +136,15 @@ class Line(NamedTuple):
     reason: str
     asks: bool = False
     offers: bool = False
+    stays: bool = False
 
 
 class _Candidate(NamedTuple):
     """A column that may hold event times; `fault` says why what it holds is no such time, `seen` what it holds.
 
     `pattern` is one that its texts fit, `lags` are how late its events came, `last_ms` is the latest that was seen. With
-    `midnights` it holds nothing but those, with `is_said` the user said its unit or pattern.
+    `midnights` it holds nothing but those, with `is_said` the user said its unit or pattern, and with `is_ambiguous` the texts
+    fit another pattern as well.
     """
 
     name: str
@@ -153,6 +158,7 @@ class _Candidate(NamedTuple):
     last_ms: int | None = None
     midnights: bool = False
     is_said: bool = False
+    is_ambiguous: bool = False
 
     @property
     def has_days_alone(self) -> bool:
@@ -176,6 +182,16 @@ class _Candidate(NamedTuple):
         return lateness(len(shown), "commit", shown[(len(shown) - 1) // 2], shown[-1])
 
     @property
+    def comes_soon(self) -> bool:
+        """Whether enough commits show that its events come within the hour, or on their day."""
+        return len(self.lags) >= _ENOUGH_LAGS and self.half_ms is not None and self.half_ms <= _SOON_MS
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether the pattern of its texts is guessed: another would read other times, or none shows that they are such."""
+        return self.pattern is not None and not self.is_said and (self.is_ambiguous or not self.comes_soon)
+
+    @property
     def is_named(self) -> bool:
         """Whether its name or type says that it is a time."""
         return kind_of(self.type_name) not in ("number", "text") or bool(_words(self.name) & _TIME_WORDS)
@@ -184,7 +200,8 @@ class _Candidate(NamedTuple):
     def may_be_event(self) -> bool:
         """Whether neither its name nor what it holds says that it is no time of events."""
         is_read = self.fault is None or kind_of(self.type_name) == "text"  # of which the pattern may not be known
-        return is_read and not _words(self.name) & _NEVER_WORDS
+        is_old = len(self.lags) >= _ENOUGH_LAGS and self.half_ms is not None and self.half_ms > OLD_MS
+        return is_read and not _words(self.name) & _NEVER_WORDS and not (is_old and self.says_when_it_began)
 
     @property
     def says_when_it_came(self) -> bool:
@@ -249,19 +266,34 @@ def why_not_guessed(survey: Survey) -> str | None:
 
 def proposed_lines(survey: Survey) -> tuple[Line, ...]:
     """What the table, or the user, says of its policy, and what is left open."""
-    said = (*survey.given, *survey.answered)
     seen = (_skip, _event_time, _latency, _freshness, _partition_time, _strategy, _writer, _verify, _sync)
-    shown = [line for lines in seen for line in lines(survey) if not is_below(line.key, said)]
+    shown = [line for lines in seen for line in lines(survey) if not _is_said(line, survey)]
     is_skipped = any(line.key == "enabled" for line in shown) or survey.given.get("enabled") is False
     if is_skipped:
         shown = [_unasked(line) if line.key != "enabled" else line for line in shown]
-    asked = tuple(line for line in shown if not (line.asks and is_below(line.key, survey.defaults)))
     said_now = {key: value for key, value in survey.given.items() if not key.startswith(_OF_COLUMN)}
     if (own := said_now.get("event_time_column")) is not None and (form := _said_of_column(survey)):
         said_now["event_time_column"] = {**(own if isinstance(own, dict) else {"column": own}), **form}
     shows = {"event_time_column": [_taken(survey).text], "data_latency": [*_latency_doubt(survey)]}
     reasons = {key: "; ".join((_SAID, *shows.get(key, ()))) for key in said_now}
-    return (*asked, *(Line(key, yaml_text(value), reasons[key]) for key, value in said_now.items()))
+    return (*shown, *(Line(key, yaml_text(value), reasons[key], stays=True) for key, value in said_now.items()))
+
+
+def _is_said(line: Line, survey: Survey) -> bool:
+    """Whether something was said in the place of the line, for this table, for all, or by the project where it asks."""
+    if (
+        line.key == "data_latency"
+        and line.stays
+        and (for_all_ms := _longest_ms(_for_all(survey).get(line.key))) is not None
+    ):
+        return line.key in survey.given or for_all_ms >= (_longest_ms(line.value) or 0)
+    is_of_all = is_below(line.key, (*survey.given, *survey.answered))
+    return is_of_all or (line.asks and is_below(line.key, survey.defaults))
+
+
+def _for_all(survey: Survey) -> Mapping[str, object]:
+    """What was said for all tables, or the project says."""
+    return {**survey.answered, **survey.defaults}
 
 
 def _taken(survey: Survey) -> _Candidate:
@@ -358,7 +390,12 @@ def _choose(survey: Survey) -> _Choice:
     moves = any(one.is_of_updates and _is_near_writes(one, survey.written_ms) for one in usable)
     left = sorted(
         (one for one in usable if one not in still),
-        key=lambda one: (not one.is_named, one.has_days_alone, moves and one.says_when_it_began),
+        key=lambda one: (
+            not one.is_named,
+            not one.lags and any(other.lags for other in usable),  # it is null in all that was read
+            one.has_days_alone,
+            moves and one.says_when_it_began,
+        ),
     )
     if not left:
         return _Choice(candidates[0], asks=True)
@@ -382,8 +419,7 @@ def _may_be_meant(other: _Candidate, best: _Candidate) -> bool:
 
 def _is_near_writes(best: _Candidate, written_ms: int | None) -> bool:
     """Whether what was seen of a column that may say when an event happened shows that it moves with the writes."""
-    is_text_by_guess = best.pattern is not None and not best.is_said
-    if not best.is_named or not best.may_be_event or best.says_when_it_came or is_text_by_guess:
+    if not best.is_named or not best.may_be_event or best.says_when_it_came or best.is_guess:
         return False
     if best.half_ms is not None:
         return best.half_ms < (DAY_MS if len(best.lags) >= _ENOUGH_LAGS else _SOON_MS)
@@ -404,7 +440,7 @@ def _is_certain(
     """Whether nobody has to be asked; `is_last` says that others do not move with updates, `by_number` that the rows are ordered
     by what is named as no time.
     """
-    if kind_of(best.type_name) == "text" and (not best.seen or (best.pattern is not None and not best.is_said)):
+    if kind_of(best.type_name) == "text" and (not best.seen or best.is_guess):
         return False
     if not (best.is_named or best.seen or best.lags):
         return False
@@ -450,9 +486,10 @@ def _read(one: _Candidate, found: Range | None, written_ms: int | None) -> _Cand
     """The candidate with what its values in a base file say of it."""
     if found is None:
         return one
-    kind = kind_of(one.type_name) or ""
+    kind, pattern, is_ambiguous = kind_of(one.type_name) or "", one.pattern, False
     unit = one.unit or _unit(found) if kind == "number" else None
-    pattern = one.pattern or _pattern(found) if kind == "text" else None
+    if kind == "text" and pattern is None:
+        pattern, is_ambiguous = _pattern(found, written_ms)
     form = EventTime.model_validate({"column": one.name, "unit": unit, "format": pattern})
     first, last = map(time_reader(kind, form), found)
     shown = f"`{one_line(str(found.first))[:30]}` to `{one_line(str(found.last))[:30]}`"
@@ -463,16 +500,26 @@ def _read(one: _Candidate, found: Range | None, written_ms: int | None) -> _Cand
     if last < EARLIEST_MS or (written_ms is not None and last > written_ms + DAY_MS):
         return one._replace(fault=f"{seen}, which are no times of events that had happened")
     are_midnights = not (first % DAY_MS or last % DAY_MS) and (kind == "text" or first != last)
-    return one._replace(unit=unit, pattern=pattern, seen=seen, last_ms=last, midnights=are_midnights)
+    of_values = one._replace(unit=unit, pattern=pattern, seen=seen, last_ms=last)
+    return of_values._replace(midnights=are_midnights, is_ambiguous=is_ambiguous)
 
 
-def _pattern(found: Range) -> str | None:
-    """The first pattern that both ends of a text column fit; None where they need none, or fit none that is known."""
+def _pattern(found: Range, written_ms: int | None) -> tuple[str | None, bool]:
+    """The pattern that both ends of a text column fit, and whether another may be meant: of several that by which they are
+    nearest before the write. None where they need none, or fit none that is known.
+    """
     texts = [str(one) for one in found]
     if all(text_ms(one, None) is not None for one in texts):
-        return None
-    fitting = (one for one in _PATTERNS if all(format_ms(text, one) is not None for text in texts))
-    return next(fitting, None)
+        return None, False
+    read = {
+        pattern: [time_ms for text in texts if (time_ms := format_ms(text, pattern)) is not None]
+        for pattern in _PATTERNS
+    }
+    latest = {pattern: max(times) for pattern, times in read.items() if len(times) == len(texts)}
+    if written_ms is not None:
+        latest = {one: -1 if time_ms > written_ms + DAY_MS else time_ms for one, time_ms in latest.items()}
+    best = max(latest, key=latest.__getitem__, default=None)
+    return best, best is not None and [*latest.values()].count(latest[best]) > 1
 
 
 def _unit(found: Range) -> str | None:
@@ -481,16 +528,23 @@ def _unit(found: Range) -> str | None:
 
 
 def _skip(survey: Survey) -> Iterator[Line]:
-    """Whether to leave the table alone, where no column can say when an event happened, and none was said to."""
+    """That the table is left alone, where no column can say when an event happened, and nothing was said of that."""
     candidates = _candidates_of(survey)
-    if is_below("event_time_column", survey.given) or any(one.may_be_event for one in candidates):
+    if any(is_below(key, survey.given) for key in ("enabled", "event_time_column")) or any(
+        one.may_be_event for one in candidates
+    ):
         return
     text = (
-        "is this table to be skipped? None of its columns moves with the writes, as a time of events does "
-        f"({_listed(candidates)}), and etc does not go by Hudi's commit time. Else take this line away, and name such a column "
-        "below"
+        f"{_SKIPPED}: {_listed(candidates)}. etc does not go by Hudi's commit time. Where one is a time of events all the same "
+        "take this line away, and name it below"
     )
-    yield Line("enabled", "false", text, asks=True)
+    yield Line("enabled", "false", text, stays=True)
+
+
+def why_skipped(survey: Survey) -> str | None:
+    """Why import skips the table, in short; None where it does not."""
+    names = ", ".join(f"`{one_line(one.name)}`" for one in _candidates_of(survey)[:_NAMED])
+    return f"{_SKIPPED} ({names})" if any(_skip(survey)) else None
 
 
 def _event_time(survey: Survey) -> Iterator[Line]:
@@ -533,6 +587,7 @@ def _latency(survey: Survey) -> Iterator[Line]:
             "data_latency",
             format_duration(verdict.suggested_ms),
             f"{verdict.observed}; this covers {verdict.covers} them",
+            stays=best.has_days_alone,
         )
         return
     seen = f" So far, {verdict.observed}." if verdict.observed and best.name == by_column else ""
@@ -540,11 +595,19 @@ def _latency(survey: Survey) -> Iterator[Line]:
     if best.late:
         reason = f"too few writes. By `{one_line(best.name)}`, {best.late}."
     has_days, name = best.has_days_alone, one_line(best.name)
-    days = f" `{name}` has days alone, for which less than a day is too short." if has_days else ""
-    text = f"how late may an event arrive? The table does not show it: {reason}{days}"
     usual_ms = DAY_MS if has_days else _SOON_MS
     is_longer = best.half_ms is not None and best.half_ms > usual_ms
-    yield Line("data_latency", format_duration(round_up_ms(best.lags[-1]) if is_longer else usual_ms), text, asks=True)
+    value = format_duration(round_up_ms(best.lags[-1]) if is_longer else usual_ms)
+    if has_days and (_for_all(survey).get("data_latency") is not None or (best.comes_soon and best.lags[-1] <= DAY_MS)):
+        seen = f"; {best.late}" if best.late else ""
+        yield Line(
+            "data_latency", value, f"`{name}` has days alone, for which less than a day is too short{seen}", stays=True
+        )
+        return
+    days = f" `{name}` has days alone, for which less than a day is too short." if has_days else ""
+    yield Line(
+        "data_latency", value, f"how late may an event arrive? The table does not show it: {reason}{days}", asks=True
+    )
 
 
 def _freshness(survey: Survey) -> Iterator[Line]:
@@ -552,12 +615,13 @@ def _freshness(survey: Survey) -> Iterator[Line]:
 
     Where `data_latency` is asked it is offered: an answer may be longer than what is proposed.
     """
-    of_project = {**survey.answered, **survey.defaults}
+    latency, of_all = next(_latency(survey)), _for_all(survey)
+    is_own = latency.stays and not _is_said(latency, survey)
     is_of_all = "data_latency" in survey.answered and not is_below("data_latency", {*survey.given, *survey.defaults})
-    if is_of_all or any(key.partition(".")[0] == "freshness" for key in (*survey.given, *of_project)):
+    limits = {*survey.given, *(() if is_own else of_all)}
+    if (is_of_all and not is_own) or any(key.partition(".")[0] == "freshness" for key in limits):
         return
-    said = survey.given.get("data_latency", of_project.get("data_latency"))
-    latency = next(_latency(survey))
+    said = survey.given.get("data_latency", None if is_own else of_all.get("data_latency"))
     target = target_for(latency.value if said is None else said)
     if target is not None:
         text = f"how far RO may lag behind now: {TARGET_REASON}"

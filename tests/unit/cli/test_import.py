@@ -533,9 +533,8 @@ def test_the_answers_that_are_shown_leave_nothing_open(lake, etc, others):
     _, out, _ = etc("import", "--bucket", "lake", "--diff")
     *_, summary = (line for line in out.splitlines() if not line.startswith("  --set "))
     shown = [line for line in out.splitlines() if line.startswith("  --set ")]
-    assert f"{6 + others} tables with open questions. `etc import` with these 5 answers leaves none open" in summary
+    assert f"{5 + others} tables with open questions. `etc import` with these 2 answers leaves none open" in summary
     assert ("  --set writer.compaction=async" in shown, "  --set data_latency=1h" in shown) == (not others, True)
-    assert "  --set days:data_latency=1d" in shown
     code, out, err = etc("import", "--bucket", "lake", *(word for line in shown for word in shlex.split(line)))
     assert (code, "open" in out) == (0, False), err
     assert etc("parse")[:2] == (0, f"{5 + others} policies OK, 1 disabled\n")
@@ -554,6 +553,12 @@ HELD = {
     "date": ({"type": "int", "logicalType": "date"}, "date32", lambda moment_ms: moment_ms // 86_400_000),
     "iso": ("string", "string", as_text("%Y-%m-%d %H:%M:%S")),
     "dmy": ("string", "string", as_text("%d/%m/%Y %H:%M")),
+    "german": ("string", "string", as_text("%d.%m.%Y %H:%M:%S")),
+    "ymd": ("string", "string", as_text("%Y-%m-%d")),
+    "digits": ("string", "string", as_text("%Y%m%d")),
+    "count": ("int", "int32", lambda moment_ms: moment_ms // 60_000 % 1000),
+    "never": (MILLIS, "timestamp[ms]", lambda _: 253_402_214_400_000),
+    "zero": (MILLIS, "timestamp[ms]", lambda _: 0),
 }
 #: The columns of tables whose first is the ordering field, and which of them is to be taken without a question. Those with a
 #: `*` an update leaves as they were.
@@ -582,6 +587,31 @@ UNORDERED = {
 }
 
 
+#: Those of a lake as shops, Debezium and devices write it. Of `None` no column moves with the writes.
+VARIED = {
+    "orders": ({"updated_at": "time", "placed_at*": "time"}, "updated_at"),
+    "customers": ({"ts_ms": "ms", "lsn": "count"}, "ts_ms"),
+    "stock": ({"ver": "count", "upd_ts": "iso"}, "upd_ts"),
+    "stock_eu": ({"ver": "count", "upd_ts": "german"}, "upd_ts"),
+    "contracts": ({"valid_from": "date"}, "valid_from"),
+    "changes": ({"change_date": "ymd", "signed_on*": "ymd"}, "change_date"),
+    "rates": ({"ver": "count", "rate_date": "digits"}, "rate_date"),
+    "sessions": ({"last_seen": "s"}, "last_seen"),
+    "page_views": ({"event_ts": "us"}, "event_ts"),
+    "products": ({"modified_at": "time"}, "modified_at"),
+    "countries": ({"version": "count"}, None),
+    "people": ({"ver": "count", "birth_date*": "date"}, None),
+    "accounts": ({"updated_at": "time", "created_at*": "time", "valid_to": "never", "closed_at": "zero"}, "updated_at"),
+    "tickets": ({"version": "count", "opened_at*": "time", "status_changed_at": "time"}, "status_changed_at"),
+    "prices": ({"loaded_at": "time", "effective_date*": "date"}, "loaded_at"),
+    "devices": ({"seq": "count", "reported_at": "time"}, "reported_at"),
+    "payments": ({"updated_at": "ms", "created_at*": "ms"}, "updated_at"),
+    "readings": ({"measured_at": "iso"}, "measured_at"),
+    "shipments": ({"updated_at": "time", "shipped_at*": "time"}, "updated_at"),
+    "logs": ({"ts": "iso"}, "ts"),
+}
+
+
 def make_kind(folder, columns, writes, ordering=None):
     """A load and updates, all of them compacted by others."""
     names = {name.strip("*"): HELD[kind] for name, kind in columns.items()}
@@ -600,7 +630,7 @@ def make_kind(folder, columns, writes, ordering=None):
     table.compaction(at("11:00:00"), at("11:00:30"), merged, extra=extra)
 
 
-def test_three_answers_are_enough_for_twenty_tables_of_ten_kinds(lake, etc):
+def test_two_answers_are_enough_for_twenty_tables_of_ten_kinds(lake, etc):
     """Those of updates by the column that moves with them; only what is not known is asked."""
     shutil.rmtree(lake)
     for name, (columns, _) in KINDS.items():
@@ -608,13 +638,32 @@ def test_three_answers_are_enough_for_twenty_tables_of_ten_kinds(lake, etc):
             make_kind(lake / f"{name}_{number}", columns, writes=2 + number)
     found = json.loads(etc("import", "--bucket", "lake", "--diff", "--output", "json")[1])["tables"]
     asked = {one["policy"] for one in found if "event_time_column" in one["questions"]}
-    assert (len(found), asked) == (20, {"text_dmy_1", "text_dmy_2"})
+    assert (len(found), asked) == (20, set())
     answers = ("data_latency=5m", "writer.compaction=async")
-    answers += ("text_dmy*:event_time_column.format=dd/MM/yyyy HH:mm",)
     etc("import", "--bucket", "lake", *(f"--set={one}" for one in answers))
     assert etc("parse")[:2] == (0, "20 policies OK\n")
     taken = {one.name: one.event_time.column for one in Project(lake.parent).policies()}
     assert taken == {f"{name}_{number}": column for name, (_, column) in KINDS.items() for number in (1, 2)}
+
+
+def test_three_answers_are_enough_for_twenty_tables_of_twenty_kinds(lake, etc):
+    """What only the user knows, for all tables; two are skipped, and columns of days have their day."""
+    shutil.rmtree(lake)
+    for name, (columns, _) in VARIED.items():
+        make_kind(lake / name, columns, writes=4)
+    out = etc("import", "--bucket", "lake", "--diff")[1]
+    shown = [line.removeprefix("  --set ") for line in out.splitlines() if line.startswith("  --set ")]
+    assert shown == ["data_latency=1h", "writer.compaction=async", "prices:event_time_column=loaded_at"]
+    said = "countries new lake/countries: skipped, as none of its columns moves with the writes (`version`)"
+    assert said in " ".join(out.split()), out
+    assert etc("import", "--bucket", "lake", *(f"--set={one}" for one in shown))[0] == 0
+    assert etc("parse")[:2] == (0, "18 policies OK, 2 disabled\n")
+    policies = {one.name: one for one in Project(lake.parent).policies()}
+    assert {name: one.event_time.column for name, one in policies.items() if one.enabled} == {
+        name: column for name, (_, column) in VARIED.items() if column is not None
+    }
+    days = {name for name, one in policies.items() if one.data_latency_ms == 86_400_000}
+    assert days - {"people", "countries"} == {"contracts", "changes", "rates"}
 
 
 def test_three_answers_are_enough_for_twelve_tables_that_no_time_orders(lake, etc):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,15 @@ from etc_policy.policy.resolve import check_project, compile_project
 from etc_policy.table.history import Commit, GroupWrite, TableHistory
 from etc_policy.table.instants import add_ms
 from etc_policy.verify.diagnosis import TableFacts
-from etc_policy.verify.proposal import Survey, find_drift, proposed_lines, render_proposal, said_doubts, time_columns
+from etc_policy.verify.proposal import (
+    Survey,
+    find_drift,
+    proposed_lines,
+    render_proposal,
+    said_doubts,
+    time_columns,
+    why_skipped,
+)
 from tests.unit.plan.plan_cases import epoch_ms
 from tests.unit.plan.states import STATE
 
@@ -118,18 +127,18 @@ def test_the_column_is_taken_where_the_table_shows_it_and_asked_for_elsewhere(co
         ({"updated_at": "timestamp-millis", "due_at": "timestamp-millis"}, {}, False),
     ],
 )
-def test_where_no_column_moves_with_the_writes_it_is_asked_whether_to_skip_the_table(columns, ranges, skips):
-    """Then nothing else is asked; once a column is said that is."""
+def test_where_no_column_moves_with_the_writes_the_table_is_skipped(columns, ranges, skips):
+    """Then nothing is asked; once a column is said that is."""
     found = survey(
         columns, ranges, history(*OFTEN.commits, MERGED), properties={"hoodie.table.ordering.fields": "version"}
     )
     asked = [line.key for line in proposed_lines(found) if line.asks]
-    assert (asked == ["enabled"], "enabled" in asked) == (skips, skips)
+    assert (asked == [], "enabled" in lines(found), why_skipped(found) is not None) == (skips,) * 3
     named = replace(found, given={"event_time_column": "x"})
     assert "enabled" not in lines(named)
     assert lines(named)["writer.compaction"].asks
     left = replace(found, given={"enabled": False})
-    assert [line.key for line in proposed_lines(left) if line.asks] == []
+    assert ([line.key for line in proposed_lines(left) if line.asks], why_skipped(left)) == ([], None)
 
 
 SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
@@ -165,6 +174,8 @@ SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
         (("birth_date", "updated_at"), "id", {"birth_date": 999 * DAY, "updated_at": 1}, "updated_at", False),
         (("created_at", "updated_at"), "id", {"created_at": SECOND, "updated_at": SECOND}, "updated_at", False),
         (("shipped_at", "updated_at"), "id", {"shipped_at": 2 * DAY, "updated_at": 1}, "updated_at", True),
+        (("delivered_at", "updated_at"), "updated_at", {"updated_at": SECOND}, "updated_at", False),
+        (("event_time", "updated_at"), "id", {"updated_at": SECOND}, "updated_at", True),
         (("created_at", "loaded_at"), "id", {"created_at": 2 * DAY, "loaded_at": 1}, "created_at", True),
         (("received_at",), "id", {"received_at": 20 * SECOND}, "received_at", True),
     ],
@@ -199,6 +210,51 @@ def test_a_text_that_cannot_be_read_may_be_the_event_beside_the_only_column_of_t
     columns = {"measured_at": "string", "updated_at": "timestamp-millis"}
     ranges = {"measured_at": Range("noon", "soon"), "updated_at": Range(MS, NOON)}
     assert lines(survey(columns, ranges, lags={"updated_at": (1, 1, 1)}))["event_time_column"].asks
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "lags", "pattern", "asks"),
+    [
+        ("31.12.2025 10:00:00", "01.01.2026 10:00:00", (SECOND,) * 3, "dd.MM.yyyy HH:mm:ss", False),
+        ("31.12.2025 10:00:00", "01.01.2026 10:00:00", (SECOND,) * 2, "dd.MM.yyyy HH:mm:ss", True),
+        ("31.12.2025 10:00:00", "01.01.2026 10:00:00", (2 * HOUR,) * 3, "dd.MM.yyyy HH:mm:ss", True),
+        ("20251231", "20260101", (14 * HOUR,) * 3, "yyyyMMdd", False),
+        ("01/01/2026 10:00", "01/01/2026 11:00", (SECOND,) * 3, "dd/MM/yyyy HH:mm", True),
+        ("01/02/2025 10:00", "12/11/2025 11:00", (SECOND,) * 3, "MM/dd/yyyy HH:mm", False),
+        ("02/01/2025 10:00", "11/12/2025 11:00", (SECOND,) * 3, "dd/MM/yyyy HH:mm", False),
+    ],
+)
+def test_texts_that_move_with_the_writes_are_taken_by_the_one_pattern_that_they_fit(first, last, lags, pattern, asks):
+    """Beside a number that orders the rows and is no time. Days and months that may change places are asked."""
+    columns = {"upd_ts": "string", "ver": "int"}
+    ranges, ordered = {"upd_ts": Range(first, last), "ver": Range(1, 9)}, {"hoodie.table.ordering.fields": "ver"}
+    line = lines(survey(columns, ranges, properties=ordered, lags={"upd_ts": lags}))["event_time_column"]
+    assert (yaml.safe_load(line.value), line.asks) == ({"column": "upd_ts", "format": pattern}, asks)
+
+
+DAYS = {"day": Range(20_452, 20_454)}
+
+
+@pytest.mark.parametrize(
+    ("lags", "said", "latency", "asks"),
+    [
+        ((14 * HOUR,) * 3, {}, "1d", False),
+        ((14 * HOUR,) * 2, {}, "1d", True),
+        ((14 * HOUR, 14 * HOUR, 40 * HOUR), {}, "1d", True),
+        ((), {}, "1d", True),
+        ((), {"answered": {"data_latency": "1h"}}, "1d", False),
+        ((), {"defaults": {"data_latency": "1h", "freshness": {"target": "2h"}}}, "1d", False),
+        ((14 * HOUR,) * 3, {"answered": {"data_latency": "2d"}}, None, False),
+        ((14 * HOUR,) * 3, {"defaults": {"data_latency": "2d"}}, None, False),
+        ((14 * HOUR,) * 3, {"given": {"data_latency": "1h"}}, "1h", False),
+    ],
+)
+def test_a_column_of_days_has_a_latency_of_a_day_or_more(lags, said, latency, asks):
+    """What is said for all tables is too short for it; what is said for this one stands."""
+    found = lines(survey({"day": "date"}, DAYS, lags={"day": lags}, **said))
+    line = found.get("data_latency")
+    assert (line and line.value, bool(line and line.asks)) == (latency, asks)
+    assert latency != "1d" or asks or found["freshness.target"].value == "1d2h"
 
 
 def test_columns_that_hold_no_times_are_no_candidates():
