@@ -185,6 +185,7 @@ def _doubled(rows):
     return pyarrow.concat_tables([rows, rows.slice(0, 1)])
 
 
+@pytest.mark.extended
 def test_a_byte_that_changes_in_a_file_that_does_not_waits_for_a_proof_of_all_rows(spark, faulty):
     """As bits rot: no listing says that the file is another one."""
     path = closed_file(faulty)

@@ -21,6 +21,8 @@ NOTICED_LATE = (
     "what was found stays where a condition leaves it out",
     "what a suite found beyond the claim stays as far",
     "what a partition lacks stays up to an earlier end",
+    "what was found stays where a sample leaves it out",
+    "what a check found stays where it is not asked",
 )
 
 
