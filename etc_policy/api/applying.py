@@ -29,7 +29,7 @@ from etc_policy.report.results import RunResults
 from etc_policy.run.results import TableResult
 from etc_policy.wiring import Environment, clock_ms
 
-#: How often a plan that was made just now, and is stale or overtaken, is made anew.
+#: How often tables are planned again in a run, whatever for.
 REPLANS = 3
 #: What tables that are being worked on have after an interrupt, to give back what they hold.
 _GRACE_SECONDS = 5.0

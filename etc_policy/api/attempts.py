@@ -26,7 +26,7 @@ class Outcome(Enum):
     HELD_UP = auto()  # not carried out yet: writers leave it no moment
     NO_MOMENT = auto()  # nor is there one between two writes
     STALE = auto()  # the table moved on: other files, another schema, a rollback
-    OVERTAKEN = auto()  # so it did, as writers added to file slices whose deletes were compacted
+    OVERTAKEN_BY_WRITERS = auto()  # they added to file slices whose deletes were compacted
     REFUSED = auto()  # because of writers
     WRITTEN_BESIDE = auto()  # compacted, and writes began beside the commit
     WITHOUT_BUSY = auto()  # compacted, but for the busy file groups
@@ -80,9 +80,10 @@ class Attempt:
         return self.ends_try and bool(self.overtaken)
 
     @property
-    def withdraws(self) -> bool:
-        """Whether a try ended with its plan taken back."""
-        return self.ends_try and isinstance(self.error, OvertakenError)
+    def gives_way(self) -> bool:
+        """Whether a try ended with its plan taken back, or for a write that would have overtaken it."""
+        error = self.error
+        return self.ends_try and (isinstance(error, OvertakenError) or (error is not None and error.was_withdrawn))
 
 
 @dataclass(slots=True)
@@ -120,7 +121,7 @@ class Tried:
         try:
             yield
         except StalePlanError as error:
-            outcome = Outcome.OVERTAKEN if _overtaken_by(error) else Outcome.STALE
+            outcome = Outcome.OVERTAKEN_BY_WRITERS if _overtaken_by(error) else Outcome.STALE
             self.attempts.append(Attempt(outcome, next_step(outcome, self), error))
 
     @property
@@ -152,17 +153,17 @@ class Tried:
 
     def is_stale_again_and_may_hold(self) -> bool:
         """Whether a plan has been stale before, as the next one would be."""
-        was_stale = any(attempt.outcome in (Outcome.STALE, Outcome.OVERTAKEN) for attempt in self.attempts)
+        was_stale = any(attempt.outcome in (Outcome.STALE, Outcome.OVERTAKEN_BY_WRITERS) for attempt in self.attempts)
         return was_stale and self.may_hold()
 
     def was_held_up(self) -> bool:
         """Whether the plan at hand was not carried out yet."""
         return self.attempts[-1].outcome is Outcome.HELD_UP
 
-    def withdrew_and_may_wait(self) -> bool:
-        """Whether this run withdrew a plan, which moves C behind the writes in flight; they are waited for once."""
+    def gave_way_and_may_wait(self) -> bool:
+        """Whether a plan of this run gave way: C of the next one lies behind the writes in flight, which are waited for once."""
         has_waited = any(attempt.then is Step.AWAIT_WRITERS for attempt in self.attempts)
-        return not has_waited and any(attempt.withdraws for attempt in self.attempts)
+        return not has_waited and any(attempt.gives_way for attempt in self.attempts)
 
 
 def _overtaken_by(error: StalePlanError | None) -> frozenset[GroupKey]:
@@ -182,9 +183,9 @@ _STEPS: tuple[tuple[Outcome, Callable[[Tried], bool], Step], ...] = (
     (Outcome.NO_MOMENT, _always, Step.PLAN_AGAIN),
     (Outcome.STALE, Tried.is_stale_again_and_may_hold, Step.HOLD),
     (Outcome.STALE, _always, Step.PLAN_AGAIN),
-    (Outcome.OVERTAKEN, Tried.may_hold, Step.HOLD),
-    (Outcome.OVERTAKEN, _always, Step.PLAN_AGAIN),
-    (Outcome.REFUSED, Tried.withdrew_and_may_wait, Step.AWAIT_WRITERS),
+    (Outcome.OVERTAKEN_BY_WRITERS, Tried.may_hold, Step.HOLD),
+    (Outcome.OVERTAKEN_BY_WRITERS, _always, Step.PLAN_AGAIN),
+    (Outcome.REFUSED, Tried.gave_way_and_may_wait, Step.AWAIT_WRITERS),
     (Outcome.REFUSED, _always, Step.END),
     (Outcome.WRITTEN_BESIDE, _always, Step.AWAIT_BESIDE),
     (Outcome.WITHOUT_BUSY, _always, Step.PLAN_WITH_BUSY),

@@ -54,7 +54,7 @@ def command(flags: Flags, plan_file: Path | None, every: timedelta | None, yes: 
     """Carry out a plan, then verify.
 
     With PLAN_FILE exactly that plan is carried out, unless a table changed since; without it, etc plans, shows the
-    plan and asks; if a writer overtakes the plan before it is published, a new one is made, shown and asked for. Where nobody
+    plan and asks; if a writer overtakes the plan before it is committed, a new one is made, shown and asked for. Where nobody
     can be asked, and with `--output json`, it wants `--yes` or a PLAN_FILE. What an earlier run left half done is finished
     first. It may be killed at any moment and run again.
     """

@@ -264,17 +264,22 @@ class RetryableError(EtcError):
 
 #: What helps where a plan is stale: a retry that makes no new one does not.
 PLAN_AGAIN = (
-    "nothing was touched. A retry with the same plan does not help: `etc plan` makes a new one, and so does `etc apply` "
+    "nothing was compacted. A retry with the same plan does not help: `etc plan` makes a new one, and so does `etc apply` "
     "without a plan"
 )
 
 
 class StalePlanError(RetryableError):
-    """The plan does not fit any more, so it was not carried out: another run may succeed, with a new plan."""
+    """The plan does not fit any more, so it was not carried out: another run may succeed, with a new plan.
+
+    `was_withdrawn`: it was on the timeline, and has been taken back.
+    """
+
+    was_withdrawn = False
 
 
 class OvertakenError(StalePlanError):
-    """What happened since the plan was made forbids to publish or to commit it; one that was published is taken back.
+    """What happened since the plan was made forbids to publish or to commit it: whoever has published it takes it back.
 
     `groups` are the (partition, file id) of which deletes were being compacted while writers added to them; empty where
     something else forbids it: a rollback, another schema, changed files.

@@ -64,7 +64,7 @@ Files = Sequence[tuple[FileSlice, LogFile]]
 def fill_from_logs(
     state: TableState, policy: Policy, kept: Cache | None, progress: Progress = lambda _: None
 ) -> TableState:
-    """The state with the event times that the unknown log files themselves hold; which of them delete stays as it was.
+    """The state with the event times that the unknown log files themselves hold; which of them have deletes stays as it was.
 
     What was read is kept in `kept` for the next time; without one nothing is. A file that cannot be read, or not in full,
     stays unknown.

@@ -1,4 +1,4 @@
-"""What a refusal is, and those of a plan that is being built, or that nothing is to be done; `rules` has all others."""
+"""What a refusal is, what `rules` are asked of (`Facts`), and what is found only while a plan is built."""
 
 from __future__ import annotations
 

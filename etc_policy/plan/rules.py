@@ -2,8 +2,8 @@
 
 A row is a function that says what it objects to, and by its decorator when it is asked, what it means for the plan and for the
 table, and whether it passes. The first that objects to a table is the one that users see: the order of this file is the order
-in which they are asked. Each has a case of its own in `tests/golden/refusals`. What is asked before the commit alone and ends
-with "run it again" is elsewhere: overtaken plans, for whose writers `Fence` waits, and restores, rollbacks and changed tables
+in which they are asked. Each has a case of its own in `tests/golden/refusals`. What is asked before the commit alone and leaves
+the plan as it is, or waits, is elsewhere: writers that overtake it, restores, changed tables and, on table version 6, rollbacks
 (`run/fence.py`); indexes made anew and open commits to the metadata table (`run/table_files.py`).
 """
 

@@ -26,9 +26,9 @@ _POLL_SECONDS = 0.25
 
 @dataclass
 class Fence:
-    """The `CommitGate` of one job; `last` is the newest state that it was asked of.
+    """What is asked of one job in time: before it is published, before its commit without and under the lock, and afterwards.
 
-    `Runner` asks it before it publishes and after the commit, the compactor right before the commit (`CommitGate`).
+    The compactor asks it right before the commit (`CommitGate`), `Runner` before and after. `last` is the newest state it saw.
     """
 
     reader: TableStateReader
@@ -80,7 +80,7 @@ class Fence:
             hint = "nothing was committed; run the same command again: it begins anew, by the table as it is now"
             raise RetryableError(Code.CANNOT_COMPACT_NOW, message, hint=hint)
         self._require_not_spoiled(found)
-        since = min(found.rollbacks - self._rolled_back_before, default=None)
+        since = min(found.rollbacks_beside - self._rolled_back_before, default=None)
         if since is not None:  # the plan stays: what writers have added since is in the slices that it begins
             message = f"a rollback at {since} takes back rows that the compaction of `{self.job.policy.name}` has read"
             hint = "nothing was committed; run this again: it begins anew, without them"

@@ -65,15 +65,16 @@ class AtCommit(NamedTuple):
     """What one listing of the timeline says right before a commit: whether the compaction has completed; else why Hudi would
     not merge by the table's schema, and which rollback takes what was merged, each as a clause, and a restore that is at work.
 
-    `rollbacks` are those on table version 6 that take rows of the slices that are merged: a compaction that begins once they
-    have completed leaves these rows out. `changed_table` says what the table has become that the engine does not mirror.
+    These two spoil the plan. `rollbacks_beside` are those on table version 6 that take rows of the slices that are merged: the
+    plan stays, as a compaction that begins once they have completed leaves these rows out. `changed_table` says what the table
+    has become that the engine does not mirror.
     """
 
     is_completed: bool
     wrong_schema: str | None = None
     rolled_back: str | None = None
     restore: str | None = None
-    rollbacks: frozenset[str] = frozenset()
+    rollbacks_beside: frozenset[str] = frozenset()
     changed_table: str | None = None
 
 
@@ -81,7 +82,7 @@ class CommitGate(Protocol):
     """What is asked between a compaction's work and its commit; both raise to refuse."""
 
     def before_lock(self) -> None:
-        """All is done but the commit: it may wait here."""
+        """All is done but the commit: it waits here for writers, and refuses where they do not end."""
 
     def under_lock(self) -> None:
         """The last question, under the table's lock."""

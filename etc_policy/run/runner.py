@@ -116,7 +116,9 @@ class Runner:
             self.progress(f"{name}: withdrawing it: {spoiled}")
             with with_manual_hint(self.files, job, spoiled):
                 self._engine_once_free(job, lease).withdraw(job)
-            raise OvertakenError(Code.OVERTAKEN, f"the plan for `{name}` was overtaken: {spoiled}", frozenset())
+            error = OvertakenError(Code.OVERTAKEN, f"the plan for `{name}` was overtaken: {spoiled}", frozenset())
+            error.was_withdrawn = True
+            raise error
         require_clock_and_instants(job.policy, state, self.clock_ms())
         return self._run(job, Fence(self.reader, self.files, job, lease, state), "resumed", started_ms)
 
@@ -341,6 +343,7 @@ class Runner:
             fence.lease.require_alive(job.instant)  # its traces are fresh, and ours
             with with_manual_hint(self.files, job, error.message):
                 self.compactor().withdraw(job)
+            error.was_withdrawn = True
             raise
         except EngineError as error:
             is_own = compaction_record(job.instant, job.instant, job.extra_metadata) is not None

@@ -41,7 +41,7 @@ _WRITER_WAIT_SECONDS, _POLL_SECONDS = 10.0, 0.25
 
 
 class HudiFiles:
-    """Reads plans and commits from the timeline."""
+    """Plans and commits of a table as its files say them, and the files that a plan by record is made of."""
 
     def pending_job(self, policy: Policy, state: TableState, instant: str | None = None) -> Job:
         """Our pending plan, or that of others at the instant, as a job, with the metadata that its plan file carries.

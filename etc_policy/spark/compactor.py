@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from etc_policy.errors import EngineError, EtcError, OvertakenError
+from etc_policy.errors import EngineError, EtcError, OvertakenError, StalePlanError
 from etc_policy.errors.codes import Code
 from etc_policy.errors.lacking import lacks_something
 from etc_policy.run.carrying import carry_files, require_carried
@@ -79,9 +79,11 @@ class HudiCompactor:
             try:
                 require_still_fit()
                 require_held()
-            except EtcError:
+            except EtcError as error:
                 if not is_inflight(job):  # else its base files would go under its writer
                     self._take_back(job, client)
+                    if isinstance(error, StalePlanError):
+                        error.was_withdrawn = True
                 raise
 
     def run(self, job: Job, note_inflight: Callable[[], None], gate: CommitGate) -> None:

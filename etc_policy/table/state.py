@@ -70,7 +70,7 @@ class LogFile(NamedTuple):
 
     `requested` is the instant in its name, `completed` the completion time of that instant (both `yyyyMMddHHmmssSSS`). An
     archived delta commit whose completion time is not known counts as completed when requested. `min_event_time_ms` is None
-    where nobody knows the smallest event time in it; from a commit it is the minimum over the whole file group, because a log
+    where nobody knows the smallest event time in it; from a commit it is that commit's minimum over the whole file group: a log
     file that rolled over records its events on its predecessor (facts: rolled-over-event-times). `recorded_bytes` is its size
     by its commit's write stat, 0 if that has none; None where no commit that is known has a stat. `seen_event_time_ms` counts
     where the smallest is not known: it is the smallest of those that are, or what a plan says of a carried file. Others may

@@ -23,12 +23,9 @@ from tests.property.expected_cut import (
 from tests.property.history import EVENT_ZERO_MS, LATENCY_MS, START_MS, History
 from tests.property.leaving_out import bytes_of, check_budget, check_threshold_without, has_unknown, limited_plan
 from tests.property.model import Row, Table, cut_time, instant_text, instant_time, publish_plan
-from tests.unit.plan.test_refusals import may_be_in_histories
 
 Rows = dict[str, dict[int, Row]]
 LATER_STEPS = 6
-#: What histories may be refused for, as the cases of these reasons prove.
-MAY_BE_REFUSED = may_be_in_histories()
 #: Every event is due.
 EVER = 10**15
 
@@ -105,8 +102,7 @@ def check_beside_living_writers(data: bytes) -> None:
     if plan.action != "compact":
         logs = [log for one in due for log in one.log_files]
         unknown = any(log.min_event_time_ms is None and not log.unknown_is_deletes for log in logs)
-        is_proven = plan.reason_code in MAY_BE_REFUSED or plan.reason_code == "too_young"
-        excused = must_be_refused(state) or policy.hudi_options or is_proven or unknown
+        excused = must_be_refused(state) or policy.hudi_options or plan.reason_code == "too_young" or unknown
         assert plan.action == "nothing_due" or not possible or excused, (
             f"{plan.reason}, though {possible[0].file_id} could be compacted"
         )
@@ -196,8 +192,6 @@ def check_action(history: History, state: TableState, plan: TablePlan) -> None:
     due = due_slices(state, history.threshold)
     if must_be_refused(state):
         assert plan.action == "refused", f"nothing may be planned, and the plan says {plan.action}"
-    elif plan.reason_code in MAY_BE_REFUSED:
-        assert plan.action == "refused", f"{plan.reason_code}, and the plan says {plan.action}"
     elif not due:
         assert plan.action == "nothing_due", f"nothing is due, and the plan says {plan.action}: {plan.reason}"
     elif history.granularity == "log_file":

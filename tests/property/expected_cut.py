@@ -28,7 +28,7 @@ def must_be_refused(state: TableState) -> bool:
 
     A table service that reshapes slices is under way, or the last write hides the schema by which readers find renamed columns:
     a compaction beside either loses rows or values, so this says both in its own words. No history has what any other reason
-    refuses, but where its case says so (`in_histories`).
+    refuses.
     """
     done = [i for i in state.instants if i.action in COMMIT_ACTIONS and i.state == "completed"]
     if done and max(done, key=lambda i: i.requested).schema == "hidden":

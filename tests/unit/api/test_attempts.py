@@ -23,16 +23,25 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "plans"
 NAMED = {"policy": POLICY.name, "base_path": POLICY.table}
 DUE = plan_of_case(GOLDEN / "slices_below_and_above").tables[0].model_copy(update=NAMED)
 HELD_UP = plan_of_case(GOLDEN / "writer_in_flight_before_the_cut").tables[0].model_copy(update=NAMED)
-STALE = StalePlanError(Code.STALE_PLAN, "the table moved on")
 GROUPS = [("p", "a"), ("p", "b"), ("q", "a")]
 
 
-def overtaken(groups=(("p", "a"),)):
-    return OvertakenError(Code.STALE_PLAN, "a writer was faster", frozenset(groups))
+def stale(*, was_withdrawn=False):
+    error = StalePlanError(Code.STALE_PLAN, "the table moved on")
+    error.was_withdrawn = was_withdrawn
+    return error
 
 
-WAS_STALE = Attempt(Outcome.STALE, Step.PLAN_AGAIN, STALE)
-WAS_OVERTAKEN = Attempt(Outcome.OVERTAKEN, Step.PLAN_AGAIN, overtaken())
+def overtaken(groups=(("p", "a"),), *, was_withdrawn=True):
+    error = OvertakenError(Code.STALE_PLAN, "a writer was faster", frozenset(groups))
+    error.was_withdrawn = was_withdrawn
+    return error
+
+
+WAS_STALE = Attempt(Outcome.STALE, Step.PLAN_AGAIN, stale())
+WAS_STALE_ONCE_PUBLISHED = Attempt(Outcome.STALE, Step.PLAN_AGAIN, stale(was_withdrawn=True))
+WAS_OVERTAKEN = Attempt(Outcome.OVERTAKEN_BY_WRITERS, Step.PLAN_AGAIN, overtaken())
+WAS_OVERTAKEN_BEFORE = Attempt(Outcome.OVERTAKEN_BY_WRITERS, Step.PLAN_AGAIN, overtaken(was_withdrawn=False))
 WAS_SPOILED = Attempt(Outcome.STALE, Step.PLAN_AGAIN, overtaken(()))
 WAS_HELD_UP = Attempt(Outcome.HELD_UP, Step.HOLD)
 HAS_WAITED = Attempt(Outcome.REFUSED, Step.AWAIT_WRITERS)
@@ -45,16 +54,24 @@ HAS_WAITED = Attempt(Outcome.REFUSED, Step.AWAIT_WRITERS)
         (Outcome.HELD_UP, [], False, Step.CARRY_OUT, Step.CARRY_OUT),
         (Outcome.HELD_UP, [WAS_HELD_UP], True, Step.CARRY_OUT, Step.CARRY_OUT),
         (Outcome.NO_MOMENT, [WAS_HELD_UP], True, Step.CARRY_OUT, Step.CARRY_OUT),
-        (Outcome.NO_MOMENT, [Attempt(Outcome.OVERTAKEN, Step.HOLD, overtaken())], True, Step.PLAN_AGAIN, Step.END),
+        (
+            Outcome.NO_MOMENT,
+            [Attempt(Outcome.OVERTAKEN_BY_WRITERS, Step.HOLD, overtaken())],
+            True,
+            Step.PLAN_AGAIN,
+            Step.END,
+        ),
         (Outcome.STALE, [], True, Step.PLAN_AGAIN, Step.END),
         (Outcome.STALE, [WAS_STALE], True, Step.HOLD, Step.HOLD),
         (Outcome.STALE, [WAS_OVERTAKEN], True, Step.HOLD, Step.HOLD),
         (Outcome.STALE, [WAS_STALE], False, Step.PLAN_AGAIN, Step.END),
-        (Outcome.OVERTAKEN, [], True, Step.HOLD, Step.HOLD),
-        (Outcome.OVERTAKEN, [WAS_HELD_UP], True, Step.PLAN_AGAIN, Step.END),
+        (Outcome.OVERTAKEN_BY_WRITERS, [], True, Step.HOLD, Step.HOLD),
+        (Outcome.OVERTAKEN_BY_WRITERS, [WAS_HELD_UP], True, Step.PLAN_AGAIN, Step.END),
         (Outcome.REFUSED, [], True, Step.END, Step.END),
         (Outcome.REFUSED, [WAS_OVERTAKEN], True, Step.AWAIT_WRITERS, Step.END),
         (Outcome.REFUSED, [WAS_STALE], True, Step.END, Step.END),
+        (Outcome.REFUSED, [WAS_STALE_ONCE_PUBLISHED], True, Step.AWAIT_WRITERS, Step.END),
+        (Outcome.REFUSED, [WAS_OVERTAKEN_BEFORE], True, Step.AWAIT_WRITERS, Step.END),
         (Outcome.REFUSED, [WAS_SPOILED], True, Step.AWAIT_WRITERS, Step.END),
         (Outcome.REFUSED, [WAS_OVERTAKEN, HAS_WAITED], True, Step.END, Step.END),
         (Outcome.WRITTEN_BESIDE, [], True, Step.AWAIT_BESIDE, Step.END),
@@ -75,10 +92,10 @@ def table_of(*, is_held, is_part):
 
 def result_of(kind, groups):
     """What came of carrying a plan out; or its error."""
-    if kind == "stale":
-        raise STALE
-    if kind == "overtaken":
-        raise overtaken(groups)
+    if kind.startswith("stale"):
+        raise stale(was_withdrawn="published" in kind)
+    if kind.startswith("overtaken"):
+        raise overtaken(groups, was_withdrawn="published" in kind)
     made = TableResult(
         policy=POLICY.name,
         base_path=POLICY.table,
@@ -94,7 +111,10 @@ def groups_of(error):
 
 
 RESULTS = st.tuples(
-    st.sampled_from(["stale", "overtaken", "refused", "compacted", "beside"]), st.frozensets(st.sampled_from(GROUPS))
+    st.sampled_from(
+        ["stale", "stale once published", "overtaken", "overtaken once published", "refused", "compacted", "beside"]
+    ),
+    st.frozensets(st.sampled_from(GROUPS)),
 )
 TABLES = st.builds(table_of, is_held=st.booleans(), is_part=st.booleans())
 #: A plan, what comes of it as it is, and of one that is made between two writes, where there is a moment.
@@ -109,7 +129,7 @@ class ByHand:
     stale: bool = False
     held: bool = False
     waited: bool = False
-    withdrew: bool = False
+    gave_way: bool = False
     leaves_busy: bool = False
     quiet: bool = False
     overtaken: list = field(default_factory=list)
@@ -123,13 +143,13 @@ class ByHand:
         try:
             done, table = self.carried_out(*plan)
         except StalePlanError as error:
-            self.withdrew |= isinstance(error, OvertakenError)
+            self.gave_way |= error.was_withdrawn or isinstance(error, OvertakenError)
             if groups := groups_of(error):
                 self.overtaken.append(groups)
                 self.leaves_busy = True
             self.busy = frozenset()
             return not last
-        if not last and not self.waited and self.withdrew and done.status == "refused" and is_held_up(table):
+        if not last and not self.waited and self.gave_way and done.status == "refused" and is_held_up(table):
             self.waited = True
             self.calls.append("await writers")
             return True

@@ -145,11 +145,13 @@ class TestHudiFiles:
         plan = {"instantToRollback": {"commitTime": at(of)}, "rollbackRequests": requests}
         table.file(at("10:00:08"), ".rollback.requested", avro(ROLLBACK_PLAN, plan))
         job = job_of(table, operation("f1", base("f1").name(at("10:00:00")), OLD_LOG))
-        assert HudiFiles().read_at_commit(job) == AtCommit(False, rollbacks=frozenset([at("10:00:08")] * is_taken))
+        assert HudiFiles().read_at_commit(job) == AtCommit(
+            False, rollbacks_beside=frozenset([at("10:00:08")] * is_taken)
+        )
         for archived in table.timeline.glob("2026010110000[01]000*"):
             archived.unlink()  # Hudi takes what lies before its timeline for committed
         found = HudiFiles().read_at_commit(job)
-        assert (bool(found.rolled_back), found.rollbacks) == (is_taken, frozenset())
+        assert (bool(found.rolled_back), found.rollbacks_beside) == (is_taken, frozenset())
 
     def test_a_restore_that_has_not_ended(self, table):
         table.plan(C, OURS)

@@ -2,7 +2,7 @@
 
 A table is described as in `plan_cases`. `asked` says when, by default of a new plan: `verify` of the table alone, the others of
 its plan, where `then` is what has changed on the table since, and `files_say` what its files say of the plan. `refused` is what
-is said, as `ETC_REWRITE_GOLDEN=1` writes it. `in_histories` says that modelled histories may have what is refused.
+is said, as `ETC_REWRITE_GOLDEN=1` writes it.
 """
 
 import os
@@ -34,11 +34,6 @@ def read(code):
 def inputs_of_refusal(code):
     """The policy, the state and the clocks of a case."""
     return inputs_of(read(code))
-
-
-def may_be_in_histories():
-    """Codes of what modelled histories may have, by their cases alone."""
-    return frozenset(code for code in CODES if read(code).get("in_histories"))
 
 
 def said(code):

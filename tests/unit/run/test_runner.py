@@ -333,7 +333,7 @@ class TestAlteredSchema:
     def test_while_it_compacts_the_plan_is_taken_back(self, table):
         with refused(OvertakenError, "ETC415", "schema was altered") as error:
             apply(table, compactor=beside(table, altered=instant("11:58:00")))
-        assert (error.value.exit_code, error.value.groups) == (4, frozenset())
+        assert (error.value.exit_code, error.value.groups, error.value.was_withdrawn) == (4, frozenset(), True)
         assert table.calls[-3:] == ["heartbeat", "withdraw", "give back"]
         assert is_as_before(table)
 

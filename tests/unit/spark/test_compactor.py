@@ -212,8 +212,9 @@ def test_a_plan_that_grew_stale_while_it_was_published_is_taken_back_unless_some
         raise StalePlanError("ETC402", "archived")
 
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1", 5))
-    with pytest.raises(StalePlanError):
+    with pytest.raises(StalePlanError) as error:
         compactor.publish(replace(job_of(table), extra_metadata=OURS), lambda: None, no_longer_fits)
+    assert error.value.was_withdrawn == (not begun)
     assert read(table).own_pending == (C if begun else None)
     assert (table.base / "p" / base("f1").name(C)).exists() == begun
     assert (files(table) >= ENDED) == (not begun)
