@@ -167,7 +167,7 @@ def with_read_times(history: TableHistory, state: TableState, policy: Policy, ke
 def sampled_lags(
     state: TableState, event_times: Iterable[EventTime], types: Mapping[str, str], kept: Cache | None = None
 ) -> dict[str, tuple[int, ...]]:
-    """How long before its commit the earliest event of each of the newest came, the shortest first, by column.
+    """How long before its commit the earliest event of each of the newest came, the shortest first, by column; below 0 after it.
 
     They are those of the newest log files, and others of which the newest base files still hold rows. `types` are the columns'
     Avro types. A file whose rows cannot be read by a column is left out there.
@@ -180,14 +180,15 @@ def sampled_lags(
     for event_time in event_times:
         type_name, lags = types[event_time.column], dict[int, int]()
         for began_ms, time_ms in left_times(state, event_time, type_name, kept).items():
-            lags[began_ms] = max(0, began_ms - time_ms)
+            lags[began_ms] = began_ms - time_ms
         for file_slice, log_file in files:
             wanted = TimesWanted(event_time, type_name, state.ordering_fields)
             ((_, times),) = _read(storage, {path_of(file_slice, log_file): log_file.size_bytes}, wanted)
             write = None if times is None else _write_of(state, log_file, times)
             if times is not None and times.seen_ms is not None and write is not None:
                 began_ms, ended_ms = (instant_to_ms(one, zone) for one in write)
-                lags[began_ms] = max(ended_ms - times.seen_ms, lags.get(began_ms, 0))
+                lag_ms = ended_ms - times.seen_ms
+                lags[began_ms] = max(lag_ms, lags.get(began_ms, lag_ms))
         found |= {event_time.column: tuple(sorted(lags.values()))} if lags else {}
     return found
 

@@ -89,14 +89,13 @@ def _answers(tables: Sequence[ImportedTable]) -> Iterator[str]:
     asked = [table for table in tables if table.questions]
     taken = [table for table in tables if table.status in ("written", "new") and "enabled" not in table.settled]
     for key in dict.fromkeys(key for table in asked for key in table.proposed) if len(asked) > 1 else ():
+        others = [table for table in taken if key not in table.settled]
+        is_of_all = bool(others) and key not in OF_A_TABLE and all(key in table.proposed for table in others)
         by_value: dict[str, list[str]] = {}
         for table in asked:
-            if key in table.proposed:
+            if key in table.proposed and not (is_of_all and key in table.settled):
                 by_value.setdefault(table.proposed[key], []).append(table.policy)
         values = sorted(by_value, key=lambda value: -len(by_value[value]))
-        is_of_all = key not in OF_A_TABLE and sum(map(len, by_value.values())) == sum(
-            key not in one.settled for one in taken
-        )
         for place, value in enumerate(values):
             names = "" if is_of_all and place == 0 else f"{','.join(by_value[value])}:"
             yield f"  --set {shlex.quote(f'{names}{key}={value}')}"

@@ -366,9 +366,9 @@ def column_that_moves(column: str, ordering: Sequence[str]) -> str:
 def late_text(found: LateCommits, declared_ms: int) -> str:
     """How many commits brought events too late, and how late."""
     commits = f"{part_of(found.late, found.commits, 'commit')} {found.which}"
-    half = "one of them" if found.commits == 2 else "half of all"
-    late = f"`data_latency` ({format_duration(declared_ms)}), {half} {format_duration(found.half_ms)} or more after they happened"
-    return f"{commits} brought events later than {late}"
+    some = "one of them" if found.commits == 2 else "half of all commits"
+    late = f"some {format_duration(found.half_ms)} or more after they happened"
+    return f"{commits} brought events later than `data_latency` ({format_duration(declared_ms)}), {some} {late}"
 
 
 def _other_text(found: OtherTimes, event_time: EventTime) -> str:

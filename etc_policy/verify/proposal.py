@@ -30,7 +30,7 @@ from etc_policy.policy.quantities import QuantityError, parse_duration_ms
 from etc_policy.policy.schema import PartitionTime
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.policy.times import usual_pattern
-from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time, lateness
+from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time, lateness, part_of
 from etc_policy.table.impossible_times import (
     EARLIEST_MS,
     OLD_MS,
@@ -63,21 +63,26 @@ _OF_COLUMN, _SAID = "event_time_column.", "said by `--set` when it was imported"
 #: Checks that have a question, or a value, of their own.
 _ASKED = ("lock", "compactions", "index", "event times", "data latency")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_TIME_WORDS = frozenset(_WORD.findall("at date datetime day dt epoch micros millis ms time timestamp ts tstamp when"))
+_TIME_WORDS = frozenset(
+    _WORD.findall("at date datetime day dt dtm dttm epoch micros millis ms time timestamp ts tstamp when")
+)
 _EVENT_WORDS = frozenset(_WORD.findall("event happened measured observed occurred placed"))
-_MOVING_WORDS = frozenset(_WORD.findall("changed modified update updated"))
+_MOVING_WORDS = frozenset(_WORD.findall("changed chg modified upd update updated"))
 #: When a row came in, which moves with updates and is no time of an event.
 _CAME_WORDS = frozenset(
     _WORD.findall("ingest ingested ingestion inserted kafka load loaded processed processing received")
 )
-_NEVER_WORDS = frozenset(_WORD.findall("birth born deadline deleted due expiration expires expiry until"))
+_NEVER_WORDS = frozenset(_WORD.findall("birth born deadline deleted due expiration expires expiry to until"))
 #: When what a row is about began, which updates leave as it was.
 _BEGAN_WORDS = frozenset(
-    _WORD.findall("created creation first hire hired joined opened registered registration signup since")
+    _WORD.findall("created creation crt first hire hired joined opened registered registration signup since")
 )
+#: A number or a text is looked at where its name has one of these.
+_NAMING_WORDS = _TIME_WORDS | _EVENT_WORDS | _MOVING_WORDS | _CAME_WORDS
 _OTHER_WORDS = _MOVING_WORDS | _CAME_WORDS | _NEVER_WORDS
 #: A column is taken without a question when it has this rank, and leads by so much where there are others.
 _RANK, _LEAD = 2, 3
+_YEAR_MS = 365 * DAY_MS
 _NAMED = 8
 #: A column whose events come so many times sooner than those of another, and that late, moves with updates; the other does not.
 _MOVES_TIMES, _STILL_MS = 10, 60_000
@@ -108,7 +113,7 @@ class Survey:
     """What is known of a table; `facts` are those of a provisional policy, `table` is how the policy is to name it.
 
     `columns` are the Avro types by name, `ranges` what the newest base file holds of some, `written_ms` when that was written.
-    `lags` are how late the events of the newest commits came by some columns, the shortest first.
+    `lags` are how late the events of the newest commits came by some columns, the shortest first; below 0 where they came before.
     `given` are values that the user has said for its policy, `answered` those that the user said for all and etc_project.yml has,
     and `defaults` what it has else: that is not asked.
     """
@@ -175,11 +180,18 @@ class _Candidate(NamedTuple):
 
     @property
     def late(self) -> str:
-        """How late its events came; empty where that is not known."""
+        """How late its events came; empty where that is not known. Years are not counted: those are no times of writes."""
         if not self.lags:
             return ""
+        if 2 * (years := sum(one > _YEAR_MS for one in self.lags)) > len(self.lags):
+            return f"{part_of(years, len(self.lags), 'commit')} came years after their earliest event"
         shown = [whole_days_ms(one) if self.has_days_alone else one for one in self.lags]
         return lateness(len(shown), "commit", shown[(len(shown) - 1) // 2], shown[-1])
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether no value was found, though its type says how to read each."""
+        return not self.lags and not self.seen and kind_of(self.type_name) not in ("number", "text")
 
     @property
     def comes_soon(self) -> bool:
@@ -194,7 +206,7 @@ class _Candidate(NamedTuple):
     @property
     def is_named(self) -> bool:
         """Whether its name or type says that it is a time."""
-        return kind_of(self.type_name) not in ("number", "text") or bool(_words(self.name) & _TIME_WORDS)
+        return kind_of(self.type_name) not in ("number", "text") or bool(_words(self.name) & _NAMING_WORDS)
 
     @property
     def may_be_event(self) -> bool:
@@ -361,7 +373,8 @@ def _candidates(
     found = [
         _read(_with_form(_Candidate(name, kind, _rank(name, kind, ordering)), said), ranges.get(name), written_ms)
         for name, kind in columns.items()
-        if _may_be_time(name, kind, ordering) or (name == named and kind_of(kind) is not None)
+        if (_may_be_time(name, kind, ordering) and not _is_word(name, ranges.get(name)))
+        or (name == named and kind_of(kind) is not None)
     ]
     return sorted(found, key=lambda one: (-one.rank, one.name))
 
@@ -371,7 +384,15 @@ def _candidates_of(survey: Survey) -> list[_Candidate]:
     said = _said_of_column(survey)
     named = _said_column(survey.given)
     found = _candidates(survey.columns, survey.facts.properties, survey.ranges, survey.written_ms, said, named)
-    return [one._replace(lags=survey.lags.get(one.name, ())) for one in found]
+    return [_with_lags(one, survey.lags.get(one.name, ())) for one in found]
+
+
+def _with_lags(one: _Candidate, lags: Sequence[int]) -> _Candidate:
+    """The candidate with how late its events came; none came before it happened, but by another zone."""
+    if lags and lags[0] < -DAY_MS:
+        ahead = "log files hold days after their commits, which are no times of events that had happened"
+        return one._replace(fault=one.fault or ahead)
+    return one._replace(lags=tuple(max(0, lag_ms) for lag_ms in lags))
 
 
 class _Choice(NamedTuple):
@@ -387,12 +408,14 @@ def _choose(survey: Survey) -> _Choice:
     candidates, ordering = _candidates_of(survey), ordering_fields(survey.facts.properties)
     usable = [one for one in candidates if one.fault is None]
     still = tuple(_still(usable))
+    is_seen = any(len(one.lags) >= _ENOUGH_LAGS for one in usable)
+    empty = [one for one in usable if is_seen and one.is_unseen]
     moves = any(one.is_of_updates and _is_near_writes(one, survey.written_ms) for one in usable)
     left = sorted(
         (one for one in usable if one not in still),
         key=lambda one: (
             not one.is_named,
-            not one.lags and any(other.lags for other in usable),  # it is null in all that was read
+            one in empty,
             one.has_days_alone,
             moves and one.says_when_it_began,
         ),
@@ -401,7 +424,7 @@ def _choose(survey: Survey) -> _Choice:
         return _Choice(candidates[0], asks=True)
     best, rest = left[0], left[1:]
     by_number = any(not one.is_named for one in candidates if one.name != best.name)
-    is_only = not any(_may_be_meant(one, best) for one in candidates if one != best)
+    is_only = not any(_may_be_meant(one, best) for one in candidates if one != best and one not in empty)
     is_certain = _is_certain(best, rest, ordering, is_last=bool(still), by_number=by_number)
     if is_certain or (is_only and _is_near_writes(best, survey.written_ms)):
         return _Choice(best, asks=False, still=still)
@@ -462,8 +485,14 @@ def _words(name: str) -> set[str]:
 def _may_be_time(name: str, kind: str, ordering: tuple[str, ...]) -> bool:
     held = kind_of(kind)
     if held in ("number", "text"):
-        return bool(_words(name) & _TIME_WORDS) or (held == "number" and name in ordering)
+        return bool(_words(name) & _NAMING_WORDS) or (held == "number" and name in ordering)
     return held is not None
+
+
+def _is_word(name: str, found: Range | None) -> bool:
+    """Whether what was seen of a column, whose name does not say that it is a time, are texts without a digit, as of a flag."""
+    ends = () if found is None or _words(name) & _TIME_WORDS else found
+    return bool(ends) and not any(isinstance(one, int) or re.search(r"\d", one) for one in ends)
 
 
 def _rank(name: str, kind: str, ordering: tuple[str, ...]) -> int:
@@ -606,7 +635,11 @@ def _latency(survey: Survey) -> Iterator[Line]:
         return
     days = f" `{name}` has days alone, for which less than a day is too short." if has_days else ""
     yield Line(
-        "data_latency", value, f"how late may an event arrive? The table does not show it: {reason}{days}", asks=True
+        "data_latency",
+        value,
+        f"how late may an event arrive? The table does not show it: {reason}{days}",
+        asks=True,
+        stays=has_days,
     )
 
 

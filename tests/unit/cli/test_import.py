@@ -392,9 +392,8 @@ def test_a_latency_that_the_table_contradicts_is_said_at_once(lake, etc, make):
         answers = ("--set", given) if given else ()
         _, out, _ = etc("import", "lake/updates", *where, *answers, "--set", "updates:writer.compaction=async")
         lag = "1s" if make == "compacted" else "3s"
-        said = (
-            f"all 4 commits by `updated_at` brought events later than `data_latency` (500ms), half of all {lag} or more"
-        )
+        late = f"later than `data_latency` (500ms), half of all commits some {lag} or more"
+        said = f"all 4 commits by `updated_at` brought events {late}"
         assert said in " ".join(out.split()), (given, out)
         assert "drifted" in etc("import", "--diff", *where)[1]
         text = (lake.parent / name / "policies" / "updates.yml").read_text()
@@ -409,11 +408,28 @@ def test_a_column_that_is_said_keeps_what_was_seen_of_it(lake, etc):
     _, out, _ = etc("import", "lake/updates", *(f"--set={one}" for one in answers))
     text = " ".join((lake.parent / "policies" / "updates.yml").read_text().replace("#", "").split())
     assert "said by `--set` when it was imported; placed_at (timestamp-millis): all 4 commits came within 1d2s" in text
-    assert "3 of 4 commits by `placed_at` brought events later than `data_latency` (1h), half of all 1d" in text
+    assert (
+        "3 of 4 commits by `placed_at` brought events later than `data_latency` (1h), half of all commits some 1d"
+        in text
+    )
     assert "updates leave `placed_at` as it was, and move `updated_at`" in " ".join(out.split())
     etc("import", "lake/updates", "--project-dir", "p", "--set", answers[0])
     asked = " ".join((lake.parent / "p" / "policies" / "updates.yml").read_text().replace("#", "").split())
     assert "By `placed_at`, all 4 commits came within" in asked
+
+
+def test_a_column_of_times_to_come_moves_with_no_write(lake, etc):
+    """As the end of what is valid for ever, where no base file holds it."""
+    field = {"name": "ends_at", "type": ["null", MILLIS]}
+    extra = {"schema": json.dumps({"type": "record", "name": "r", "fields": [field]})}
+    table = TableFolder(lake / "valid", properties={"hoodie.table.ordering.fields": "id"})
+    table.commit(at("10:00:00"), at("10:00:05"), base("f1"))
+    for minute in range(1, 5):
+        written = log("f1", columns=("ends_at",), values=((253_402_214_400_000,),), rows=1)
+        table.commit(at(f"10:0{minute}:00"), at(f"10:0{minute}:02"), written, extra=extra)
+    assert "skipped, as none of its columns moves with the writes (`ends_at`)" in etc("import", "lake/valid")[1]
+    text = " ".join((lake.parent / "policies" / "valid.yml").read_text().replace("#", "").split())
+    assert "ends_at (timestamp-millis): log files hold days after their commits" in text
 
 
 def test_without_an_ordering_field_to_go_by_it_is_asked(lake, etc):
@@ -470,7 +486,7 @@ def test_a_column_that_updates_leave_as_it_was_is_warned_of_by_every_command_tha
     make_updates(lake / "updates", "updated_at")
     (lake.parent / "policies").mkdir()
     (lake.parent / "policies" / "a.yml").write_text(BY_PLACED)
-    said = "3 of 4 commits after the table's first brought events later than `data_latency` (10m), half of all 1d"
+    said = "3 of 4 commits after the table's first brought events later than `data_latency` (10m), half of all commits some 1d"
     for command in ("plan", "freshness", "debug"):
         out = " ".join(etc(command)[1].split())
         assert said in out, command
@@ -522,22 +538,23 @@ def test_one_column_is_not_said_for_all_tables_where_that_alone_is_asked(lake, e
 
 @pytest.mark.parametrize("others", [0, 1])
 def test_the_answers_that_are_shown_leave_nothing_open(lake, etc, others):
-    """Those for all tables where all are asked, else by names; a table that is skipped takes any."""
+    """Those for all tables where all are asked, else by names; but for tables that are skipped, and for columns of days."""
     shutil.rmtree(lake)
     for name in ("text_dmy", "users", "clicks", "readings"):
         make_kind(lake / name, KINDS[name][0], writes=3)
     make_kind(lake / "people", {"birth_date*": "date"}, writes=3, ordering="id")
     make_kind(lake / "days", {"day": "date"}, writes=3)
+    make_kind(lake / "loaded", {"day": "date"}, writes=1)
     if others:
         make_table(lake / "orders")
     _, out, _ = etc("import", "--bucket", "lake", "--diff")
     *_, summary = (line for line in out.splitlines() if not line.startswith("  --set "))
     shown = [line for line in out.splitlines() if line.startswith("  --set ")]
-    assert f"{5 + others} tables with open questions. `etc import` with these 2 answers leaves none open" in summary
+    assert f"{6 + others} tables with open questions. `etc import` with these 2 answers leaves none open" in summary
     assert ("  --set writer.compaction=async" in shown, "  --set data_latency=1h" in shown) == (not others, True)
     code, out, err = etc("import", "--bucket", "lake", *(word for line in shown for word in shlex.split(line)))
     assert (code, "open" in out) == (0, False), err
-    assert etc("parse")[:2] == (0, f"{5 + others} policies OK, 1 disabled\n")
+    assert etc("parse")[:2] == (0, f"{6 + others} policies OK, 1 disabled\n")
 
 
 def as_text(form):
@@ -695,7 +712,7 @@ def test_a_wrong_column_is_warned_of_where_all_is_compacted(lake, etc):
     (lake.parent / "policies" / "a.yml").write_text(BY_PLACED)
     said = (
         "all 4 commits of which the newest base files hold rows brought events later than `data_latency` (10m), half of "
-        "all 1d"
+        "all commits some 1d"
     )
     for command in ("plan", "freshness", "debug", "import --diff"):
         out = " ".join(etc(*command.split())[1].split())

@@ -366,6 +366,8 @@ def test_how_rows_are_merged_is_said_in_the_words_of_the_matrix_of_bundles():
 FILE_LOCK = {PROVIDER: FILE_PROVIDER, EXPIRY: "5"}
 #: 50 s of each minute.
 BUSY = tuple(commit(f"11:5{minute}:00", f"11:5{minute}:50") for minute in range(10))
+#: Half of each minute, as a stream with a trigger.
+CALM = tuple(commit(f"11:5{minute}:00", f"11:5{minute}:30") for minute in range(10))
 
 
 @pytest.mark.parametrize(
@@ -381,6 +383,14 @@ BUSY = tuple(commit(f"11:5{minute}:00", f"11:5{minute}:50") for minute in range(
         ),
         (BUSY, 10_000, {}, "warn", "and a run takes 10s: one that compacts deletes would be refused or overtaken"),
         (BUSY, None, {}, "warn", "and a run is assumed to take 1m: one"),
+        (
+            CALM,
+            None,
+            {},
+            "skipped",
+            "the longest pause was 30s, the longest write took 30s, and a run is assumed to take 1m",
+        ),
+        (CALM, 40_000, {}, "warn", "and a run takes 40s: one that compacts deletes would be refused or overtaken"),
         (BUSY, None, {"lock": FILE_LOCK}, "ok", "a run holds the writers' lock between two writes"),
         (BUSY, None, {"lock": FILE_LOCK, "lock_wait_ms": 50_000}, "warn", "would be refused or overtaken"),
         (BUSY, None, {"lock": FILE_LOCK, "hold_ms": 0}, "warn", "would be refused or overtaken"),

@@ -257,8 +257,8 @@ def test_a_replay_that_catches_up_says_nothing_of_how_late_events_come(live, sta
 def test_a_column_that_moves_with_updates_is_asked_for():
     message, hint = doubt_text(LateCommits(2, 3, DAY), EventTime(column="placed_at"), HOUR, ("updated_at",))
     assert message == (
-        "2 of 3 commits after the table's first brought events later than `data_latency` (1h), half of all 1d or more "
-        "after they happened: if updates leave `placed_at` as it was, each update of an old row takes RO back"
+        "2 of 3 commits after the table's first brought events later than `data_latency` (1h), half of all commits some 1d or "
+        "more after they happened: if updates leave `placed_at` as it was, each update of an old row takes RO back"
     )
     such = "such as the ordering field `updated_at` if it is a time"
     assert hint == f"take a column that moves with updates, {such}; else a longer `data_latency`"

@@ -144,6 +144,14 @@ def test_where_no_column_moves_with_the_writes_the_table_is_skipped(columns, ran
 SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
 
 
+def test_days_of_decades_are_no_figures():
+    lags = {"born": (20_000 * DAY,) * 2 + (27_696 * DAY,), "updated_at": (SECOND,) * 3}
+    found = survey(dict.fromkeys(lags, "timestamp-micros"), lags=lags)
+    reason = lines(found)["event_time_column"].reason
+    assert "born (timestamp-micros): all 3 commits came years after their earliest event" in reason
+    assert "27696d" not in reason and "27,696d" not in reason
+
+
 @pytest.mark.parametrize(
     ("columns", "ordering", "lags", "value", "asks"),
     [
@@ -175,7 +183,10 @@ SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
         (("created_at", "updated_at"), "id", {"created_at": SECOND, "updated_at": SECOND}, "updated_at", False),
         (("shipped_at", "updated_at"), "id", {"shipped_at": 2 * DAY, "updated_at": 1}, "updated_at", True),
         (("delivered_at", "updated_at"), "updated_at", {"updated_at": SECOND}, "updated_at", False),
-        (("event_time", "updated_at"), "id", {"updated_at": SECOND}, "updated_at", True),
+        (("event_time", "updated_at"), "id", {"updated_at": SECOND}, "updated_at", False),
+        (("version", "updated_at"), "id", {"updated_at": SECOND}, "updated_at", False),
+        (("CRT_DTM", "UPD_DTM"), "id", {"CRT_DTM": 2 * DAY, "UPD_DTM": SECOND}, "UPD_DTM", False),
+        (("valid_to", "valid_from"), "id", {"valid_from": SECOND}, "valid_from", False),
         (("created_at", "loaded_at"), "id", {"created_at": 2 * DAY, "loaded_at": 1}, "created_at", True),
         (("received_at",), "id", {"received_at": 20 * SECOND}, "received_at", True),
     ],
@@ -255,6 +266,20 @@ def test_a_column_of_days_has_a_latency_of_a_day_or_more(lags, said, latency, as
     line = found.get("data_latency")
     assert (line and line.value, bool(line and line.asks)) == (latency, asks)
     assert latency != "1d" or asks or found["freshness.target"].value == "1d2h"
+
+
+@pytest.mark.parametrize(("first", "last", "asks"), [("N", "Y", False), ("2025 Nov 30", "2026 Jan 1", True)])
+def test_a_text_that_is_named_as_what_moves_may_be_a_flag_or_a_time(first, last, asks):
+    columns, lags = {"modified": "string", "last_seen": "timestamp-millis"}, {"last_seen": (SECOND,) * 3}
+    line = lines(survey(columns, {"modified": Range(first, last)}, lags=lags))["event_time_column"]
+    assert (line.value, line.asks) == ("last_seen", asks)
+
+
+def test_a_text_alone_that_is_named_as_what_moves_is_no_reason_to_skip_the_table():
+    found = survey({"last_modified": "string", "seq_no": "long"}, properties={"hoodie.table.ordering.fields": "seq_no"})
+    assert "enabled" not in lines(
+        replace(found, ranges={"seq_no": Range(1, 9), "last_modified": Range("1 May", "9 May")})
+    )
 
 
 def test_columns_that_hold_no_times_are_no_candidates():
