@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,8 @@ class Project(Workspace):
     def parse(self) -> tuple[Issue, ...]:
         """All that is wrong with the project's files and its suites; PolicyError where there is no policy file at all."""
         reading = self._declared()
-        for issue in (*reading.questions, *reading.suite_issues):
+        alike = sorted(reading.questions, key=attrgetter("message"))
+        for issue in (*alike, *reading.suite_issues):
             if issue.level == "warning":  # those of other files are said by each verb that goes by their policies
                 self._warn(issue)
         return (*reading.issues, *reading.suite_issues)

@@ -46,8 +46,9 @@ _INTEGRATIONS = {
         for name in ("etc-apply.service", "etc-apply.timer", "etc-run.service")
     },
     "docker": {"Dockerfile": "integrations/Dockerfile", ".dockerignore": "integrations/dockerignore", **_REQUIREMENTS},
-    "kubernetes": {
-        f"deploy/kubernetes/{name}.yml": f"integrations/kubernetes-{name}.yml" for name in ("cronjob", "run", "target")
+    "kubernetes": {  # `kubectl apply -f deploy/kubernetes` takes no file of a folder below it
+        f"deploy/kubernetes/{file}": f"integrations/kubernetes-{name}.yml"
+        for name, file in (("cronjob", "cronjob.yml"), ("target", "target.yml"), ("run", "instead/run.yml"))
     },
 }
 #: The targets, and the one that compacts, as templates name them.

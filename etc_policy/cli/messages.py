@@ -205,7 +205,8 @@ def _once(issue: Issue) -> Issue:
 
 
 def show_warning(issue: Issue) -> bool:
-    """A warning while the command goes on, an empty line behind it; of many alike only their places, and each place once.
+    """A warning while the command goes on, an empty line behind it; of many alike only their places, and each place and each
+    hint once.
 
     False where the very same one was before.
     """
@@ -215,13 +216,14 @@ def show_warning(issue: Issue) -> bool:
         SETTINGS.warned.clear()
     kind = kind_of(issue)
     alike = [one for one, other in SETTINGS.warned.items() if other == kind]
+    is_hinted = not SETTINGS.json and any(one.hint == issue.hint for one in SETTINGS.warned)
     SETTINGS.warned[issue] = kind
     if not SETTINGS.json and issue.where and any(_place(one) == _place(issue) for one in alike):
         return True
     if len(alike) >= SHOWN_WHOLE and not SETTINGS.json:
         show_note(f"{issue.level}[{issue.code}] too: {one_line(str(issue.where) if issue.where else issue.message)}")
         return True
-    show_issues([issue])
+    show_issues([replace(issue, hint=None) if is_hinted else issue])
     if not SETTINGS.quiet and not SETTINGS.json:
         print_text(err=True)
     return True

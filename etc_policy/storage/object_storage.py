@@ -369,11 +369,11 @@ class ObjectStorage:
         return folders, {_name(one["path"]): one["size"] for one in files}
 
     def _listed(self, folder: str) -> tuple[Sequence[str], Sequence[ObjectMeta]]:
-        """The names of the folders in a folder, and its objects; FileNotFoundError where nothing at all is there."""
+        """The names of the folders in a folder, and its objects; FileNotFoundError where nothing is there, but in a bucket."""
         key = self._folder_key(folder)
         found = self._list_key(key)
         folders, objects = found["common_prefixes"], found["objects"]
-        if not folders and not objects:
+        if key and not folders and not objects:
             raise FileNotFoundError(errno.ENOENT, "there is no such folder", self._place(folder))
         return [_name(path) for path in folders], [one for one in objects if one["path"] != key]
 

@@ -50,7 +50,7 @@ def as_store_error(error: Exception, location: str) -> EtcError:
         return error
     words = _words(error)
     if _error_code(error) == "NoSuchBucket":
-        hint = "check `table` in the policy, and `table_root` and `storage.endpoint` of the target"
+        hint = "check its name where you gave it, and `table_root` and `storage.endpoint` of the target"
         return StoreRefusedError(Code.NO_BUCKET, f"there is no bucket for `{location}`", hint=hint, cause=words)
     if is_unanswered(error):
         return _unanswered(location, words)

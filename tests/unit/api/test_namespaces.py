@@ -427,6 +427,17 @@ def test_a_newcomer_in_a_bucket_with_the_records_of_etc(folder, moto_server, s3_
     assert {one.name: one.table for one in Project(folder).policies()}["sales_orders"] == f"{root}/sales/orders"
 
 
+def test_a_bucket_without_objects_has_no_tables(tmp_path, moto_server, s3_variables, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto_server.endpoint)
+    bucket = moto_server.make_bucket()
+    assert Project(tmp_path).import_tables(buckets=[f"s3://{bucket}"]).tables == ()
+    with pytest.raises(SeveralErrors, match="there is no such folder"):
+        Project(tmp_path).import_tables(buckets=[f"s3://{bucket}/sales"])
+    with pytest.raises(SeveralErrors, match="there is no bucket") as error:
+        Project(tmp_path).import_tables(buckets=[f"s3://{bucket}-gone"])
+    assert "policy" not in (error.value.errors[0].hint or "")
+
+
 EACH = """version: 1
 policies:
   - for_each: lake/sales/*

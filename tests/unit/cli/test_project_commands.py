@@ -295,7 +295,12 @@ class TestInitWith:
         for name in (".github/workflows/compaction.yml", ".gitlab/compaction.yml", "deploy/crontab"):
             text = (tmp_path / name).read_text()
             assert "prod" not in text and "default" in text
-        assert "--target, default," in (tmp_path / "deploy" / "kubernetes" / "run.yml").read_text()
+        kubernetes = tmp_path / "deploy" / "kubernetes"
+        assert "--target, default," in (kubernetes / "instead" / "run.yml").read_text()
+        assert sorted(one.stem for one in kubernetes.glob("*.yml")) == [
+            "cronjob",
+            "target",
+        ]  # as `kubectl apply -f` takes them
         assert "ETC_TARGET=default" in (tmp_path / "deploy" / "systemd" / "etc-apply.service").read_text()
         assert etc("parse", "--project-dir", str(tmp_path))[0] == 0
 
