@@ -465,7 +465,8 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> Lates
     event_time, since = commits.event_time, commits.column_since
     own = (one for one in records if one is not None and is_of_column(event_time, one, since))
     thresholds = {one.instant: one.threshold_ms for one in own}
-    slices = tuple(_bounded_by_plans(one, thresholds) for one in groups.slices())
+    in_part = {one for one, commit in {**archived, **commits.metadata}.items() if commit.log_form == "partial"}
+    slices = tuple(_unbounded(_bounded_by_plans(one, thresholds), in_part) for one in groups.slices())
     missing = (*groups.missing(recorded), *marks_lost(beside, then, timeline.replaced))
     known = commits.metadata.keys() | archived.keys()
     is_listed = bool(metadata_partitions(commits.properties))
@@ -509,6 +510,23 @@ def _bounded_by_plan(log_file: LogFile, thresholds: Mapping[str, int]) -> LogFil
     if threshold_ms is None:
         return log_file._replace(rows_since="")
     return log_file._replace(seen_event_time_ms=threshold_ms + 1, rows_since=None)
+
+
+def _unbounded(file_slice: FileSlice, in_part: Collection[str]) -> FileSlice:
+    """The slice; where one of these writes updated rows of it in part, nobody knows what its log files change.
+
+    Before table version 8 no writer does, and no name says which write it was.
+    """
+    logs = file_slice.log_files
+    if not in_part or not any(one.requested in in_part for one in logs):
+        return file_slice
+    unknown = (
+        one
+        if one.min_event_time_ms is None
+        else one._replace(min_event_time_ms=None, seen_event_time_ms=one.min_event_time_ms)
+        for one in logs
+    )
+    return replace(file_slice, log_files=tuple(unknown), updates_in_part=True)
 
 
 def _unseen_in(listed: Listing, commits: TableCommits) -> Iterator[str]:

@@ -254,7 +254,7 @@ def _filled(state: TableState, policy: Policy, cache: TimesCache, *, known_too: 
         if log_file.min_event_time_ms is not None and not known_too:
             return log_file
         times = cache.get(path_of(file_slice, log_file))
-        return log_file if times is None else _with_time(state, policy, log_file, times)
+        return log_file if times is None else _with_time(state, policy, file_slice, log_file, times)
 
     return state.with_log_files(filled)
 
@@ -298,24 +298,25 @@ def _with_archived_blocks(state: TableState, cache: TimesCache) -> TableState:
     return replace(state, unrecorded_files=unrecorded, hidden_blocks=tuple(sorted({*state.hidden_blocks, *hidden})))
 
 
-def _with_time(state: TableState, policy: Policy, log_file: LogFile, times: LogTimes) -> LogFile:
+def _with_time(state: TableState, policy: Policy, file_slice: FileSlice, log_file: LogFile, times: LogTimes) -> LogFile:
     """A log file with a row without an event time stays unknown: nobody knows when that row, or a delete, is due.
 
     See facts: unknown-event-times. So does each where rows change earlier ones in part. One with an event time that cannot
     be true becomes unknown, unless a compaction found that all in it is after its threshold, or its commit recorded the others:
     Hudi leaves out what has more digits, and no plan sees it (facts: dropped-maximum).
     """
+    in_part = state.updates_in_part or file_slice.updates_in_part
     latest_ms, recorded_ms = latest_in(state, log_file, policy.event_time), log_file.min_event_time_ms
     is_recorded = recorded_ms is not None and times.seen_ms is not None and times.seen_ms <= latest_ms
     if times.max_ms is not None and times.max_ms > latest_ms and not is_bounded(log_file) and not is_recorded:
         return with_impossible(log_file, times.seen_ms, times.max_ms, latest_ms)
     if recorded_ms is not None:
         return log_file
-    if times.min_ms is not None and not times.has_nulls and not state.updates_in_part:
+    if times.min_ms is not None and not times.has_nulls and not in_part:
         return log_file._replace(min_event_time_ms=times.min_ms, max_event_time_ms=times.max_ms)
     seen = [one for one in (times.seen_ms, log_file.seen_event_time_ms) if one is not None]
     only_deletes_lack_times = (times.why is None or times.deletes) and not times.has_nulls
-    found_deletes = log_file.has_deletes and not state.updates_in_part and only_deletes_lack_times
+    found_deletes = log_file.has_deletes and not in_part and only_deletes_lack_times
     lacks_others = times.has_nulls or times.why in ROWS_WITHOUT_TIMES  # the commit recorded the times of the rest
     is_deletes = found_deletes or (log_file.unknown_is_deletes and not lacks_others)
     return log_file._replace(

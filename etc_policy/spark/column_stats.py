@@ -28,11 +28,14 @@ Ends = tuple[int, int]
 def fill_event_times(spark: Any, policy: Policy, state: TableState) -> TableState:
     """The state with the event times that column statistics know; files with deletes stay unknown, they are not in them.
 
+    So do those beside parts of rows, as no event time bounds what they change.
+
     Raises:
         EngineError: Hudi could not read its statistics.
 
     """
-    wanted = [(s.partition, f.name) for s, f in state.log_files if f.min_event_time_ms is None and not f.has_deletes]
+    unknown = ((s, f) for s, f in state.log_files if f.min_event_time_ms is None and not f.has_deletes)
+    wanted = [(s.partition, f.name) for s, f in unknown if not s.updates_in_part]
     found = _read(spark, policy, state, wanted)
 
     def filled(file_slice: FileSlice, log_file: LogFile) -> LogFile:

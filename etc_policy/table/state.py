@@ -110,7 +110,8 @@ class FileSlice:
     """The latest slice of a file group: a base file (None for log-only slices) and its log files in completion order.
 
     `base_file_recorded_bytes` is as a log file's `recorded_bytes`, `base_completed` is when its commit completed;
-    empty where none is known.
+    empty where none is known. `updates_in_part` says that a log file has parts of rows, which log files give each other before
+    they meet the base file: no event time bounds what any of them changes (facts: partial-merge-order).
     """
 
     partition: str
@@ -121,6 +122,7 @@ class FileSlice:
     log_files: tuple[LogFile, ...]
     base_file_recorded_bytes: int | None = None
     base_completed: str = field(default="", compare=False)
+    updates_in_part: bool = False
 
     @property
     def group(self) -> GroupKey:

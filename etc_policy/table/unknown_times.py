@@ -18,6 +18,16 @@ def why_unknown_times(event_time: EventTime, state: TableState, files: Iterable[
         )
         return
     unknown = [one for one in files if one.min_event_time_ms is None and one.impossible_ms is None]
+    beside = {one.name for of in state.slices if of.updates_in_part for one in of.log_files}
+    in_part = [one for one in unknown if one.name in beside]
+    if in_part:
+        yield (
+            f"{count_of(len(in_part), 'log file')} beside parts of rows, as a `MERGE INTO` that sets some columns writes them, "
+            "which no event time bounds"
+        )
+        unknown = [one for one in unknown if one.name not in beside]
+    if not unknown:
+        return
     without = [one for one in unknown if one.null_rows]
     deletes = [one for one in unknown if not one.null_rows and one.has_deletes]
     if without:

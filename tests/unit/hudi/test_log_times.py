@@ -117,23 +117,31 @@ def test_what_is_read_wins_over_a_commit_by_which_deletes_alone_have_no_event_ti
     assert plan.reason_code == (None if is_deletes else "unknown_left_out")
 
 
-def test_what_a_commit_recorded_of_rows_that_are_updated_in_part_is_not_their_time(tmp_path, cache):
-    """It is what the INSERT clause of a MERGE INTO would have set (facts: merge-into-in-part)."""
+@pytest.mark.parametrize("in_part", [0, 1, 2])
+def test_no_event_time_bounds_a_slice_with_rows_that_are_updated_in_part(tmp_path, cache, in_part):
+    """Its commit recorded what the INSERT clause of a MERGE INTO would have set, and log records merge with each other before
+    they meet the base file (facts: merge-into-in-part, partial-merge-order).
+    """
     table = TableFolder(tmp_path / "t")
-    files = [written(file_id, min_event=MS + 1, rows=1, size=9) for file_id in ("f1", "f2")]
-    for instant, ends, header in (
-        (at("00:01:00"), at("00:01:01"), {}),
-        (SECOND, SECOND_DONE, {log.IS_PARTIAL: "true"}),
-    ):
-        content = avro([MS], "long", header=header)
+    partial = {log.IS_PARTIAL: "true"}
+    instants = [(at(f"00:0{n}:00"), at(f"00:0{n}:01")) for n in (1, 2, 3)]
+    for number, (instant, ends) in enumerate(instants):
+        file_ids = ("f1", "f2") if number == in_part else ("f1", "f2", "f3")
+        files = [written(file_id, min_event=MS + 1, rows=1, size=9) for file_id in file_ids]
+        content = avro([MS], "long", header=partial if number == in_part else {})
         files = [replace(one, size=len(content)) for one in files]
         table.commit(instant, ends, *files)
         for one in files:
             (table.base / "p" / one.name(instant)).write_bytes(content)
-    found = {(f.requested, f.min_event_time_ms) for _, f in state_of(table).log_files}
-    assert found == {(at("00:01:00"), MS + 1), (SECOND, None)}
-    found = {(f.requested, f.min_event_time_ms) for _, f in fill_from_logs(state_of(table), POLICY, cache).log_files}
-    assert found == {(at("00:01:00"), MS + 1), (SECOND, None)}
+    for state in (state_of(table), fill_from_logs(state_of(table), POLICY, cache)):
+        found = {(one.file_id, f.min_event_time_ms, f.seen_event_time_ms) for one, f in state.log_files}
+        assert {one for one in found if one[0] == "f3"} == {("f3", MS + 1, None)}
+        assert {one[:2] for one in found if one[0] != "f3"} == {("f1", None), ("f2", None)}
+        assert [one.updates_in_part for one in state.slices] == [True, True, False]
+    wide = POLICY.model_copy(update={"data_latency_ms": 1})
+    now_ms = instant_to_ms(at("00:04:00"), UTC)
+    warnings = build_table_plan(wide, state, now_ms=now_ms, clock_ms=now_ms).warnings
+    assert any("a `MERGE INTO` that sets some columns" in one for one in warnings)
 
 
 FIRST, DIED, LATER = at("08:00:00"), at("09:00:00"), at("10:00:00")
