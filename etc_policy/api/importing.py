@@ -268,7 +268,7 @@ class Importer:
             message = (
                 f"it is not known when the events of `{found.location}` happened: none of its columns says it ({why})"
             )
-            hint = "`etc import` writes a policy that asks for another column; etc does not go by Hudi's commit time"
+            hint = "`etc import` asks for another column, or skips the table; etc does not go by Hudi's commit time"
             raise TableError(Code.NO_EVENT_TIME_COLUMN, message, hint=hint)
         return survey
 

@@ -264,7 +264,7 @@ def readable_times(survey: Survey) -> tuple[EventTime, ...]:
         *(
             EventTime.model_validate({"column": one.name, "unit": one.unit, "format": one.pattern})
             for one in _candidates_of(survey)
-            if one.fault is None and (one.unit is not None or kind_of(one.type_name) != "number")
+            if one.fault is None and (one.unit is not None or not one.seen or kind_of(one.type_name) != "number")
         ),
     )
 
@@ -463,7 +463,7 @@ def _is_certain(
     """Whether nobody has to be asked; `is_last` says that others do not move with updates, `by_number` that the rows are ordered
     by what is named as no time.
     """
-    if kind_of(best.type_name) == "text" and (not best.seen or best.is_guess):
+    if kind_of(best.type_name) == "text" and (best.is_guess or not (best.seen or best.comes_soon)):
         return False
     if not (best.is_named or best.seen or best.lags):
         return False

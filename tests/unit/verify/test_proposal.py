@@ -22,6 +22,7 @@ from etc_policy.verify.proposal import (
     Survey,
     find_drift,
     proposed_lines,
+    readable_times,
     render_proposal,
     said_doubts,
     time_columns,
@@ -142,6 +143,17 @@ def test_where_no_column_moves_with_the_writes_the_table_is_skipped(columns, ran
 
 
 SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
+
+
+@pytest.mark.parametrize(("kind", "lags", "asks"), [("long", 3, False), ("string", 3, False), ("long", 0, True)])
+def test_where_no_base_file_was_read_log_files_show_that_a_column_moves(kind, lags, asks):
+    """Texts of ISO 8601 and numbers by their digits: others have no lags."""
+    found = survey(
+        {"upd_ts": kind}, properties={"hoodie.table.ordering.fields": "id"}, lags={"upd_ts": (SECOND,) * lags}
+    )
+    line = lines(found)["event_time_column"]
+    assert (line.value, line.asks) == ("upd_ts", asks)
+    assert [one.column for one in readable_times(found)] == ["upd_ts"]
 
 
 def test_days_of_decades_are_no_figures():
