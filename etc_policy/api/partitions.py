@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.api.observing import proven_partitions
 from etc_policy.api.verifying import compares_partitions, gather_evidence, in_doubt, verify
-from etc_policy.errors import RetryableError
+from etc_policy.errors import RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Policy, Verify
 from etc_policy.run.done_store import DoneStore, Update
@@ -17,7 +17,6 @@ from etc_policy.run.sending import (
     PARTITION_PROPERTY,
     SUCCESS_FILE,
     NotSentError,
-    PutProperties,
     Receiver,
     SuccessFile,
     actions_of,
@@ -160,7 +159,8 @@ def send_partition_events(environment: Environment, policy: Policy, now_ms: int)
 
     name, removes = policy.done.success_file, policy.done.on_late == "reopen"
     files = SuccessFile(store.files, name, removes, policy) if name is not None else None
-    record, faults = _without_former_properties(policy, store, _without_former_files(policy, store, record), put)
+    record = _without_former_files(policy, store, record)
+    record, faults = _without_former_properties(environment, policy, store, record, state.base_path)
     if files is not None and _left_files(files, record, found):
         with store.turn(message_seconds(policy.done.timeout_ms)):
             for path in _left_files(files, store.read(), found):
@@ -186,15 +186,28 @@ def _without_former_files(policy: Policy, store: DoneStore, record: DoneRecord) 
 
 
 def _without_former_properties(
-    policy: Policy, store: DoneStore, record: DoneRecord, put: PutProperties
+    environment: Environment, policy: Policy, store: DoneStore, record: DoneRecord, base_path: str
 ) -> tuple[DoneRecord, list[str]]:
-    """The record, once the table that the policy named before calls no partition done any more; and why that could not be."""
+    """The record, once the table that the policy named before calls no partition done any more; and why that could not be.
+
+    The former name is what the record says, which every writer of the table may change: only partitions that lie in this
+    table are written to.
+    """
     done, former = policy.done, record.partition_property
     name = (done and done.partition_property) or ""
     if done is None or former == name:
         return record, []
     # as of partitions that are gone: the catalog may have dropped the former table
     events = (record.partitions[one].last for one in record.sent_by(PARTITION_PROPERTY) if former)
+    left = set[str]()
+
+    def put(table: str, partition: str, properties: Mapping[str, str]) -> None:
+        try:
+            environment.property_store().write_partition(table, partition, properties, base_path)
+        except TableError:
+            left.add(partition)
+            raise
+
     with store.turn(message_seconds(done.timeout_ms)) as update:
         try:
             for event in events:
@@ -204,6 +217,11 @@ def _without_former_properties(
                 )
         except NotSentError as error:
             return record, [f"{PARTITION_PROPERTY} of `{former}`: {error}"]
+        if left:
+            environment.progress(
+                f"{policy.name}: {count_of(len(left), 'partition')} of `{former}` stay as they are: the catalog has none of "
+                "these at this table's location"
+            )
         return store.update(lambda kept: kept.with_name(PARTITION_PROPERTY, name)), []
 
 

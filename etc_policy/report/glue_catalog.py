@@ -123,8 +123,11 @@ class GlueCatalog:
         hint = "remove `sync.as_of_view`, or leave the catalog to Spark"
         raise TableError(Code.NO_RO_TABLE, f"the view `{view}` cannot be written to the Glue Data Catalog", hint=hint)
 
-    def write_partition(self, table: str, partition: str, properties: Mapping[str, str]) -> None:
-        """Set properties of the partition of `db.table` that lies at the path, and change nothing else of it.
+    def write_partition(
+        self, table: str, partition: str, properties: Mapping[str, str], base_path: str | None = None
+    ) -> None:
+        """Set properties of the partition of `db.table` that lies at the path, in the table at the base path where one is given,
+        and change nothing else of it.
 
         Raises:
             TableError: the catalog has no such table, or no partition there.
@@ -139,7 +142,8 @@ class GlueCatalog:
                 found = self._ask("get_partition", **where, PartitionValues=values)["Partition"]
             except (self._client.exceptions.EntityNotFoundException, self._client.exceptions.InvalidInputException):
                 raise no_partition(table, partition) from None
-            if not is_located_at(str(found.get("StorageDescriptor", {}).get("Location", "")), partition):
+            location = str(found.get("StorageDescriptor", {}).get("Location", ""))
+            if not is_located_at(location, partition, base_path):
                 raise no_partition(table, partition)
             names = self._client.meta.service_model.shape_for("PartitionInput").members
             partition_input = {key: value for key, value in found.items() if key in names}

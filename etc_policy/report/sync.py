@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
+from etc_policy.policy.locations import location_identity
 from etc_policy.policy.manifest import Level, Policy, VerifyLevel
 from etc_policy.report.as_of_sql import up_to
 from etc_policy.report.results import TableFreshness
@@ -57,8 +58,12 @@ class PropertyStore(Protocol):
     def write_view(self, view: str, table: str, condition: str | None) -> None:
         """Make or replace a view of the rows of a table for which a condition holds; remove the view for None."""
 
-    def write_partition(self, table: str, partition: str, properties: Mapping[str, str]) -> None:
-        """Set properties of the partition of `db.table` that lies at the path; TableError where the catalog has none there."""
+    def write_partition(
+        self, table: str, partition: str, properties: Mapping[str, str], base_path: str | None = None
+    ) -> None:
+        """Set properties of the partition of `db.table` that lies at the path, and in the table at the base path where one is
+        given; TableError where the catalog has none there.
+        """
 
 
 def partition_values(partition: str, columns: int) -> tuple[str, ...]:
@@ -76,8 +81,10 @@ def no_partition(table: str, partition: str) -> TableError:
     return TableError(Code.NO_RO_TABLE, f"the catalog has no partition of `{table}` at `{partition}`", hint=hint)
 
 
-def is_located_at(location: str, partition: str) -> bool:
-    """Whether a partition that lies there has this path."""
+def is_located_at(location: str, partition: str, base_path: str | None) -> bool:
+    """Whether a partition that lies there has this path, in the table at the base path where one is given."""
+    if base_path is not None:
+        return location_identity(location) == f"{location_identity(base_path)}/{partition}"
     return f"/{location.rstrip('/')}".endswith(f"/{partition}")
 
 

@@ -17,6 +17,7 @@ from etc_policy.run.lock_holder import Owner
 from etc_policy.storage.clocks import note_time, time_at
 from etc_policy.storage.open_storage import open_reader, open_storage
 from etc_policy.storage.port import TableStorage
+from etc_policy.storage.safe_files import parts_of
 from etc_policy.storage.shared_file import change_shared, read_shared
 from etc_policy.table.done import DoneRecord, SharedRecord, Turn
 
@@ -155,6 +156,16 @@ def _without_turn_of(kept: R, owner: dict[str, Any]) -> R:
     return kept.model_copy(update={"turn": None}) if is_ours else kept
 
 
+def _of_one_table(record: DoneRecord) -> DoneRecord:
+    """The record, where each partition lies below the table; ValueError where one does not: any writer of it may forge that."""
+    for name, kept in record.partitions.items():
+        if name:
+            parts_of(name)
+        if any(event.partition != name for event in kept.events):
+            raise ValueError(f"an event of another partition than `{name}`")
+    return record
+
+
 @dataclass(frozen=True, slots=True)
 class DoneStore(RecordStore[DoneRecord]):
     """`done.json` of one table. One that means nothing is an error: a new one would send every event again."""
@@ -176,7 +187,7 @@ class DoneStore(RecordStore[DoneRecord]):
     def parsed(self, kept: bytes | None) -> DoneRecord:
         """The record; TableError where it means nothing."""
         try:
-            return DoneRecord() if kept is None else DoneRecord.of_json(kept)
+            return DoneRecord() if kept is None else _of_one_table(DoneRecord.of_json(kept))
         except ValueError as error:
             raise self.error("cannot be read") from error
 

@@ -73,8 +73,11 @@ class SparkPropertyStore:
                 query = f"SELECT * FROM {_quoted(table)} WHERE {condition}"  # noqa: S608 - both are etc's own
                 self._spark.sql(f"CREATE OR REPLACE VIEW {_quoted(view)} AS {query}")
 
-    def write_partition(self, table: str, partition: str, properties: Mapping[str, str]) -> None:
-        """Set properties of the partition of `db.table` that lies at the path; SQL of Spark has no statement for it.
+    def write_partition(
+        self, table: str, partition: str, properties: Mapping[str, str], base_path: str | None = None
+    ) -> None:
+        """Set properties of the partition of `db.table` that lies at the path, in the table at the base path where one is given;
+        SQL of Spark has no statement for it.
 
         Raises:
             TableError: the catalog has no partition there.
@@ -88,7 +91,7 @@ class SparkPropertyStore:
             names = [columns.apply(place) for place in range(columns.size())]
             spec = jvm.PythonUtils.toScalaMap(dict(zip(names, partition_values(partition, len(names)), strict=False)))
             found = catalog.getPartitionOption(database, name, spec)
-        if found.isEmpty() or not is_located_at(str(found.get().location().getPath()), partition):
+        if found.isEmpty() or not is_located_at(_location(found.get().location()), partition, base_path):
             raise no_partition(table, partition)
         with catalog_errors(table):
             one = found.get()
@@ -96,6 +99,12 @@ class SparkPropertyStore:
             changed = jvm.PythonUtils.toScalaMap({**dict(kept), **properties})
             made = one.copy(one.spec(), one.storage(), changed, one.createTime(), one.lastAccessTime(), one.stats())
             catalog.alterPartitions(database, name, jvm.PythonUtils.toSeq([made]))
+
+
+def _location(uri: Any) -> str:
+    """A `java.net.URI` without its escapes."""
+    scheme, authority = uri.getScheme(), uri.getAuthority()
+    return f"{scheme}://{authority or ''}{uri.getPath()}" if scheme else str(uri.getPath())
 
 
 def _quoted(table: str) -> str:

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, Field
 
 from etc_policy.policy.manifest import Frozen, Policy, RowsWhenDone, VerifyLevel, digest
+from etc_policy.policy.schema_values import CatalogTable, FileName
 from etc_policy.table.history import WRITES, Commit, GroupWrite, TableHistory, event_time_key, with_times_of
 from etc_policy.table.instants import SHOWN_WITHIN_MS, add_ms, instant_to_ms, parse_instant, shown_until
 from etc_policy.table.partitions import PartitionFreshness, PartitionsFreshness, by_partition
@@ -137,8 +138,8 @@ class DoneRecord(SharedRecord):
     read_at_ms: int = 0
     event_time: str = ""
     closes: str = ""
-    success_file: str = ""
-    partition_property: str = ""
+    success_file: FileName | Literal[""] = ""
+    partition_property: CatalogTable | Literal[""] = ""
     seen: dict[str, str] | None = None
     partitions: dict[str, PartitionRecord] = Field(default_factory=dict)
 

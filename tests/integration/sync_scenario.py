@@ -311,12 +311,17 @@ def property_of_a_partition(scenario: Scenario) -> None:
         now = parameters(spark)
         changed = {key: (value, now.get(key)) for key, value in kept.items() if now.get(key) != value}
         assert changed.keys() <= {"transient_lastDdlTime"}, changed  # Hive's own time of the change
-        try:
-            store.write_partition("lake.orders_ro", "b", {})
-        except TableError as error:
-            assert error.code == "ETC217"
-        else:
-            raise AssertionError("there is no such partition")
+        table = str(scenario.folder / "orders")
+        store.write_partition("lake.orders_ro", "a", {"etc.partition.event": "1"}, table)
+        assert parameters(spark)["etc.partition.event"] == "1"
+        for partition, base_path in (("b", None), ("a", str(scenario.folder)), ("a", f"{table}/a"), ("a", f"{table}2")):
+            try:
+                store.write_partition("lake.orders_ro", partition, {"etc.partition.event": "2"}, base_path)
+            except TableError as error:
+                assert error.code == "ETC217"
+            else:
+                raise AssertionError("there is no such partition")
+        assert parameters(spark)["etc.partition.event"] == "1"
     assert (scenario.properties(), scenario.values()) == (before, values)
 
 

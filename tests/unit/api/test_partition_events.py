@@ -268,14 +268,20 @@ class Catalog:
     """What the partitions of its tables say; some tables are gone, others give no answer."""
 
     def __init__(self):
-        self.status, self.gone, self.out = {}, set(), set()
+        self.status, self.gone, self.out, self.elsewhere = {}, set(), set(), set()
 
-    def write_partition(self, table, partition, properties):
-        if table in self.gone:
+    def write_partition(self, table, partition, properties, base_path=None):
+        if table in self.gone or (table in self.elsewhere and base_path is not None):
             raise no_partition(table, partition)
         if table in self.out:
             raise RetryableError(Code.CATALOG_FAILED, "no answer")
         self.status[table, partition] = properties["etc.partition.status"]
+
+
+def forge(table, **values):
+    """Whoever may write the table's folder changes the record."""
+    path = table.base / RECORD
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
 class TestPartitionProperty:
@@ -292,7 +298,7 @@ class TestPartitionProperty:
         written = []
 
         class Catalog:
-            def write_partition(self, table, partition, properties):
+            def write_partition(self, table, partition, properties, base_path=None):
                 if partition in gone:
                     raise no_partition(table, partition)
                 written.append((partition, properties["etc.partition.status"]))
@@ -331,6 +337,16 @@ class TestPartitionProperty:
         run(self.DONE)
         catalog.gone.add("lake.orders_ro")
         assert run("{partition_property: lake.new}") == (1, 0)
+
+    def test_a_former_table_that_somebody_else_wrote_into_the_record_is_left_alone(self, run, orders, catalog):
+        """Whoever writes this table's folder had etc take back what another one says, with its own rights."""
+        run(self.DONE)
+        forge(orders, partition_property="victim.orders")
+        catalog.status["victim.orders", TEN] = "done"
+        catalog.elsewhere.add("victim.orders")
+        assert run(self.DONE) == (1, 0)
+        assert catalog.status == {("lake.orders_ro", TEN): "done", ("victim.orders", TEN): "done"}
+        assert run(self.DONE) == (0, 0)
 
     def test_one_that_cannot_be_reached_holds_back_no_other_action(self, run, orders, catalog, endpoint):
         run(self.DONE)
@@ -455,6 +471,72 @@ class TestRollbacks:
         (orders.base / TEN / "_SUCCESS").write_text("{}")
         assert run(self.DONE) == (0, 0)
         assert (orders.base / TEN / "_SUCCESS").exists()
+
+
+class TestRecordsOfSomebodyElse:
+    """Whoever may write the table's folder can forge each field; nothing outside of the table is touched."""
+
+    OUTSIDE = ("../victim", "../../lake/victim", "/lake/victim", "file:/lake/victim", "", ".", "a//b")
+
+    @pytest.fixture
+    def outside(self, tmp_path, monkeypatch, orders):
+        """All else in the lake, and what the catalog was asked."""
+        victim = TableFolder(tmp_path / "lake" / "victim")
+        (victim.base / TEN).mkdir(parents=True)
+        for name in ("_SUCCESS", "_READY"):
+            (victim.base / TEN / name).write_text('{"etc": {}}')
+        asked = []
+
+        class Catalog:
+            def write_partition(self, table, partition, properties, base_path=None):
+                asked.append((table, base_path))
+
+        monkeypatch.setattr("etc_policy.wiring.Environment.property_store", lambda _: Catalog())
+
+        def seen():
+            lake = tmp_path / "lake"
+            files = [path for path in lake.rglob("*") if path.is_file() and not path.is_relative_to(orders.base)]
+            return {str(path): path.read_bytes() for path in files}, list(asked)
+
+        return seen
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            *(
+                {"success_file": name}
+                for name in ("../victim/x", f"../../victim/{TEN}/_SUCCESS", "/etc/passwd", "file:/x", "x")
+            ),
+            *({"partition_property": name} for name in ("orders", "a.b.c", "../x", "a.b; drop table c", "`a`", ".")),
+        ],
+    )
+    def test_a_name_that_no_policy_can_have_is_an_error(self, run, orders, outside, values):
+        run("{success_file: _SUCCESS}")
+        before = outside()
+        forge(orders, **values)
+        with pytest.raises(TableError, match="cannot be read"):
+            run("{success_file: _READY}")
+        assert outside() == before
+
+    @pytest.mark.parametrize("partition", OUTSIDE)
+    @pytest.mark.parametrize("place", ["key", "event"])
+    def test_a_partition_that_lies_elsewhere_is_an_error(self, run, orders, outside, partition, place):
+        run("{success_file: _SUCCESS}")
+        kept = json.loads((orders.base / RECORD).read_text())["partitions"][TEN]
+        kept["events"][0]["partition"] = f"{partition}/{TEN}" if partition != "" else f"/{TEN}"
+        forge(orders, partitions={TEN if place == "event" else kept["events"][0]["partition"]: kept})
+        before = outside()
+        with pytest.raises(TableError, match="cannot be read"):
+            run("{success_file: _READY}")
+        assert outside() == before
+
+    def test_of_a_former_table_only_what_lies_in_this_one_is_asked_for(self, run, orders, outside):
+        run("{success_file: _SUCCESS}")
+        kept = json.loads((orders.base / RECORD).read_text())["partitions"][TEN]
+        kept["sent"] = kept["begun"] = {"partition_property": 1}
+        forge(orders, partition_property="victim.orders", partitions={TEN: kept})
+        run("{success_file: _SUCCESS}")
+        assert outside()[1] == [("victim.orders", str(orders.base))]
 
 
 class TestRecordsOfATimeToCome:

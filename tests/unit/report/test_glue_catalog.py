@@ -97,6 +97,31 @@ def test_a_partition_is_found_by_its_path_and_nothing_else_of_it_changes(catalog
             catalog.write_partition(table, path, {})
 
 
+def test_a_partition_of_another_table_is_left_alone_where_it_is_said_where_it_lies(catalog, table, glue):
+    """A record beside a table named the other, and etc wrote there with its own rights."""
+    database, name = table.split(".")
+    where = {"DatabaseName": database, "TableName": name}
+    glue.create_partition(
+        **where, PartitionInput={"Values": ["1"], "StorageDescriptor": {"Location": "s3://lake/orders/day=1"}}
+    )
+    others = (
+        "s3://lake/flights",
+        "s3://lake",
+        "s3://lake/orders/day=1",
+        "s3://lake2/orders",
+        "s3://lake/flights/../orders/x",
+    )
+    for base_path in others:
+        with pytest.raises(TableError, match="has no partition"):
+            catalog.write_partition(table, "day=1", {"etc.partition.status": "reopened"}, base_path)
+    with pytest.raises(TableError, match="has no partition"):
+        catalog.write_partition(table, "../orders/day=1", {"etc.partition.status": "reopened"}, "s3://lake/flights")
+    assert "Parameters" not in glue.get_partition(**where, PartitionValues=["1"])["Partition"]
+    catalog.write_partition(table, "day=1", {"etc.partition.status": "reopened"}, "s3a://lake/orders/")
+    found = glue.get_partition(**where, PartitionValues=["1"])["Partition"]
+    assert found["Parameters"] == {"etc.partition.status": "reopened"}
+
+
 @pytest.mark.parametrize(
     ("path", "columns", "values"),
     [
