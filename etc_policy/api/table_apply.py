@@ -102,7 +102,7 @@ class TableApply:
         if not self.goes_on():
             return False
         with self._own_pool(is_alone=is_alone), self._else_failed(), step("finish pending", self.policy.name):
-            finished = self.environment.runner().finish_pending(self.policy, self.policy.table)
+            finished = self.environment.runner(self.goes_on).finish_pending(self.policy, self.policy.table)
             if finished is not None:
                 self._add(finished)
             return True
@@ -138,7 +138,7 @@ class TableApply:
                         if to_do is Step.HOLD and plan_anew is not None:
                             found = self._between_writes(plan_anew)
                         else:
-                            runner = self.environment.runner()
+                            runner = self.environment.runner(self.goes_on)
                             found = runner.apply(self.policy, table, plan.plan_id, self.git_sha, check), table
                         self.tried.add(found, without_busy=bool(self.busy))
                 if self._goes_on(self.tried.attempts[-1]):
@@ -176,7 +176,7 @@ class TableApply:
 
         is_held = False
         try:
-            found = self.environment.runner().apply_between_writes(
+            found = self.environment.runner(self.goes_on).apply_between_writes(
                 self.policy, self.policy.table, planned, self.git_sha
             )
             is_held = True

@@ -32,13 +32,20 @@ class FileLease:
     """An advisory lock on a file of the table: the kernel gives it back when its process dies, however it dies.
 
     The file's content is the document of the last run. `local` says that all work is done by this machine, so that nothing of it
-    can outlive the two processes.
+    can outlive the two processes. Once `goes_on` says no, nothing is waited for.
     """
 
-    def __init__(self, base_path: str, *, local: bool = False, progress: Progress = lambda _: None) -> None:
+    def __init__(
+        self,
+        base_path: str,
+        *,
+        local: bool = False,
+        progress: Progress = lambda _: None,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._local = local
         self._base, self._storage = local_path(base_path), open_storage(base_path)
-        self._signs, self._progress = RunSigns(self._storage, progress), progress
+        self._signs, self._progress = RunSigns(self._storage, progress, goes_on), progress
         self._path = self._base / FILE_LEASE
         self._handle = -1
         self._last: LeaseDocument | None = None
@@ -208,15 +215,19 @@ def _clock_of(handle: int) -> float:
     return os.fstat(handle).st_mtime
 
 
-def lease_of(base_path: str, *, local: bool, progress: Callable[[str], None]) -> Lease:
+def lease_of(
+    base_path: str, *, local: bool, progress: Callable[[str], None], goes_on: Callable[[], bool] = lambda: True
+) -> Lease:
     """The lease of the table at a base path; `local` says that this machine does all work on it.
+
+    Once `goes_on` says no, nothing is waited for.
 
     Raises:
         TableError: the table lies where etc cannot reach it.
 
     """
     if not is_remote(base_path):
-        return FileLease(base_path, local=local, progress=progress)
+        return FileLease(base_path, local=local, progress=progress, goes_on=goes_on)
     from etc_policy.run.store_lease import StoreLease
 
-    return StoreLease(open_remote_storage(base_path), progress=progress)
+    return StoreLease(open_remote_storage(base_path), progress=progress, goes_on=goes_on)

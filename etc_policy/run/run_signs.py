@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from time import sleep
+from time import monotonic, sleep
 
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.errors.codes import Code
@@ -32,8 +32,9 @@ HEARTBEAT_TOLERANCE_SECONDS = HEARTBEAT_INTERVAL_MS * HEARTBEAT_MISSES / 1000
 class RunSigns:
     """The signs of the runs on one table, by the clock by which the storage notes when files were written."""
 
-    def __init__(self, storage: TableStorage, progress: Progress) -> None:
-        self._storage, self._progress = storage, progress
+    def __init__(self, storage: TableStorage, progress: Progress, goes_on: Callable[[], bool] = lambda: True) -> None:
+        self._storage, self._progress, self._goes_on = storage, progress, goes_on
+        self._first_seen: dict[tuple[str, float], float] = {}
 
     def inflight_made(self, instant: str) -> str:
         """When the inflight file, which is written once, was made, in nanoseconds; empty if it is missing."""
@@ -63,20 +64,28 @@ class RunSigns:
         """Return once a run has shown no sign of life for so long; one that advances is alive.
 
         Raises:
-            RetryableError: the run is alive.
+            RetryableError: the run is alive, or this process is to end.
 
         """
         first = self._last(instant)
-        if first is not None and (left := tolerance_seconds - (self._now() - first)) > 0:
+        if first is not None and (left := tolerance_seconds - self._silent_seconds(instant, first)) > 0:
             self._progress(
-                f"a run of the compaction at {instant} wrote {self._now() - first:.0f} s ago; waiting {left:.0f} s to see "
+                f"a run of the compaction at {instant} wrote {tolerance_seconds - left:.0f} s ago; waiting {left:.0f} s to see "
                 "whether it is dead"
             )
-        while (sign := self._last(instant)) is not None and self._now() - sign <= tolerance_seconds:
+        while (sign := self._last(instant)) is not None and self._silent_seconds(instant, sign) <= tolerance_seconds:
             if sign != first:
                 message = f"a run of the compaction at {instant} is alive: it goes on writing"
                 raise RetryableError(Code.RUN_IS_ALIVE, message, hint="wait for it to end, then run this again")
+            if not self._goes_on():
+                message = f"a run of the compaction at {instant} may be alive, and this process is to end"
+                raise RetryableError(Code.RUN_IS_ALIVE, message, hint="nothing was begun; run this again")
             sleep(_POLL_SECONDS)
+
+    def _silent_seconds(self, instant: str, sign: float) -> float:
+        """How long ago the last sign was, at least since it was first seen: a writer may give a file a time to come."""
+        seen = self._first_seen.setdefault((instant, sign), monotonic())
+        return max(self._now() - sign, monotonic() - seen)
 
     def remove_beat(self, instant: str) -> None:
         """Remove the heartbeat of a run that is dead.

@@ -6,7 +6,7 @@ All ages are measured by the store's own clock, so that a machine whose clock is
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from uuid import uuid4
@@ -95,10 +95,11 @@ class StoreLease:
         *,
         valid_seconds: float = _VALID_SECONDS,
         progress: Progress = lambda _: None,
+        goes_on: Callable[[], bool] = lambda: True,
     ) -> None:
         self._storage, self._valid_seconds = storage, valid_seconds
         self._document = LeaseDocument(Owner(storage.location), valid_seconds)
-        self._signs, self._progress = RunSigns(storage, progress), progress
+        self._signs, self._progress = RunSigns(storage, progress, goes_on), progress
         self._inflight_found = ""
         self._tag: str | None = None
         self._last: LeaseDocument | None = None

@@ -432,8 +432,8 @@ class Readings(SparkSessions):
 class Environment(Readings):
     """The outside world for one command: what works on tables, the catalog, the demo and git."""
 
-    def runner(self) -> Runner:
-        """The runner of `etc apply` over stock Hudi."""
+    def runner(self, goes_on: Callable[[], bool] = lambda: True) -> Runner:
+        """The runner of `etc apply` over stock Hudi; once `goes_on` says no, it waits for no other run."""
         from etc_policy.hudi.table import FileTableReader
         from etc_policy.run.file_lease import lease_of
         from etc_policy.run.runner import Runner
@@ -447,7 +447,7 @@ class Environment(Readings):
             reader=FileTableReader(MemoryCache(), self.note_state),
             files=HudiFiles(),
             compactor=lambda: HudiCompactor(self.spark, self.progress),
-            lease=lambda base_path: lease_of(base_path, local=local, progress=self.progress),
+            lease=lambda base_path: lease_of(base_path, local=local, progress=self.progress, goes_on=goes_on),
             progress=self.progress,
         )
 

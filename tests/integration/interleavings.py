@@ -172,8 +172,8 @@ class HeldEnvironment(Environment):
 
     hook: Callable[[str], None] = staticmethod(lambda step: None)
 
-    def runner(self):
-        return replace(super().runner(), compactor=lambda: HeldCompactor(self.spark, self.hook))
+    def runner(self, *given):
+        return replace(super().runner(*given), compactor=lambda: HeldCompactor(self.spark, self.hook))
 
 
 @dataclass

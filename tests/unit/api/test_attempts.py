@@ -197,7 +197,7 @@ class Played:
     def __init__(self):
         self.result, self.between, self.calls, self.apply_states = None, None, [], MemoryApplyStates()
 
-    def runner(self):
+    def runner(self, _):
         return self
 
     def progress(self, _):

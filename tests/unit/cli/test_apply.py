@@ -157,7 +157,7 @@ class Outside:
         runs = (state.last_compaction,) if state.last_compaction else ()
         return state, history_of(runs=runs, timezone=state.timezone)
 
-    def runner(self):
+    def runner(self, *_):
         return self
 
     def finish_pending(self, policy, base_path):

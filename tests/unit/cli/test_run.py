@@ -5,6 +5,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -25,7 +27,9 @@ from etc_policy.run.file_lease import FileLease
 from etc_policy.table.impossible_times import LateCommits, OtherTimes, doubt_text
 from etc_policy.table.instants import instant_from_ms
 from etc_policy.wiring import Environment, sessions
+from tests.unit.api.hourly import HOURLY
 from tests.unit.cli.test_apply import NOON, outside  # noqa: F401 - a fixture
+from tests.unit.hudi.reading import OURS
 from tests.unit.hudi.table_folder import TableFolder, Written, at, base
 
 
@@ -399,6 +403,31 @@ def test_sigterm_ends_it_after_its_round(rounds, monkeypatch):
     assert code == 0
     assert len(said) > 1
     assert "ended by SIGTERM" in err
+
+
+def test_sigterm_ends_a_wait_for_a_run_that_may_be_alive(tmp_path):
+    """Whoever may write a table leaves such signs there; and a table of somebody else waited behind it."""
+    table = TableFolder(tmp_path / "lake" / "orders")
+    pending = at("10:00:06")
+    table.plan(pending, OURS)
+    beat = table.base / ".hoodie" / ".heartbeat" / pending
+    beat.parent.mkdir()
+    beat.touch()
+    os.utime(beat, (4_070_908_800,) * 2)
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yml").write_text(HOURLY)
+    command = [sys.executable, "-m", "etc_policy.cli.main", "run", "--every", "1h"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as running:
+        try:
+            said = next(line for line in running.stderr if "to see whether it is dead" in line)
+            running.terminate()
+            rest = running.communicate(timeout=20)[1]
+        finally:
+            running.kill()
+    assert "wrote 0 s ago" in said
+    assert (running.returncode, "ended by SIGTERM" in rest, "this process is to end" in rest) == (0, True, True), rest
 
 
 def test_a_round_ends_after_the_tables_that_it_works_on(outside):  # noqa: F811

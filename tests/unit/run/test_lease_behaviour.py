@@ -224,6 +224,46 @@ def test_a_wait_is_announced(place, monkeypatch):
     assert said == [f"a run of the compaction at {C} wrote 10 s ago; waiting 20 s to see whether it is dead"]
 
 
+@pytest.mark.parametrize(
+    "sign", [BEAT, f".hoodie/timeline/{C}.compaction.inflight", f".hoodie/.temp/{C}/p/m.marker.MERGE"]
+)
+def test_a_sign_of_a_time_to_come_is_waited_for_once(table, sign):
+    """Whoever may write a table could give a file a time of 2099: no other table was compacted any more."""
+    (table.timeline / f"{C}.compaction.inflight").touch()
+    path = table.base / sign
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    os.utime(path, (4_070_908_800,) * 2)
+    said = []
+    began = time.monotonic()
+    with FileLease(str(table.base), progress=said.append) as lease:
+        lease.wait_for_dead_run(C, 1_000)
+        assert 1 <= time.monotonic() - began < 5
+        lease.wait_for_dead_run(C, 1_000)
+        assert time.monotonic() - began < 5.5
+    assert said == [f"a run of the compaction at {C} wrote 0 s ago; waiting 1 s to see whether it is dead"]
+
+
+def test_one_of_a_time_to_come_that_changes_is_alive(table, monkeypatch):
+    (table.timeline / f"{C}.compaction.inflight").touch()
+    path = table.base / BEAT
+    path.parent.mkdir(parents=True)
+    path.touch()
+    times = iter(range(4_070_908_800, 4_070_908_900))
+    monkeypatch.setattr(run_signs, "sleep", lambda _: os.utime(path, (next(times),) * 2))
+    with FileLease(str(table.base)) as lease, pytest.raises(RetryableError, match="is alive: it goes on writing"):
+        lease.wait_for_dead_run(C, 60_000)
+
+
+def test_nothing_is_waited_for_once_the_process_is_to_end(place, monkeypatch):
+    inflight(place)
+    place.storage.replace(BEAT, b"")
+    answers = iter([True, False])
+    signs = RunSigns(place.storage, lambda _: None, lambda: next(answers))
+    with pytest.raises(RetryableError, match="this process is to end"):
+        signs.wait_until_silent(C, 600)
+
+
 def test_a_stock_writer_that_beats_may_be_alive(place, monkeypatch):
     inflight(place)
     place.storage.replace(BEAT, b"")
