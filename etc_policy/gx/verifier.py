@@ -22,6 +22,7 @@ from etc_policy.gx.view_join import Comparison
 from etc_policy.gx.view_rows import NAMES_AT_ONCE, has_partitions
 from etc_policy.gx.views import narrowed, read_view, require_columns, require_stock_readers
 from etc_policy.policy.suggestions import did_you_mean
+from etc_policy.run.table_files import require_regular
 from etc_policy.spark.bundles import release_of
 from etc_policy.spark.index_faults import wrong_statistics
 from etc_policy.spark.interrupts import raise_if_interrupted
@@ -53,6 +54,11 @@ class GxVerifier:
 
     spark: Any
 
+    def _reading(self, base_path: str) -> Any:
+        """The session, to read all of a table with; TableError where Java would wait for a pipe in it."""
+        require_regular(base_path, "")
+        return self.spark
+
     @property
     def release(self) -> str | None:
         """The release of Hudi that Spark has loaded."""
@@ -65,7 +71,7 @@ class GxVerifier:
             EngineError: the metadata table cannot be read.
 
         """
-        return wrongly_listed(self.spark, state)
+        return wrongly_listed(self._reading(state.base_path), state)
 
     def wrongly_indexed(self, state: TableState) -> tuple[str, ...]:
         """What the metadata table's statistics say wrongly of the newest base files, a sentence each.
@@ -74,7 +80,7 @@ class GxVerifier:
             EngineError: the metadata table cannot be read.
 
         """
-        return wrong_statistics(self.spark, state)
+        return wrong_statistics(self._reading(state.base_path), state)
 
     def missed_by_indexes(self, request: DataCheck, state: TableState) -> tuple[str, ...]:
         """Rows that a reader who asks the metadata table's indexes does not find, a sentence each.
@@ -83,7 +89,7 @@ class GxVerifier:
             EngineError: a view cannot be read.
 
         """
-        with _engine_errors(self.spark, request):
+        with _engine_errors(self._reading(request.base_path), request):
             return rows_missed(self.spark, request, state)
 
     def finds_partitions(self, request: DataCheck, state: TableState) -> bool:
@@ -95,7 +101,7 @@ class GxVerifier:
         """
         with_files = {one.partition for one in state.slices if one.base_file is not None}
         wanted: dict[View, set[str]] = {"ro": with_files, "rt": set(state.partitions_with_logs)}
-        with _engine_errors(self.spark, request):
+        with _engine_errors(self._reading(request.base_path), request):
             return all(
                 has_partitions(self.spark, partial(read_view, self.spark, request, view), request, partitions)
                 for view, partitions in wanted.items()
@@ -117,7 +123,7 @@ class GxVerifier:
         compares = any(source_of(e.type) == "rows" for e in suite)
         with _ONE_AT_A_TIME, ExitStack() as stack:
             configured = _configurations(suite)
-            stack.enter_context(_engine_errors(self.spark, request))
+            stack.enter_context(_engine_errors(self._reading(request.base_path), request))
             for setting, value in _settings(self.spark, request).items():
                 stack.enter_context(_setting(self.spark, setting, value))
             sides: set[View] = {"ro", "rt"} if compares else {"ro", *(e.view for e in suite)}

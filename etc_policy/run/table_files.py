@@ -372,22 +372,45 @@ def require_same_indexes(job: Job, marks: Mapping[str, bytes]) -> None:
         raise RetryableError(Code.CANNOT_COMPACT_NOW, message, hint=hint)
 
 
-def require_no_links(job: Job) -> None:
-    """Return if nothing that Hudi reads or writes for the job lies behind a link that a writer of the table may have made.
+def require_regular(base_path: str, *folders: str) -> None:
+    """Return if what Java is to read in these folders of a table, and behind their links, are files and folders.
 
     Raises:
-        EngineError: it would write where that leads to, or into the table what its writers may not read.
+        TableError: one is neither: for a pipe that nobody writes to Java waits without an end.
+
+    """
+    storage = open_storage(base_path)
+    with table_errors(base_path):
+        _require_none(base_path, (path for folder in folders for path, _ in storage.irregular(folder, follow=True)))
+
+
+def _require_none(base_path: str, irregular: Iterable[str]) -> None:
+    path = next(iter(irregular), None)
+    if path is not None:
+        cause, hint = f"`{path}` is a pipe, a socket or a device", "remove it: a table has only files and folders"
+        raise TableError(Code.CANNOT_READ_TABLE, f"cannot read the table at `{base_path}`", hint=hint, cause=cause)
+
+
+def require_no_links(job: Job) -> None:
+    """Return if what Hudi reads or writes for the job are files and folders, and no links that a writer may have made.
+
+    Raises:
+        EngineError: it would write where a link leads to, or into the table what its writers may not read.
+        TableError: it would wait for a pipe.
 
     """
     storage, partitions = open_storage(job.base_path), {one.partition for one in job.operations}
     behind = (folder for folder in (OWN_FOLDER, *partitions) if folder and storage.is_linked(f"{folder}/file"))
-    linked = next(chain(behind, *map(storage.links, (OWN_FOLDER, *partitions))), None)
+    with table_errors(job.base_path):
+        found = [one for folder in (OWN_FOLDER, *partitions) for one in storage.irregular(folder, follow=False)]
+        linked = next(chain(behind, (path for path, is_link in found if is_link)), None)
     if linked is not None:
         message = (
             f"`{linked}` of `{job.base_path}` lies behind a link, through which Hudi would read and write elsewhere"
         )
         hint = "put the file or folder itself there, or mount the folder, if you know the link; then run this again"
         raise EngineError(Code.BEHIND_A_LINK, message, hint=hint)
+    _require_none(job.base_path, (path for path, _ in found))
 
 
 def timeline_of(base_path: str) -> Timeline:

@@ -14,8 +14,10 @@ from etc_policy.hudi.event_time_values import kind_of, time_reader
 from etc_policy.plan.carry import is_bounded
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.run.ports import Job
+from etc_policy.run.table_files import require_regular
 from etc_policy.spark.bundles import release_of
 from etc_policy.spark.hudi_client import hudi_client, hudi_table, metadata_reader
+from etc_policy.storage.port import OWN_FOLDER
 from etc_policy.table.impossible_times import latest_in, with_impossible
 from etc_policy.table.instants import DAY_MS
 from etc_policy.table.state import FileSlice, LogFile, TableState
@@ -32,6 +34,7 @@ def fill_event_times(spark: Any, policy: Policy, state: TableState) -> TableStat
 
     Raises:
         EngineError: Hudi could not read its statistics.
+        TableError: what it would read is no file.
 
     """
     unknown = ((s, f) for s, f in state.log_files if f.min_event_time_ms is None and not f.has_deletes)
@@ -52,6 +55,7 @@ def _with_ends(log_file: LogFile, ends: Ends, latest_ms: int) -> LogFile:
 
 
 def _read(spark: Any, policy: Policy, state: TableState, wanted: list[tuple[str, str]]) -> dict[tuple[str, str], Ends]:
+    require_regular(state.base_path, OWN_FOLDER)
     jvm = spark._jvm
     pairs = jvm.java.util.ArrayList()
     for partition, name in wanted:

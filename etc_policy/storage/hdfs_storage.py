@@ -137,8 +137,8 @@ class HdfsStorage:
         self._place(path)
         return False
 
-    def links(self, folder: str) -> Iterator[str]:
-        """None: there are no links."""
+    def irregular(self, folder: str, *, follow: bool) -> Iterator[tuple[str, bool]]:
+        """None: there are no links, and nothing but files."""
         return iter(())
 
     def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:

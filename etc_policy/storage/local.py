@@ -97,11 +97,24 @@ class LocalStorage:
                 raise
             return True
 
-    def links(self, folder: str) -> Iterator[str]:
-        """The links below a folder; one that is missing has none."""
-        for parent, folders, names in os.walk(self._path(folder)):
-            paths = (os.path.join(parent, name) for name in (*folders, *names))  # noqa: PTH118
-            yield from (os.path.relpath(path, self._base) for path in paths if os.path.islink(path))  # noqa: PTH114
+    def irregular(self, folder: str, *, follow: bool) -> Iterator[tuple[str, bool]]:
+        """Links, pipes, sockets and devices below a folder; one that is missing has none."""
+        folders, followed, left = [(self._path(folder), False)], set[str](), _MOST_BEHIND_LINKS
+        while folders:
+            path, is_linked = folders.pop()
+            for entry in _entries(path):
+                is_link = entry.is_symlink()
+                left -= is_linked
+                if left < 0:
+                    raise _too_many_behind_links(str(self._base))
+                if entry.is_file(follow_symlinks=follow):
+                    continue
+                if not entry.is_dir(follow_symlinks=follow):
+                    if not (follow and is_link and not os.path.exists(entry.path)):  # noqa: PTH110 - quicker than a Path
+                        yield os.path.relpath(entry.path, self._base), is_link
+                elif not is_link or (target := os.path.realpath(entry.path)) not in followed:
+                    folders.append((entry.path, is_linked or is_link))
+                    followed.update([target] if is_link else [])
 
     def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
         """A regular file's content; a file without end, or a sparse one, is refused before it is in memory."""
@@ -182,6 +195,16 @@ def _info(found: os.stat_result) -> FileInfo:
     return FileInfo(found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
+def _entries(path: str) -> Iterator[os.DirEntry[str]]:
+    """What is in a folder; nothing is in one that has just been removed."""
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(path) as entries:
+        yield from entries
+
+
+def _too_many_behind_links(base: str) -> OSError:
+    return OSError(errno.EFBIG, f"more than {_MOST_BEHIND_LINKS:,} files and folders lie behind links", base)
+
+
 def list_tree(base: str) -> Iterator[tuple[str, dict[str, int]]]:
     """(path below the base, bytes by file name) of every folder but Hudi's own, the base itself with an empty path.
 
@@ -199,7 +222,7 @@ def list_tree(base: str) -> Iterator[tuple[str, dict[str, int]]]:
         is_linked = is_linked or os.path.islink(f"{base}/{path}")  # noqa: PTH114 - quicker than a Path
         left -= is_linked * (len(below) + len(files))
         if left < 0:
-            raise OSError(errno.EFBIG, f"more than {_MOST_BEHIND_LINKS:,} files and folders lie behind links", base)
+            raise _too_many_behind_links(base)
         folders += ((one, is_linked) for one in below)
         yield path, files
 

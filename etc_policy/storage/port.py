@@ -158,8 +158,11 @@ class TableStorage(TableReader, Protocol):
     def is_linked(self, path: str) -> bool:
         """Whether a folder on the way to a path is a link, or none, so that nothing is removed there."""
 
-    def links(self, folder: str) -> Iterator[str]:
-        """The paths of all links below a folder, of which none is followed."""
+    def irregular(self, folder: str, *, follow: bool) -> Iterator[tuple[str, bool]]:
+        """The paths below a folder of what is neither a file nor a folder, and whether it is a link.
+
+        With `follow` links count as what they lead to, and one that leads nowhere as nothing. A folder that is missing has none.
+        """
 
     def create(self, path: str, content: bytes) -> None:
         """Write a new file in one step, its folders too; FileExistsError where there is one, which stays as it is."""

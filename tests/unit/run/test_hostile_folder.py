@@ -1,19 +1,24 @@
 """Links and pipes where etc keeps its own files in a table: whoever may write there can make it overwrite no other file."""
 
 import os
+import socket
 import stat
 import threading
 
 import pytest
 
-from etc_policy.errors import EngineError, RetryableError
+from etc_policy.errors import EngineError, RetryableError, TableError
+from etc_policy.gx.verifier import GxVerifier
 from etc_policy.hudi.layout import ETC_FOLDER
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.run.file_lease import JAVA_LEASE, FileLease
 from etc_policy.run.file_lock import FileLock
 from etc_policy.run.lock_holder import LockPlace, read_holder
 from etc_policy.run.ports import Job
-from etc_policy.run.table_files import require_no_links
+from etc_policy.run.table_files import require_no_links, require_regular
+from etc_policy.spark.column_stats import fill_event_times
+from etc_policy.verify.ports import DataCheck
+from tests.unit.hudi.reading import read
 from tests.unit.hudi.table_folder import at, base, operation
 
 C = at("10:00:06")
@@ -131,3 +136,84 @@ def test_hudi_is_not_asked_to_work_where_there_is_a_link(table, precious, link):
     with pytest.raises(EngineError, match="lies behind a link") as error:
         require_no_links(job)
     assert error.value.code == "ETC442"
+
+
+def make_pipe(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def make_socket(path, monkeypatch):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    monkeypatch.chdir(path.parent)  # its whole path may be too long for one
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(path.name)
+
+
+#: What Java opens of a table that Python never does: it waited for ever, and all other tables behind it.
+OPENED_BY_JAVA = (
+    ".hoodie/.hoodie.properties.crc",
+    ".hoodie/hoodie.properties.backup",
+    ".hoodie/metadata/files/x.hfile",
+    ".hoodie/.temp/x/MARKERS0",
+    "p/.hoodie_partition_metadata",
+    "p/.f1_0-1-0_20260101100000000.parquet.crc",
+)
+
+
+@pytest.mark.parametrize("path", OPENED_BY_JAVA)
+def test_hudi_is_not_asked_to_work_where_it_would_wait_for_a_pipe(table, path):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), base("f2", partition="q"))
+    policy = Policy(name="orders_ro", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
+    job = Job(policy, str(table.base), 9, (), C, (operation("f1", None),))
+    make_pipe(table.base / "q" / "other")  # nothing is done there
+    require_no_links(job)
+    make_pipe(table.base / path)
+    with pytest.raises(TableError, match="cannot read the table") as error:
+        require_no_links(job)
+    assert (error.value.code, error.value.cause) == ("ETC213", f"`{path}` is a pipe, a socket or a device")
+
+
+class NoSpark:
+    """It is not to be asked."""
+
+    def __getattr__(self, name):
+        raise AssertionError(name)
+
+
+READINGS = {
+    "check": lambda verifier, request, state: verifier.check(request),
+    "partitions": lambda verifier, request, state: verifier.finds_partitions(request, state),
+    "indexes": lambda verifier, request, state: verifier.missed_by_indexes(request, state),
+    "listing": lambda verifier, request, state: verifier.wrongly_listed(state),
+    "statistics": lambda verifier, request, state: verifier.wrongly_indexed(state),
+    "event times": lambda verifier, request, state: fill_event_times(verifier.spark, request.policy, state),
+}
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("path", [".hoodie/.hoodie.properties.crc", ".hoodie/linked", ".hoodie/socket"])
+def test_spark_does_not_read_a_table_where_it_would_wait_for_a_pipe(table, precious, monkeypatch, reading, path):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    state = read(table)
+    policy = Policy(name="orders_ro", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
+    request = DataCheck(policy, str(table.base), (), 0, 0, None, None, frozenset(), "", frozenset())
+    (table.base / ".hoodie" / "lost").symlink_to(precious.parent / "lost")
+    if path.endswith("linked"):
+        make_pipe(precious.parent / "below" / "pipe")
+        (table.base / path).symlink_to(precious.parent)
+    elif path.endswith("socket"):
+        make_socket(table.base / path, monkeypatch)
+    else:
+        make_pipe(table.base / path)
+    with pytest.raises(TableError) as error:
+        READINGS[reading](GxVerifier(NoSpark()), request, state)
+    assert "is a pipe, a socket or a device" in error.value.cause
+
+
+def test_links_in_a_circle_are_gone_through_once(table, precious):
+    (table.base / ".hoodie" / "up").symlink_to(table.base)
+    (precious.parent / "back").symlink_to(table.base / ".hoodie")
+    (table.base / ".hoodie" / "out").symlink_to(precious.parent)
+    require_regular(str(table.base), "")
