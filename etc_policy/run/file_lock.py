@@ -16,13 +16,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
 
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import ETC_FOLDER, HEARTBEATS
-from etc_policy.run.lock_holder import Holder, LockPlace, Owner, read_holder
+from etc_policy.run.lock_holder import PROCESS_TOKEN, Holder, LockPlace, Owner, read_holder
 from etc_policy.storage.open_storage import local_path
 from etc_policy.storage.safe_files import folder_of, open_regular, replace_in
 from etc_policy.table.formats import format_duration
@@ -64,9 +65,9 @@ class FileLock:
     ) -> None:
         self._place, self._base, self._wait_ms, self._progress = place, local_path(base_path), wait_ms, progress
         self._path, self._poll_seconds, self._care_seconds = place.path, poll_seconds, care_ms / 1000
-        owner = Owner(str(self._base))
-        self._token, self._content = owner.token, owner.as_lock_file()
-        self._own = place.path.with_name(f"{_OWN_NAME}{owner.token}.{uuid4().hex}")
+        mark = _mark(PROCESS_TOKEN, self._base)
+        self._content = Owner(str(self._base), token=mark).as_lock_file()
+        self._own = place.path.with_name(f"{_OWN_NAME}{mark}.{uuid4().hex}")
         self._done = threading.Event()
         self._care = threading.Thread(target=self._look_after, daemon=True, name="table lock")
         self.lost = False
@@ -81,7 +82,7 @@ class FileLock:
         """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            _note_takers(self._base, [*_takers(self._base), self._token])
+            _note_takers(self._base, [*_takers(self._base), PROCESS_TOKEN])
             self._write_own()
             self._take_in_time()
             self._sweep()
@@ -107,7 +108,7 @@ class FileLock:
             if self._is_ours():
                 self._path.unlink(missing_ok=True)
             self._own.unlink(missing_ok=True)
-            _note_takers(self._base, [one for one in _takers(self._base) if one != self._token])
+            _note_takers(self._base, [one for one in _takers(self._base) if one != PROCESS_TOKEN])
 
     def require_held(self) -> None:
         """Return while the lock is ours.
@@ -158,7 +159,7 @@ class FileLock:
     def _sweep(self) -> None:
         """Remove what killed runs wrote before they took the lock; the lease says that no other run on this table lives."""
         for token in _takers(self._base):
-            for path in self._path.parent.glob(f"{_OWN_NAME}{token}.*"):
+            for path in self._path.parent.glob(f"{_OWN_NAME}{_mark(token, self._base)}.*"):
                 if path != self._own:
                     path.unlink(missing_ok=True)
 
@@ -223,8 +224,18 @@ def is_left(holder: Holder, base: Path) -> bool:
 
     The table says so, not a path: tables that are written together may share one lock, and others have the same path elsewhere.
     """
-    owner = holder.owner
-    return owner is not None and not owner.is_this_process and owner.token in _takers(base)
+    others = (one for one in _takers(base) if one != PROCESS_TOKEN)
+    return holder.owner is not None and holder.owner.token in {_mark(one, base) for one in others}
+
+
+def _mark(token: str, base: Path) -> str:
+    """What names a process in the lock of one table: nobody makes it of a token that another table notes.
+
+    A table is known by its folder's number on its file system, which is the same by whatever path.
+    """
+    with suppress(OSError):
+        return sha256(f"{token} {base.stat().st_ino}".encode()).hexdigest()[:32]
+    return ""  # there is no table
 
 
 def _takers(base: Path) -> list[str]:

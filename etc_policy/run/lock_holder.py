@@ -31,7 +31,7 @@ _MAX_BYTES = 65_536
 #: Minutes after which our own lock, where no writer shares one, may be taken for left behind.
 _OWN_EXPIRY_MINUTES = 1
 #: Names this process, also among those that have had or will have its number.
-_PROCESS_TOKEN = uuid4().hex
+PROCESS_TOKEN = uuid4().hex
 
 
 def boot_id() -> str:
@@ -80,7 +80,7 @@ class Owner:
     host: str = field(default_factory=socket.gethostname)
     boot: str = field(default_factory=process_space)
     process: int = field(default_factory=os.getpid)
-    token: str = _PROCESS_TOKEN
+    token: str = PROCESS_TOKEN
 
     def __str__(self) -> str:
         return f"`etc` (process {self.process} on {self.host}, at work on `{self.table}`)"
@@ -91,11 +91,6 @@ class Owner:
         texts = (self.table, self.host, self.boot, self.token)
         is_sound = all(isinstance(text, str) and "\0" not in text for text in texts)
         return is_sound and isinstance(self.process, int)
-
-    @property
-    def is_this_process(self) -> bool:
-        """Whether it is the process that asks."""
-        return self.token == _PROCESS_TOKEN
 
     @property
     def is_gone_here(self) -> bool:

@@ -18,7 +18,7 @@ from etc_policy.policy.manifest import EventTime, Policy, Writer
 from etc_policy.run import file_lock
 from etc_policy.run.file_lease import FileLease
 from etc_policy.run.file_lock import FileLock
-from etc_policy.run.lock_holder import _PROCESS_TOKEN, LockPlace, Owner, lock_place, read_holder
+from etc_policy.run.lock_holder import PROCESS_TOKEN, LockPlace, Owner, lock_place, read_holder
 
 TAKER = """
 import sys
@@ -73,7 +73,8 @@ def old(path, minutes):
 def test_it_names_its_owner_and_leaves_nothing(lock, path):
     with lock() as held:
         holder = read_holder(path)
-        assert holder.owner == Owner(str(path.parents[1]))
+        assert holder.owner == Owner(str(path.parents[1]), token=holder.owner.token)
+        assert PROCESS_TOKEN not in holder.text
         assert '"lockThreadName"' in holder.text
         held.require_held()
     assert names_in(path.parent) == []
@@ -131,6 +132,35 @@ def test_a_shared_lock_of_another_table_is_left_alone(tmp_path, said, is_here):
     assert path.exists()
 
 
+@pytest.mark.parametrize("kept", ["the lock", "its takers"])
+def test_no_note_of_another_table_makes_the_lock_of_its_living_run_a_dead_one(tmp_path, said, kept):
+    """Whoever writes one table wrote into it what the shared lock, or files beside the other table, name its run by."""
+    path, table, other = tmp_path / "locks" / "lock", tmp_path / "t", tmp_path / "other"
+    for folder in (path.parent, table / ".hoodie" / ".etc", other):
+        folder.mkdir(parents=True)
+    command = [sys.executable, "-c", TAKER, str(path), str(other)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "taken\n"
+        takers = (other / ".hoodie" / ".etc" / "lock.takers").read_text().split()
+        seen = {
+            "the lock": re.findall("[0-9a-f]{32}", path.read_text() + " ".join(names_in(path.parent))),
+            "its takers": takers,
+        }[kept]
+        (table / ".hoodie" / ".etc" / "lock.takers").write_text("\n".join(seen))
+        left = names_in(path.parent)
+        with pytest.raises(RetryableError, match=f"at work on `{other}`"), shared_lock(path, table, said):
+            pass
+        assert names_in(path.parent) == left
+        process.communicate("\n")
+    assert names_in(path.parent) == []
+    with shared_lock(path, table, said):
+        pass
+
+
+def shared_lock(path, table, said):
+    return FileLock(LockPlace(path, 0), str(table), 0, said.append)
+
+
 def test_a_table_that_has_the_same_path_elsewhere_is_another_one(tmp_path, said):
     """Two containers may mount different volumes at one path, and one folder for the locks of both."""
     path, table = tmp_path / "locks" / "lock", tmp_path / "t"
@@ -169,8 +199,8 @@ def test_what_lies_in_the_tables_folder_may_be_the_lock_of_another_table_too(loc
     """Tables that are written together may share one lock; the lease of one proves nothing of runs on the other."""
     other = tmp_path / "other"
     other.mkdir()
-    with lock(table=other), FileLease(str(path.parents[1])) as lease:
-        path.write_bytes(path.read_bytes().replace(_PROCESS_TOKEN.encode(), b"0" * 32))  # of another process
+    killed_while_holding(path, other)
+    with FileLease(str(path.parents[1])) as lease:
         assert not lease.has_left_lock(policy_of(path.parents[1]))
 
 
