@@ -12,7 +12,7 @@ import select
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -118,9 +118,16 @@ def read_whole_project(
     """
     earlier = read_earlier_manifest(Path(state)) if state is not None else None
     read = read_project(str(project_dir), environment, variables, target, may_look)
-    files = without_clashes(read, os.path.realpath, worked_on_since)
+    files = without_clashes(read, partial(reached_path, may_look), worked_on_since)
     suites = suite_names(project_dir)
-    return ProjectReading(project_dir, files, suites, check_project(files, suites, os.path.realpath), earlier)
+    issues = check_project(files, suites, partial(reached_path, may_look))
+    return ProjectReading(project_dir, files, suites, issues, earlier)
+
+
+def reached_path(may_look: MayLook, path: str) -> str:
+    """A local path without links, if that may be looked at; else as it is, so that nothing says where the links lead."""
+    real = os.path.realpath(path)
+    return real if may_look(real) else path
 
 
 def read_earlier_manifest(path: Path) -> Manifest:

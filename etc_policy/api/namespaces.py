@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from etc_policy.api.each_table import side_by_side
 from etc_policy.api.importing import is_linked, plain_name, table_identity
-from etc_policy.api.loading import ProjectReading
+from etc_policy.api.loading import ProjectReading, reached_path
 from etc_policy.errors import EtcError, Issue, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import (
@@ -275,7 +275,7 @@ def with_found_tables(
     lookup.refuse_ambiguous(files.policies)
     policies, issues = (*files.policies, *lookup.policies), (*files.issues, *lookup.issues)
     found = replace(files, policies=policies, issues=issues, refused=())
-    issues = check_project(found, reading.suites, os.path.realpath)
+    issues = check_project(found, reading.suites, partial(reached_path, environment.may_look))
     found = replace(found, policies=(*policies, *lookup.stand_ins(files.refused, policies)))
     return replace(reading, files=found, issues=issues, left_out=dict(sorted(lookup.left_out.items())))
 

@@ -294,9 +294,11 @@ def beside(tmp_path, monkeypatch):
     return project, secret
 
 
+REST = "event_time_column: ts, data_latency: 1h"
+
+
 def declare(project, line):
-    rest = "event_time_column: ts, data_latency: 1h"
-    (project / "policies" / "b.yml").write_text(f"version: 1\npolicies:\n  - {{{line}, {rest}}}\n")
+    (project / "policies" / "b.yml").write_text(f"version: 1\npolicies:\n  - {{{line}, {REST}}}\n")
 
 
 @pytest.mark.parametrize(
@@ -362,6 +364,26 @@ def test_no_link_changes_where_two_points_lead(beside, etc, folder):
         found = {one["policy"]: one["action"] for one in json.loads(out or '{"tables": []}')["tables"]}
         assert found.pop("evil", "refused") == "refused"
         assert "payroll" not in found
+
+
+@pytest.mark.parametrize("has_namespace", [False, True])
+def test_no_message_says_where_a_link_beside_the_project_leads(beside, etc, has_namespace):
+    """That two policies have one table was said where a link led to what the other one names, and not elsewhere."""
+    project, secret = beside
+    more = f"  - {{{REST}, name: '{{table}}_ro', tables: {{path: lake/*}}}}\n" if has_namespace else ""
+
+    def said(link, guess):
+        two = "".join(f"  - {{{REST}, name: {name}, table: {table}}}\n" for name, table in (("a", link), ("b", guess)))
+        (project / "policies" / "b.yml").write_text(f"version: 1\npolicies:\n{two}{more}")
+        return str([etc(command) for command in ("parse", "ls", "compile")]).replace(str(guess), "GUESS")
+
+    (secret.parent / "hidden").symlink_to(secret / "payroll")
+    (project / "out").symlink_to(secret.parent / "hidden")
+    told = said("out", secret / "payroll")
+    assert told == said("out", secret / "nothing")
+    assert "ETC131" not in told
+    (project / "own").symlink_to(project / "lake" / "flights")
+    assert "ETC131" in said("own", "lake/flights")
 
 
 def test_a_link_to_what_is_allowed_is_followed(beside, etc):
