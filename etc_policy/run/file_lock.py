@@ -23,7 +23,7 @@ from uuid import uuid4
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import ETC_FOLDER, HEARTBEATS
-from etc_policy.run.lock_holder import PROCESS_TOKEN, Holder, LockPlace, Owner, read_holder
+from etc_policy.run.lock_holder import PROCESS_TOKEN, Holder, LockPlace, Owner, read_holder, read_lock
 from etc_policy.storage.open_storage import local_path
 from etc_policy.storage.safe_files import folder_of, open_regular, replace_in
 from etc_policy.table.formats import format_duration
@@ -166,7 +166,8 @@ class FileLock:
     def _is_ours(self) -> bool:
         """Whether the lock is the file that we made, with what we wrote into it."""
         try:
-            return os.path.samestat(self._path.stat(), self._own.stat()) and self._own.read_bytes() == self._content
+            found, text = read_lock(self._path)
+            return os.path.samestat(found, self._own.lstat()) and text.encode() == self._content
         except FileNotFoundError:
             return False
 

@@ -165,7 +165,7 @@ def read_holder(path: Path) -> Holder | None:
 
     """
     try:
-        found, text = _read(path)
+        found, text = read_lock(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -176,7 +176,7 @@ def read_holder(path: Path) -> Holder | None:
     return Holder(path, identity, found.st_mtime, _user(found.st_uid), text.strip(), _owner(text))
 
 
-def _read(path: Path) -> tuple[os.stat_result, str]:
+def read_lock(path: Path) -> tuple[os.stat_result, str]:
     """What a lock file is, and its text. A link is not followed: its target is not the lock's, and may be secret."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

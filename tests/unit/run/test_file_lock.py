@@ -157,6 +157,28 @@ def test_no_note_of_another_table_makes_the_lock_of_its_living_run_a_dead_one(tm
         pass
 
 
+def test_a_pipe_in_place_of_a_held_lock_is_not_waited_for(lock, path):
+    """Whoever may write there put one where the lock and the file beside it were: each look at it waited for ever."""
+    with lock() as held:
+        own = held._own
+        pipe = path.with_name("pipe")
+        os.mkfifo(pipe)
+        for one in (own, path):
+            one.unlink()
+            os.link(pipe, one)
+        answers = []
+
+        def look():
+            with pytest.raises(RetryableError, match="was taken over"):
+                held.require_held()
+            answers.append("lost")
+
+        looking = threading.Thread(target=look, daemon=True)
+        looking.start()
+        looking.join(5)
+        assert answers == ["lost"]
+
+
 def shared_lock(path, table, said):
     return FileLock(LockPlace(path, 0), str(table), 0, said.append)
 
