@@ -60,18 +60,26 @@ class SparkPropertyStore:
                 self._spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({pairs})")
 
     def write_view(self, view: str, table: str, condition: str | None) -> None:
-        """Make or replace a view of the rows of `db.table` for which a condition holds; remove the view for None.
+        """Make or replace a view of the rows of `db.table` for which a condition holds; for None remove the view, if it is such.
+
+        Which view is to go is what properties of the table say: whoever may write these may name one of somebody else.
 
         Raises:
             RetryableError: the catalog cannot be asked, or refused, as it does where a table has that name.
 
         """
+        rows = f"SELECT * FROM {_quoted(table)} WHERE "  # noqa: S608 - it is etc's own
         with catalog_errors(view):
-            if condition is None:
-                self._spark.sql(f"DROP VIEW IF EXISTS {_quoted(view)}")
-            else:
-                query = f"SELECT * FROM {_quoted(table)} WHERE {condition}"  # noqa: S608 - both are etc's own
-                self._spark.sql(f"CREATE OR REPLACE VIEW {_quoted(view)} AS {query}")
+            if condition is not None:
+                self._spark.sql(f"CREATE OR REPLACE VIEW {_quoted(view)} AS {rows}{condition}")
+            elif self._view_text(view).startswith(rows):
+                self._spark.sql(f"DROP VIEW {_quoted(view)}")
+
+    def _view_text(self, view: str) -> str:
+        """What the view was made as; empty where there is none of that name."""
+        if not self._spark.catalog.tableExists(_quoted(view)):
+            return ""
+        return _detail(self._spark, _quoted(view), "View Text")
 
     def write_partition(
         self, table: str, partition: str, properties: Mapping[str, str], base_path: str | None = None
@@ -130,12 +138,16 @@ def table_location(spark: Any, name: str) -> str:
         hint = "check `table` in the policy and the catalog that Spark is configured with"
         raise TableError(Code.UNKNOWN_CATALOG_TABLE, f"the Spark catalog has no table `{name}`", hint=hint)
     with catalog_errors(name):
-        rows = spark.sql(f"DESCRIBE TABLE EXTENDED {name}").where("col_name = 'Location'").collect()
-    # columns come first, and one of them may have that name
-    location = str(rows[-1]["data_type"]) if rows else ""
+        location = _detail(spark, name, "Location")
     if "/" not in location:
         raise TableError(Code.UNKNOWN_CATALOG_TABLE, f"the Spark catalog names no location for `{name}`")
     return location.removeprefix("file:")
+
+
+def _detail(spark: Any, name: str, detail: str) -> str:
+    """What the catalog says of a table or view under this title; columns come first, and one of them may have that name."""
+    rows = spark.sql(f"DESCRIBE TABLE EXTENDED {name}").where(f"col_name = '{detail}'").collect()
+    return str(rows[-1]["data_type"]) if rows else ""
 
 
 def tables_in(spark: Any, database: str, pattern: str) -> Iterator[tuple[str, str | EtcError]]:

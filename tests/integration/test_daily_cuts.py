@@ -112,6 +112,11 @@ def test_seven_days(spark, tmp_path):
             assert read("SELECT * FROM daily.orders_asof") == rows
         store.write_view("daily.orders_asof", "daily.orders_ro", None)
         assert not spark.catalog.tableExists("daily.orders_asof")
+        spark.sql("CREATE VIEW daily.theirs AS SELECT * FROM daily.orders_ro")
+        for view in ("daily.theirs", "daily.none"):
+            store.write_view(view, "daily.orders_ro", None)
+        assert spark.catalog.tableExists("daily.theirs")
+        spark.sql("DROP VIEW daily.theirs")
         write(8, **AT_ONCE)
         write(9, **AT_ONCE)
         for (sql, readable), day in zip(bench.cuts(), expected, strict=True):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from etc_policy.errors import RetryableError, TableError
-from etc_policy.spark.catalog import table_location, tables_in
+from etc_policy.spark.catalog import SparkPropertyStore, table_location, tables_in
 
 
 class Catalog:
@@ -49,6 +49,40 @@ def test_one_that_is_not_there(rows, name):
     with pytest.raises(TableError) as error:
         table_location(Catalog(*rows), name)
     assert error.value.code == "ETC211"
+
+
+class Views(Catalog):
+    """A session with one view, made as this text."""
+
+    def __init__(self, text):
+        super().__init__(("View Text", "string"), ("View Text", text))
+        self.dropped = []
+
+    def tableExists(self, name):
+        return name == "`lake`.`orders_asof`"
+
+    def sql(self, statement):
+        if statement.startswith("DROP"):
+            self.dropped.append(statement)
+        else:
+            assert statement == "DESCRIBE TABLE EXTENDED `lake`.`orders_asof`"
+        return self
+
+
+@pytest.mark.parametrize(
+    ("view", "text", "goes"),
+    [
+        ("lake.orders_asof", "SELECT * FROM `lake`.`orders_ro` WHERE ts <= 5", True),
+        ("lake.orders_asof", "SELECT * FROM `lake`.`others_ro` WHERE ts <= 5", False),
+        ("lake.orders_asof", "SELECT id FROM `lake`.`orders_ro` WHERE ts <= 5", False),
+        ("lake.none", "SELECT * FROM `lake`.`orders_ro` WHERE ts <= 5", False),
+    ],
+)
+def test_only_a_view_that_etc_made_of_the_table_is_removed(view, text, goes):
+    """A property of the table says which: whoever writes that had etc remove any view, with its own rights."""
+    spark = Views(text)
+    SparkPropertyStore(spark).write_view(view, "lake.orders_ro", None)
+    assert spark.dropped == (["DROP VIEW `lake`.`orders_asof`"] if goes else [])
 
 
 def test_a_catalog_that_does_not_answer_is_asked_again_later():
