@@ -54,7 +54,7 @@ def partition_of(value: object) -> str:
     if len(path) > MAX_PATH:
         raise ValueError(f"the path of a partition has {len(path):,} characters")
     if begins_with_scheme(path):
-        raise ValueError("the path of a partition begins with a scheme")
+        raise ValueError("the path of a partition begins with a scheme, or has a colon before its first `/`")
     return path
 
 

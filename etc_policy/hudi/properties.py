@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import NoReturn
 
 from etc_policy.errors import TableError
@@ -84,8 +85,8 @@ def read_properties(storage: TableReader) -> dict[str, str]:
 
     """
     with table_errors(storage.location):
-        properties = parse_properties(_text(storage))
-        require_own(storage.location, properties)
+        properties = _own(_text(storage), f"hoodie.properties of `{storage.location}`")
+        _require_own_backup(storage, storage.location, PROPERTIES)
         _require_merge_on_read(storage.location, properties)
         _require_whole(storage.location, properties)
         _require_version_as_laid_out(storage, properties)
@@ -99,32 +100,50 @@ def properties_of(storage: TableReader, folder: str) -> dict[str, str] | None:
         TableError: they lead elsewhere.
 
     """
+    place, path = f"{storage.location}/{folder}", f"{folder}/{PROPERTIES}"
+    _require_own_backup(storage, place, path)
     try:
-        text = storage.read(f"{folder}/{PROPERTIES}", _MAX_BYTES).decode("utf-8", errors="replace")
+        text = storage.read(path, _MAX_BYTES).decode("utf-8", errors="replace")
     except (FileNotFoundError, NotADirectoryError):
         return None
-    properties = parse_properties(text)
-    require_own(f"{storage.location}/{folder}", properties)
+    return _own(text, f"hoodie.properties of `{place}`")
+
+
+def _require_own_backup(storage: TableReader, place: str, path: str) -> None:
+    """The same of what Hudi goes by where it takes the file for damaged; a line that its writer did not end is no property."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        text = storage.read(f"{path}.backup", _MAX_BYTES).decode("utf-8", errors="replace")
+        ended, _, last = text.rpartition("\n")
+        _own(text if _HAS_KEY.match(last) else ended, f"hoodie.properties.backup of `{place}`")
+
+
+def _own(text: str, whose: str) -> dict[str, str]:
+    try:
+        properties = parse_properties(text)
+    except ValueError as error:
+        hint = "write each property in a line of its own, as Hudi does"
+        raise TableError(Code.DAMAGED_PROPERTIES, f"{whose} {error}", hint=hint) from error
+    require_own(whose, properties)
     return properties
 
 
-def require_own(base: str, properties: Mapping[str, str]) -> None:
+def require_own(whose: str, properties: Mapping[str, str]) -> None:
     """Return if the properties say nothing but what a table is, and name no path outside of it.
 
     Raises:
-        TableError: they do.
+        TableError: they do; its message begins with `whose` they are.
 
     """
     for key in properties:
         if key.startswith("hoodie.") and not _OF_TABLES.fullmatch(key):
-            message = f"hoodie.properties of `{base}` sets `{one_line(key)[:100]}`, which is no property of a table"
+            message = f"{whose} sets `{one_line(key)[:100]}`, which is no property of a table"
             hint = "Hudi would take it as an option of etc's own client: take the line out, writers have options of their own"
             raise TableError(Code.DAMAGED_PROPERTIES, message, hint=hint)
     for key, path in ((key, properties[key]) for key in _PATHS if properties.get(key)):
         try:
             parts_of(path)
         except ValueError as error:
-            message = f"hoodie.properties of `{base}` sets `{key}` to `{one_line(path)[:100]}`, which is no path below the table"
+            message = f"{whose} sets `{key}` to `{one_line(path)[:100]}`, which is no path below the table"
             raise TableError(Code.DAMAGED_PROPERTIES, message, hint="restore the file from a copy") from error
 
 
@@ -311,36 +330,30 @@ def updates_in_part(properties: Mapping[str, str]) -> bool:
 
 
 _BLANKS = " \t\f"
+_HAS_KEY = re.compile(r"\s*\S+[=: \t\f]")
 _KEY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The pairs of a file; of one key the last counts."""
+    """The pairs of a file; of one key the last counts.
+
+    Raises:
+        ValueError: a line goes on in the next one. Hudi writes none, and releases of Java differ in what they take it for.
+
+    """
     pairs: dict[str, str] = {}
-    for line in _whole_lines(text):
-        found = _KEY.match(line)
-        if found is not None:  # it always is: a key may be empty
-            pairs[_unescaped(found[1])] = _unescaped(line[found.end() :])
-    return pairs
-
-
-def _whole_lines(text: str) -> list[str]:
-    """The lines that hold something, each with those that it goes on in."""
-    whole: list[str] = []
-    goes_on = False
     for line in re.split(r"\r\n|\r|\n", text):
         content = line.lstrip(_BLANKS)
-        if not goes_on and (not content or content[0] in "#!"):
+        if not content or content[0] in "#!":
             continue
-        went_on, goes_on = goes_on, (len(content) - len(content.rstrip("\\"))) % 2 == 1
-        part = content[:-1] if goes_on else content
-        if went_on:
-            whole[-1] += part
-        else:
-            whole.append(part)
-    return whole
+        if (len(content) - len(content.rstrip("\\"))) % 2 == 1:
+            raise ValueError("has a line that goes on in the next")
+        found = _KEY.match(content)
+        if found is not None:  # it always is: a key may be empty
+            pairs[_unescaped(found[1])] = _unescaped(content[found.end() :])
+    return pairs
 
 
 def _unescaped(text: str) -> str:

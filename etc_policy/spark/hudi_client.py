@@ -13,7 +13,7 @@ from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import METADATA_TABLE
 from etc_policy.hudi.metadata_values import list_of, load_json, mapping_of
-from etc_policy.hudi.properties import ordering_fields, properties_of, read_properties
+from etc_policy.hudi.properties import ordering_fields, parse_properties, properties_of, read_properties, require_own
 from etc_policy.hudi.schemas import leaf_columns
 from etc_policy.hudi.stable_reading import PERMISSIONS, table_errors
 from etc_policy.hudi.writer_options import (
@@ -146,33 +146,64 @@ def _create(spark: Any, job: Job, chosen: Mapping[str, str]) -> Any:
     }
     asks = COLUMN_LIST not in options and not set(job.metadata_partitions).isdisjoint(COLUMN_STATISTICS)
     if asks and (noted := metadata_renewal.noted_columns(job.base_path)):
-        return _open(spark, job.base_path, {**options, COLUMN_LIST: noted})
-    client = _open(spark, job.base_path, options)
+        return open_client(spark, job.base_path, {**options, COLUMN_LIST: noted})
+    client = open_client(spark, job.base_path, options)
     if not asks or metadata_renewal.is_gone(job.base_path):
         return client
     columns = columns_with_statistics(spark, hudi_table(spark, client), job)
     if not columns:
         return client
     client.close()
-    return _open(spark, job.base_path, {**options, COLUMN_LIST: ",".join(columns)})
+    return open_client(spark, job.base_path, {**options, COLUMN_LIST: ",".join(columns)})
 
 
-def _open(spark: Any, base_path: str, options: Mapping[str, str]) -> Any:
-    jvm = spark._jvm
-    given = (
-        jvm.java.util.HashMap()
-    )  # with the path: else a property of the table would win (facts: client-by-properties)
-    for key, value in {**options, "hoodie.base.path": base_path}.items():
+def open_client(spark: Any, base_path: str, options: Mapping[str, str]) -> Any:
+    """A client as `HoodieCLIUtils.createHoodieWriteClient` makes it, but that the table's properties which it goes by are those
+    that were looked at: Hudi reads them by itself, and another time (facts: client-by-properties).
+
+    Raises:
+        TableError: they are not the table's alone.
+
+    """
+    jvm, hudi = spark._jvm, spark._jvm.org.apache.hudi
+    conf = hudi.hadoop.fs.HadoopFSUtils.getStorageConf(spark._jsparkSession.sessionState().newHadoopConf())
+    meta_client = hudi.common.table.HoodieTableMetaClient.builder().setBasePath(base_path).setConf(conf).build()
+    table = meta_client.getTableConfig()
+    properties = pairs_of(jvm, table.getProps())
+    require_own(f"hoodie.properties of `{base_path}`, as Hudi reads it,", properties)
+    confs = jvm.scala.collection.JavaConverters.mapAsJavaMap(spark._jsparkSession.sqlContext().getAllConfs())
+    given = jvm.java.util.HashMap()
+    for key, value in {**_of_hudi(properties), **_of_hudi(pairs_of(jvm, confs)), **options}.items():
         given.put(key, value)
-    none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
-    create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient
-    return create(spark._jsparkSession, base_path, jvm.PythonUtils.toScalaMap(given), none)
+    every = hudi.HoodieWriterUtils.parametersWithWriteDefaults(jvm.PythonUtils.toScalaMap(given))
+    schema = table_schema(jvm, meta_client, False).toString()
+    create = hudi.DataSourceUtils.createHoodieClient
+    return create(
+        spark.sparkContext._jsc,
+        schema,
+        base_path,
+        table.getTableName(),
+        jvm.scala.collection.JavaConverters.mapAsJavaMap(every),
+    )
 
 
-def table_schema(jvm: Any, meta_client: Any) -> Any:
+def pairs_of(jvm: Any, properties: Any) -> dict[str, str]:
+    """Java's properties, in one call: it writes them in a form that is read in one way alone."""
+    plain, writer = jvm.java.util.Properties(), jvm.java.io.StringWriter()
+    plain.putAll(properties)
+    plain.store(writer, None)
+    return parse_properties(writer.toString())
+
+
+def _of_hudi(pairs: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in pairs.items() if key.startswith("hoodie.")}
+
+
+def table_schema(jvm: Any, meta_client: Any, *with_meta_columns: bool) -> Any:
     """The table's schema, whose text is Avro's JSON; 1.2 has one of its own in the place of Avro's."""
     resolver = jvm.org.apache.hudi.common.table.TableSchemaResolver(meta_client)
-    return resolver.getTableSchema() if "getTableSchema" in method_names(resolver) else resolver.getTableAvroSchema()
+    newer = "getTableSchema" in method_names(resolver)
+    return (resolver.getTableSchema if newer else resolver.getTableAvroSchema)(*with_meta_columns)
 
 
 def columns_with_statistics(spark: Any, table: Any, job: Job) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ def noted_columns(base_path: str) -> str | None:
 def _noted(base_path: str) -> Mapping[str, str]:
     """The partitions of a metadata table that was dropped, with the columns that it kept statistics of; none without one."""
     try:
-        lines = open_reader(base_path).read(METADATA_NOTE).decode().splitlines()
+        lines = open_reader(base_path).read(METADATA_NOTE).decode(errors="replace").splitlines()
     except FileNotFoundError:
         return {}
     parted = (line.partition(" ") for line in lines)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import BinaryIO
 from zlib import crc32
 
-_SCHEME = re.compile(r"[^/:]*:(?:/|$)")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 #: A pipe would block whoever opens it until somebody writes to it.
@@ -126,8 +124,8 @@ def open_regular(folder: int, name: str, flags: int) -> int:
 
 
 def begins_with_scheme(path: str) -> bool:
-    """Whether a path names its own file system (`file:/lake`): Hudi goes there, whatever folder it is joined to."""
-    return ":" in path and _SCHEME.match(path) is not None
+    """Whether Hudi goes elsewhere by a path, or nowhere: to `file:/lake`, and to `/f` for a file `f` in a partition `a:b`."""
+    return ":" in path and ":" in path.partition("/")[0]
 
 
 def parts_of(path: str) -> list[str]:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.errors import EtcError
+from etc_policy.errors import EtcError, TableError
 from etc_policy.hudi.plan_file import encode_plan
 from etc_policy.plan.commit_metadata import extra_metadata
+from etc_policy.spark.hudi_client import open_client, pairs_of
 from etc_policy.table.history import PLAN_ID, THRESHOLD
 from tests.hostile.avro import damaged
 from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_views
@@ -56,6 +57,25 @@ def signed_again(plan, path, operations, **extra):
     pairs = {**extra_metadata(plan.tables[0], "0" * 64, None), PLAN_ID: "0" * 64, **extra}
     path.write_bytes(encode_plan(operations, pairs))
     (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
+
+
+def test_a_client_is_as_hudi_makes_it_and_goes_by_the_properties_that_were_looked_at(bench):
+    """The file may change after etc has read it, and before Hudi does (facts: client-by-properties)."""
+    jvm, base = bench.spark._jvm, str(bench.base)
+    none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
+    options = jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap())
+    stock = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient(bench.spark._jsparkSession, base, options, none)
+    own = open_client(bench.spark, base, {})
+    assert pairs_of(jvm, own.getConfig().getProps()) == pairs_of(jvm, stock.getConfig().getProps())
+    with (bench.base / ".hoodie" / "hoodie.properties").open("a") as opened:
+        opened.write("as.of.instant=1\n")
+    (bench.base / ".hoodie" / ".hoodie.properties.crc").unlink(missing_ok=True)
+    assert "as.of.instant" not in pairs_of(jvm, open_client(bench.spark, base, {}).getConfig().getProps())
+    with (bench.base / ".hoodie" / "hoodie.properties").open("a") as opened:
+        opened.write("hoodie.metrics.on=true\n")
+    (bench.base / ".hoodie" / ".hoodie.properties.crc").unlink(missing_ok=True)
+    with pytest.raises(TableError, match=r"as Hudi reads it, sets `hoodie\.metrics\.on`"):
+        open_client(bench.spark, base, {})
 
 
 @pytest.mark.extended

@@ -100,8 +100,8 @@ class TestNamesOfWriters:
 
     @pytest.fixture(params=NAMES)
     def name(self, request, tmp_path, orders, monkeypatch):
-        (tmp_path / "policies" / "a.yml").write_text(POLICY.replace('"h=%Y', '"*/h=%Y'))
-        name = request.param + "/h=2026-01-01-09"
+        (tmp_path / "policies" / "a.yml").write_text(POLICY.replace('"h=%Y', '"*/*/h=%Y'))
+        name = f"p/{request.param}/h=2026-01-01-09"
         orders.commit(at("09:40:00"), at("09:40:05"), log("g", partition=name, min_event=epoch_ms("09:10:00")))
         return name
 

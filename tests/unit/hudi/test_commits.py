@@ -266,13 +266,14 @@ def test_whoever_writes_another_schema_into_each_commit_gets_no_more_patterns(mo
     assert not hudi_commits._FORMS
 
 
+@pytest.mark.parametrize("partition", ["file:/lake/other/p", "hour:10", "a-b:c", "file:x/y", "::p", "ab:cd:/x"])
 @pytest.mark.parametrize("fast", [False, True])
-def test_a_partition_in_another_table_is_refused(tmp_path, monkeypatch, fast):
-    """To Hudi a path that begins with a scheme lies below nothing."""
+def test_a_partition_in_another_table_is_refused(tmp_path, monkeypatch, fast, partition):
+    """To Hudi a path that begins with a scheme lies below nothing: a file in `hour:10` is one of the root folder."""
     monkeypatch.setattr(hudi_commits, "_MANY", 1 if fast else MANY)
     table = TableFolder(tmp_path / "t")
-    table.commit(at("10:00:00"), at("10:00:05"), base("f1", partition="file:/lake/other/p"))
-    table.commit(at("10:10:00"), at("10:10:05"), log("f1", 5, partition="file:/lake/other/p"))
+    table.commit(at("10:00:00"), at("10:00:05"), base("f1", partition=partition))
+    table.commit(at("10:10:00"), at("10:10:05"), log("f1", 5, partition=partition))
     with pytest.raises(TableError, match="not in a form") as error:
         FileTableReader().read(str(table.base), EventTime(column="ts", unit="ms"))
     assert "the path of a partition begins with a scheme" in error.value.hint

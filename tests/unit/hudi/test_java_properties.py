@@ -9,17 +9,22 @@ JAVA_READS = [
     ("spark.a  one two ", {"spark.a": "one two "}),
     ("spark.a=b=c:d", {"spark.a": "b=c:d"}),
     ("  spark.a : b\n#no\n ! no\n\nspark.b", {"spark.a": "b", "spark.b": ""}),
-    ("spark.a b\\\n    c\nspark.b d\\\\\nspark.c e", {"spark.a": "bc", "spark.b": "d\\", "spark.c": "e"}),
+    ("spark.b d\\\\\nspark.c e", {"spark.b": "d\\", "spark.c": "e"}),
     ("spark.a first\r\nspark.a last\rspark.b x", {"spark.a": "last", "spark.b": "x"}),
     ("spark\\u002ea \\u00e9\\t\\q", {"spark.a": "é\tq"}),
     ("spark.a\\ b c", {"spark.a b": "c"}),
-    ("spark.a last\\", {"spark.a": "last"}),
 ]
 
 
 @pytest.mark.parametrize(("text", "pairs"), JAVA_READS)
 def test_files_are_read_as_java_does(text, pairs):
     assert parse_properties(text) == pairs
+
+
+@pytest.mark.parametrize("text", ["spark.a b\\\n    c", "spark.a last\\", "\\\n#c\\\nspark.a=b"])
+def test_lines_that_go_on_are_refused_as_releases_of_java_differ(text):
+    with pytest.raises(ValueError, match="goes on in the next"):
+        parse_properties(text)
 
 
 def test_comments_and_escapes_of_a_tables_properties():

@@ -174,10 +174,32 @@ class TestOfATableAlone:
             opened.write(f"hoodie.{key}={value}\n")
         assert error_of(table).code == "ETC215"
 
-    def test_so_are_those_of_its_metadata_table(self, table):
+    def test_a_line_that_goes_on_is_refused(self, table):
+        """Java 17 takes what follows an empty one for a comment, and the last line for a property; Java 11 does not."""
+        with properties_file(table).open("a") as opened:
+            opened.write("\\\n#c\\\nhoodie.metrics.on=true\n")
+        error = error_of(table)
+        assert (error.code, "goes on in the next" in error.message) == ("ETC215", True)
+
+    @pytest.mark.parametrize("end", ["\n", ""])
+    def test_so_is_an_option_in_the_backup(self, table, end):
+        """Hudi goes by it where a checksum of the file is wrong."""
+        backup = properties_file(table).with_name("hoodie.properties.backup")
+        backup.write_text(f"{properties_file(table).read_text()}hoodie.metrics.on=true{end}")
+        error = error_of(table)
+        assert (error.code, "hoodie.properties.backup of" in error.message) == ("ETC215", True)
+
+    @pytest.mark.parametrize("text", ["", "hoodie.table.name=orders\nhoodie.tab"])
+    def test_a_backup_whose_writer_has_died_is_none(self, table, text):
+        properties_file(table).with_name("hoodie.properties.backup").write_text(text)
+        assert read_properties(LocalStorage(table.base))["hoodie.table.name"] == "orders"
+
+    @pytest.mark.parametrize("name", ["hoodie.properties", "hoodie.properties.backup"])
+    def test_so_are_those_of_its_metadata_table(self, table, name):
         folder = table.meta / "metadata" / ".hoodie"
         folder.mkdir(parents=True)
-        (folder / "hoodie.properties").write_text("hoodie.table.name=m\nhoodie.timeline.path=file:/lake/other\n")
+        (folder / "hoodie.properties").write_text("hoodie.table.name=m\n")
+        (folder / name).write_text("hoodie.table.name=m\nhoodie.timeline.path=file:/lake/other\n")
         with pytest.raises(TableError, match=r"metadata` sets `hoodie\.timeline\.path` to `file:/lake/other`"):
             metadata_timeline(LocalStorage(table.base))
 

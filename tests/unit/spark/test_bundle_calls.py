@@ -27,8 +27,9 @@ CALLS = {
     f"{_COMMON}.config.HoodieMetadataConfig": "newBuilder",
     f"{_COMMON}.config.HoodieMetadataConfig$Builder": "build enable",
     f"{_COMMON}.engine.HoodieLocalEngineContext": "",
-    f"{_COMMON}.table.HoodieTableConfig": "getTableVersion",
-    f"{_COMMON}.table.HoodieTableMetaClient": "getActiveTimeline getTableConfig",
+    f"{_COMMON}.table.HoodieTableConfig": "getProps getTableName getTableVersion",
+    f"{_COMMON}.table.HoodieTableMetaClient": "builder getActiveTimeline getTableConfig",
+    f"{_COMMON}.table.HoodieTableMetaClient$Builder": "build setBasePath setConf",
     f"{_COMMON}.table.TableSchemaResolver": "",
     f"{_COMMON}.util.Option": "empty get of",
     f"{_COMMON}.util.collection.Pair": "getLeft getRight of",
@@ -43,7 +44,8 @@ CALLS = {
     f"{_TIMELINE}.HoodieInstant": "",
     f"{_TIMELINE}.HoodieInstant$State": "",
     f"{_TIMELINE}.HoodieInstantTimeGenerator": "",
-    "org.apache.hudi.HoodieCLIUtils": "createHoodieWriteClient",
+    "org.apache.hudi.DataSourceUtils": "createHoodieClient",
+    "org.apache.hudi.HoodieWriterUtils": "parametersWithWriteDefaults",
     "org.apache.hudi.avro.model.HoodieMetadataColumnStats": "getMaxValue getMinValue getNullCount",
     "org.apache.hudi.config.HoodieWriteConfig": "getProps getSchema newBuilder",
     "org.apache.hudi.config.HoodieWriteConfig$Builder": "build withProperties",
@@ -79,13 +81,13 @@ IN_SOME = {
 #: Methods of Java, Spark, Scala, py4j and Python itself that etc calls in the rooms that reach the bundle.
 _OF_OTHERS = """
 addHandler alterPartitions asDict asMap bitwiseOR cancelAllJobs countAsync createDataFrame createTime currentThread
-dataType elementType eqNullSafe externalCatalog forName getActiveJobsIds getAll getCause getChannel getClass getClazz
+dataType elementType eqNullSafe externalCatalog forName getActiveJobsIds getAll getAllConfs getCause getChannel getClass getClazz
 getContextClassLoader getDeclaredField getDeclaredFields getDeclaredMethods getExecutorInfos getField getId
 getImplementationVersion getLogger getMethods getName getOrCreate getPackage getParameterTypes getPartitionOption getProperty
 getSimpleName getStringCollection getTable getTime getValue groupBy hadoopConfiguration isDone isEmpty isInCollection
-isNotNull isNull keyType lastAccessTime mapAsJavaMap newInstance orderBy partitionBy partitionColumnNames putAll
-setAccessible setAll setImplementedInterfaces setLocalProperty setLogLevel setParentClassLoader sharedState
-simpleString singletonList sparkContext statusTracker stringifyException systemDefault tableExists toEpochDay
+isNotNull isNull keyType lastAccessTime mapAsJavaMap newHadoopConf newInstance orderBy partitionBy partitionColumnNames putAll
+sessionState setAccessible setAll setImplementedInterfaces setLocalProperty setLogLevel setParentClassLoader sharedState
+simpleString singletonList sparkContext sqlContext statusTracker stringifyException systemDefault tableExists toEpochDay
 toEpochMilli toLocalDate toLocalIterator toScalaMap toSeq toString tryLock typeName unionAll unionByName valueOf
 valueType withColumn withColumns
 """

@@ -76,7 +76,7 @@ def test_what_the_user_may_not_do_is_refused_with_the_clusters_words(hdfs_cluste
 
 def test_names_with_a_colon_are_refused(storage):
     with pytest.raises(TableError, match="Invalid path name") as error:
-        storage.create("at=10:00/f", b"x")
+        storage.create("p/at=10:00/f", b"x")
     assert error.value.code == "ETC457"
 
 
