@@ -66,34 +66,30 @@ def newest_base_file(slices: Iterable[_HasBaseFile]) -> str | None:
 
 
 class LogFile(NamedTuple):
-    """A log file of a slice.
-
-    `requested` is the instant in its name, `completed` the completion time of that instant (both `yyyyMMddHHmmssSSS`). An
-    archived delta commit whose completion time is not known counts as completed when requested. `min_event_time_ms` is None
-    where nobody knows the smallest event time in it; from a commit it is that commit's minimum over the whole file group: a log
-    file that rolled over records its events on its predecessor (facts: rolled-over-event-times). `recorded_bytes` is its size
-    by its commit's write stat, 0 if that has none; None where no commit that is known has a stat. `seen_event_time_ms` counts
-    where the smallest is not known: it is the smallest of those that are, or what a plan says of a carried file. Others may
-    be in it too, but for those of rows where `unknown_is_deletes`: deletes by key have none. `rows_since` is an instant
-    before which none of its rows was written, where they may be older than `completed`; it is empty where nobody knows one.
-    `impossible_ms` is the latest event time in it where that cannot be true (`table/impossible_times.py`): then the smallest
-    is not known. `null_rows` are rows without an event time, counted where the file was read because its time is unknown.
-    `max_event_time_ms` is the latest event time in it as its blocks were read, None where they were not: a commit's leaves
-    some values out (facts: dropped-maximum).
-    """
+    """A log file of a slice; instants are `yyyyMMddHHmmssSSS`."""
 
     name: str
     size_bytes: int
+    #: The instant in its name, and the completion time of that instant; where an archived one's is not known, the same.
     requested: str
     completed: str
+    #: No row in it is earlier; None where nobody knows. From a commit it is that commit's minimum over the whole file group: a
+    #: log file that rolled over records its events on its predecessor (facts: rolled-over-event-times).
     min_event_time_ms: int | None
     has_deletes: bool = False
+    #: Its size by its commit's write stat, 0 if that has none; None where no commit that is known has a stat.
     recorded_bytes: int | None = None
+    #: Where the smallest is not known: the smallest of those that are, or what a plan says of a carried file.
     seen_event_time_ms: int | None = None
+    #: Of what is unknown nothing is the time of a row: deletes by key have none.
     unknown_is_deletes: bool = False
+    #: None of its rows was written before, where they may be older than `completed`; empty where nobody knows.
     rows_since: str | None = None
+    #: The latest event time in it where that cannot be true (`table/impossible_times.py`): then the smallest is not known.
     impossible_ms: int | None = None
+    #: Rows without an event time, counted where the file was read because its time is unknown.
     null_rows: int = 0
+    #: The latest as its blocks were read, None where they were not: a commit's leaves some values out (facts: dropped-maximum).
     max_event_time_ms: int | None = None
 
     @property
