@@ -80,16 +80,16 @@ IN_SOME = {
 }
 #: Methods of Java, Spark, Scala, py4j and Python itself that etc calls in the rooms that reach the bundle.
 _OF_OTHERS = """
-addHandler alterPartitions asDict asMap bitwiseOR cancelAllJobs countAsync createDataFrame createTime currentThread
-dataType elementType eqNullSafe externalCatalog forName getActiveJobsIds getAll getAllConfs getCause getChannel getClass getClazz
-getContextClassLoader getDeclaredField getDeclaredFields getDeclaredMethods getExecutorInfos getField getId
+addHandler alterPartitions asDict asMap bitwiseOR cancelAllJobs countAsync createDataFrame createTime currentThread dataType
+elementType eqNullSafe externalCatalog forName getActiveJobsIds getAll getAllConfs getAuthority getCause getChannel getClass
+getClazz getContextClassLoader getDeclaredField getDeclaredFields getDeclaredMethods getExecutorInfos getField getId
 getImplementationVersion getLogger getMethods getName getOrCreate getPackage getParameterTypes getPartitionOption getProperty
-getSimpleName getStringCollection getTable getTime getValue groupBy hadoopConfiguration isDone isEmpty isInCollection
-isNotNull isNull keyType lastAccessTime mapAsJavaMap newHadoopConf newInstance orderBy partitionBy partitionColumnNames putAll
-sessionState setAccessible setAll setImplementedInterfaces setLocalProperty setLogLevel setParentClassLoader sharedState
-simpleString singletonList sparkContext sqlContext statusTracker stringifyException systemDefault tableExists toEpochDay
-toEpochMilli toLocalDate toLocalIterator toScalaMap toSeq toString tryLock typeName unionAll unionByName valueOf
-valueType withColumn withColumns
+getScheme getSimpleName getStringCollection getTable getTime getValue groupBy hadoopConfiguration isDone isEmpty
+isInCollection isNotNull isNull keyType lastAccessTime mapAsJavaMap newHadoopConf newInstance orderBy partitionBy
+partitionColumnNames putAll sessionState setAccessible setAll setImplementedInterfaces setLocalProperty setLogLevel
+setParentClassLoader sharedState simpleString singletonList sparkContext sqlContext statusTracker stringifyException
+systemDefault tableExists toEpochDay toEpochMilli toLocalDate toLocalIterator toScalaMap toSeq toString tryLock typeName
+unionAll unionByName valueOf valueType withColumn withColumns
 """
 _ROOMS = ("spark", "gx", "demo")
 
