@@ -299,6 +299,8 @@ def _is_said(line: Line, survey: Survey) -> bool:
         and (for_all_ms := _longest_ms(_for_all(survey).get(line.key))) is not None
     ):
         return line.key in survey.given or for_all_ms >= (_longest_ms(line.value) or 0)
+    if line.key == _TARGET:
+        return False  # it is there where what was said is too short
     is_of_all = is_below(line.key, (*survey.given, *survey.answered))
     return is_of_all or (line.asks and is_below(line.key, survey.defaults))
 
@@ -644,22 +646,34 @@ def _latency(survey: Survey) -> Iterator[Line]:
 
 
 def _freshness(survey: Survey) -> Iterator[Line]:
-    """How far RO may lag, but where etc_project.yml will say it for all, or any limit was said.
+    """How far RO may lag, but where etc_project.yml says it for all, or will, or any limit was said.
 
     Where `data_latency` is asked it is offered: an answer may be longer than what is proposed.
     """
     latency, of_all = next(_latency(survey)), _for_all(survey)
-    is_own = latency.stays and not _is_said(latency, survey)
-    is_of_all = "data_latency" in survey.answered and not is_below("data_latency", {*survey.given, *survey.defaults})
-    limits = {*survey.given, *(() if is_own else of_all)}
-    if (is_of_all and not is_own) or any(key.partition(".")[0] == "freshness" for key in limits):
+    is_own = "data_latency" in survey.given or not (latency.asks or _is_said(latency, survey))
+    said = survey.given.get("data_latency", latency.value) if is_own else of_all.get("data_latency")
+    if _has_limits(survey.given) or _is_limited(survey, said if is_own else None):
         return
-    said = survey.given.get("data_latency", None if is_own else of_all.get("data_latency"))
     target = target_for(latency.value if said is None else said)
     if target is not None:
         text = f"how far RO may lag behind now: {TARGET_REASON}"
         is_open = said is None and latency.asks
         yield Line("freshness", f"{{target: {target}}}", text, offers=True) if is_open else Line(_TARGET, target, text)
+
+
+def _is_limited(survey: Survey, own: object) -> bool:
+    """Whether etc_project.yml has limits, or will have, that a table can keep, whose own `data_latency` is this if it has one."""
+    of_all = _for_all(survey)
+    if not _has_limits(of_all):
+        return own is None and "data_latency" in survey.answered and "data_latency" not in survey.defaults
+    limits = of_all.get("freshness")
+    target_ms = _longest_ms(limits.get("target") if isinstance(limits, dict) else of_all.get(_TARGET))
+    return own is None or target_ms is None or target_ms > (_longest_ms(own) or 0)
+
+
+def _has_limits(said: Mapping[str, object]) -> bool:
+    return any(key.partition(".")[0] == "freshness" for key in said)
 
 
 def target_for(data_latency: object) -> str | None:

@@ -294,6 +294,28 @@ def test_a_text_alone_that_is_named_as_what_moves_is_no_reason_to_skip_the_table
     )
 
 
+LIMITS = {"data_latency": "1h", "freshness": {"target": "2h30m"}}
+
+
+@pytest.mark.parametrize(
+    ("past", "said", "target"),
+    [
+        (None, {"defaults": LIMITS}, None),
+        (None, {"defaults": LIMITS, "given": {"data_latency": "2h"}}, None),
+        (None, {"defaults": LIMITS, "given": {"data_latency": "2d"}}, "3d"),
+        (None, {"answered": {"freshness.target": "2h"}, "given": {"data_latency": "2d"}}, "3d"),
+        (None, {"defaults": {"freshness": {"error_after": "2h"}}, "given": {"data_latency": "2d"}}, None),
+        (OFTEN, {"defaults": {"freshness": {"target": "20s"}}}, "2h"),
+        (OFTEN, {"defaults": LIMITS}, None),
+        (OFTEN, {"answered": {"data_latency": "1h"}}, None),
+    ],
+)
+def test_a_table_that_cannot_keep_to_the_project_s_target_has_one_of_its_own(past, said, target):
+    """`etc parse` refuses a target below `data_latency`."""
+    found = lines(survey({"ts": "long"}, LONG, past, **said))
+    assert (found["freshness.target"].value if "freshness.target" in found else None) == target
+
+
 def test_columns_that_hold_no_times_are_no_candidates():
     columns = {"id": "long", "name": "string", "amount": "double", "flag": "boolean", "at": "bytes"}
     assert time_columns(columns, {"hoodie.table.ordering.fields": "name"}) == ()
