@@ -539,6 +539,56 @@ class TestRecordsOfSomebodyElse:
         assert outside()[1] == [("victim.orders", str(orders.base))]
 
 
+def leaves(value, path=()):
+    """The way to each value of a document that holds no others, and to each key."""
+    found = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in found:
+        yield from leaves(below, (*path, key))
+    if not found:
+        yield path
+
+
+def replaced(document, path, value):
+    changed = json.loads(json.dumps(document))
+    *above, last = path
+    place = changed
+    for key in above:
+        place = place[key]
+    place[last] = value
+    return changed
+
+
+FORGED = ("../victim", "victim.orders", 2**62, *nightly("http://127.0.0.1:1/x", "touch ../victim/x", -1, None, [], {}))
+
+
+@pytest.mark.parametrize("forged", FORGED, ids=repr)
+def test_no_field_of_the_record_leads_elsewhere(run, orders, endpoint, tmp_path, monkeypatch, forged):
+    """Each is replaced in turn, and the policy goes to other names: what it names itself is asked, and nothing else."""
+    asked = set()
+
+    class Catalog:
+        def write_partition(self, table, partition, properties, base_path=None):
+            asked.add((table, base_path))
+
+    monkeypatch.setattr("etc_policy.wiring.Environment.property_store", lambda _: Catalog())
+    monkeypatch.setattr("etc_policy.run.done_store._WAIT_SECONDS", 0.2)
+    (tmp_path / "lake" / "victim").mkdir()
+    more = f"http: {{url: '{endpoint.url}'}}, command: [touch, '{tmp_path}/run'], timeout: 1s}}"
+    run(f"{{success_file: _SUCCESS, partition_property: lake.orders_ro, {more}")
+    asked.clear()
+    be_late(orders)
+    kept = json.loads((orders.base / RECORD).read_text())
+    before = {path for path in tmp_path.rglob("*") if orders.base not in path.parents}
+    for path in leaves(kept):
+        (orders.base / RECORD).write_text(json.dumps(replaced(kept, path, forged)))
+        with suppress(TableError, RetryableError):
+            run(f"{{success_file: _READY, partition_property: lake.new, {more}")
+    own = {("lake.new", None), ("lake.orders_ro", str(orders.base)), ("victim.orders", str(orders.base))}
+    assert asked <= own
+    assert {path for path in tmp_path.rglob("*") if orders.base not in path.parents} == before
+    assert {event["source"] for _, event in endpoint.posted} == {str(orders.base)}
+
+
 class TestRecordsOfATimeToCome:
     """Every look would leave such a record as it is, and nothing of it would be right."""
 
