@@ -14,7 +14,7 @@ from etc_policy.gx.as_of_rows import FAULTS, count_as_of
 from etc_policy.gx.view_comparison import comparison_of, count_differences
 from etc_policy.gx.view_join import Comparison
 from etc_policy.table.formats import format_time
-from etc_policy.verify.catalog import HIDDEN_BY_LATER
+from etc_policy.verify.catalog import HIDDEN_BY_LATER, WAITING
 
 #: The metric of etc's own comparison.
 DIFFERENCES = "table.etc.ro_against_rt"
@@ -141,6 +141,7 @@ class ExpectEventTimesWithinBounds(_ComparisonExpectation):
 
     failures = ("null_event_times_not_in_ro",)
     reported = ("null_event_times",)
+    reported_if_any = (WAITING,)
     rows = "rt_rows"
 
     def _validate(

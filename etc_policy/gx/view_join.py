@@ -147,13 +147,15 @@ def facts(found_by: tuple[str, str] = NAMED) -> dict[str, Any]:
     absent = promised & ~in_ro
     ghost = in_ro & ~in_rt & F.col("ro_inside")
     null_time = in_rt & F.col("event_ms").isNull() & F.col("unreadable").isNull()
+    held_back = null_time & ~F.col("late") & (~in_ro | differs)
     first_pairing = F.coalesce(F.col("rt_copy"), F.lit(1)) == 1
     return {
         "rt_rows": in_rt & (F.coalesce(F.col("ro_copy"), F.lit(1)) == 1),
         "ro_rows": in_ro & first_pairing,
         "promised_rows": promised & (F.coalesce(F.col("ro_copy"), F.lit(1)) == 1),
         "null_event_times": null_time,
-        "null_event_times_not_in_ro": null_time & ~F.col("late") & (~in_ro | differs),
+        "null_event_times_not_in_ro": held_back & ~F.col("waits"),
+        "null_event_times_waiting": held_back & F.col("waits"),
         "unreadable_event_times": F.col("unreadable").isNotNull(),
         "rows_without_key": reduce(or_, (F.col(name).isNull() for name in found_by)),
         "missing": absent & ~F.col("late"),

@@ -165,6 +165,7 @@ def rt_rows(spark: Any, rt: Any, check: DataCheck, *, hashed: bool = False) -> A
         "unreadable": F.when(event_ms.isNull(), source.cast("string")),
         "rt_inside": inside(event_ms, check),
         "late": _late(spark, check),
+        "waits": is_one_of(spark, F.concat_ws("/", file_group(), "_hoodie_commit_time"), check.waiting),
         "rt_values": row_hash(rt.schema) if hashed else row_values(rt.schema),
         "rt_hash": row_hash(rt.schema),
         "rt_group": file_group(),

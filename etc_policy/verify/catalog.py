@@ -51,6 +51,8 @@ FRESHNESS = "expect_freshness_within"
 VIEWS_AGREE, NO_KEY_TWICE = "expect_ro_to_contain_rt_up_to", "expect_no_key_twice"
 #: Whether RO is the table as of T, and its count of keys whose row up to T a later one hides that RO had before.
 AS_OF, HIDDEN_BY_LATER = "expect_ro_as_of", "hidden_by_later_rows"
+#: Whether a row without an event time is held back, and its count of those that come into RO with the rest of their log file.
+BOUNDS, WAITING = "expect_event_times_within_bounds", "null_event_times_waiting"
 
 #: Etc's own. What an argument means is written beside the check: `verify/metadata_checks.py`, `gx/expectations.py`.
 OWN: Mapping[str, Offered] = {
@@ -59,7 +61,7 @@ OWN: Mapping[str, Offered] = {
     AS_OF: Offered({"threshold_ms": _WHOLE}, source="rows"),
     "expect_no_deleted_rows": Offered({}, source="rows"),
     "expect_rows_of_their_base_file": Offered({}, source="rows"),
-    "expect_event_times_within_bounds": Offered({"earliest_ms": _WHOLE, "latest_ms": _WHOLE}, source="rows"),
+    BOUNDS: Offered({"earliest_ms": _WHOLE, "latest_ms": _WHOLE}, source="rows"),
     FRESHNESS: Offered(_LIMITS, frozenset({"now_ms"}), "metadata"),
     "expect_completeness_up_to": Offered({"threshold_ms": _WHOLE}, frozenset({"threshold_ms"}), "metadata"),
     "expect_event_times_tracked": Offered(

@@ -5,6 +5,7 @@ alike, from the verifier's own listing alone.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from hashlib import sha256
 from itertools import chain
@@ -156,6 +157,18 @@ def merged_whole(state: TableState, history: TableHistory) -> frozenset[GroupKey
     unsplit = {(one.partition, one.file_id): one.previous or "" for one in commit.groups}
     unsplit = {group: since for group, since in unsplit.items() if group not in split_groups(commit.extra)}
     return frozenset(group for group, since in unsplit.items() if group in deleting or since < first)
+
+
+def waiting_writes(state: TableState, threshold_ms: int) -> frozenset[str]:
+    """The writes, as paths of file group and instant, of which all log files that are left are known to be after a threshold.
+
+    Rows without an event time that they hold are merged with the others. Before table version 8 no name says which write it was.
+    """
+    times = defaultdict[str, list[int | None]](list)
+    for file_slice, log_file in state.log_files if state.is_cut else ():
+        path = "/".join((*file_slice.group, log_file.requested))
+        times[path].append(log_file.min_event_time_ms)
+    return frozenset(one for one, of in times.items() if all(ms is not None and ms > threshold_ms for ms in of))
 
 
 def seed_of(verify: Verify, now_ms: int) -> int:

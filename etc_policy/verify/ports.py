@@ -128,7 +128,8 @@ class DataCheck:
     `same_files` are names of base files that both views read alike, so that their rows are not compared;
     `other_partitions` are the paths of partitions that have other file groups, None where that is not known. `base_bytes`
     is the size of all base files. `before_etc` is a time right before the last compaction by etc, None without one, and
-    `merged_whole` are file groups that it may have merged whole for their deletes though it splits by record.
+    `merged_whole` are file groups that it may have merged whole for their deletes though it splits by record. `waiting` are
+    writes (file group and instant, as a path) whose log files are left and hold, as far as it is known, only what is after T.
     With `file_ids` only rows of these file groups are looked at, and with `since_ms` only
     those with a later event time. With `ends` (epoch ms, by partition) only rows of these partitions are, each up to its end, and
     with `partitions` only these are read: whatever else is asked about is about them.
@@ -157,6 +158,7 @@ class DataCheck:
     base_bytes: int = 0
     before_etc: str | None = None
     merged_whole: frozenset[tuple[str, str]] = frozenset()
+    waiting: frozenset[str] = frozenset()
     ends: Mapping[str, int] = field(default_factory=dict)
     partitions: frozenset[str] | None = None
 

@@ -15,7 +15,7 @@ from etc_policy.table.instants import add_ms, instant_to_ms
 from etc_policy.table.proofs import compared_before, compared_subject, last_write, look_back_to
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.table.watermark import completeness_of
-from etc_policy.verify.catalog import AS_OF, FRESHNESS, HIDDEN_BY_LATER, OWN, VIEWS_AGREE, offered, source_of
+from etc_policy.verify.catalog import AS_OF, FRESHNESS, HIDDEN_BY_LATER, OWN, VIEWS_AGREE, WAITING, offered, source_of
 from etc_policy.verify.compared_rows import (
     choose_file_groups,
     is_by_record,
@@ -25,6 +25,7 @@ from etc_policy.verify.compared_rows import (
     pin_of,
     seed_of,
     spared_files,
+    waiting_writes,
     why_no_cut,
 )
 from etc_policy.verify.evidence import Claim, Evidence
@@ -197,17 +198,25 @@ def compare_partitions(evidence: Evidence, verifier: DataVerifier) -> Verificati
 def _judged(result: ExpectationResult, item: SuiteExpectation, claim: Claim) -> ExpectationResult:
     """The result, with the threshold up to which the views were compared: a suite may name another than the claim's.
 
-    Of RO as of T with a warning where rows that were there before hide others.
+    What is said of one that passed makes it a warning.
     """
-    hidden = result.observed.get(HIDDEN_BY_LATER)
-    if hidden and result.status == "pass":
-        rows, have = count_of(hidden, "row"), "has" if hidden == 1 else "have"
-        message = f"{rows} up to T {have} a later row of the same key, which a base file had before the compaction"
+    if result.status == "pass" and (message := _said_of(result)):
         return result.model_copy(update={"status": "warn", "message": message})
     if item.type != VIEWS_AGREE:
         return result
     compared_until_ms = item.kwargs.get(_UP_TO, claim.threshold_ms)
     return result.model_copy(update={"observed": {**result.observed, _UP_TO: compared_until_ms}})
+
+
+def _said_of(result: ExpectationResult) -> str | None:
+    """What is no fault, and has to be said: rows that hide others in RO as of T, and those that wait for others."""
+    if hidden := result.observed.get(HIDDEN_BY_LATER):
+        rows, have = count_of(hidden, "row"), "has" if hidden == 1 else "have"
+        return f"{rows} up to T {have} a later row of the same key, which a base file had before the compaction"
+    if waiting := result.observed.get(WAITING):
+        rows, come = count_of(waiting, "row"), "comes" if waiting == 1 else "come"
+        return f"{rows} without an event time {come} into RO once T has passed the rest of the log file"
+    return None
 
 
 def _listing(state: TableState, verifier: DataVerifier) -> tuple[ExpectationResult, ...]:
@@ -299,6 +308,7 @@ def _data_check(
         base_bytes=sum(one.base_file_bytes for one in state.slices),
         before_etc=add_ms(state.last_compaction.instant, -1) if state.last_compaction else None,
         merged_whole=merged_whole(state, evidence.history),
+        waiting=frozenset() if evidence.ends else waiting_writes(state, claim.threshold_ms),
         ends=evidence.ends,
         partitions=partitions,
     )
@@ -409,7 +419,7 @@ def _passed(verification: Verification) -> set[str]:
     found = {
         one.expectation
         for one in verification.expectations
-        if one.status == "pass" or one.observed.get(HIDDEN_BY_LATER)
+        if one.status == "pass" or (one.status == "warn" and one.message and one.message == _said_of(one))
     }
     agree = views_agree(verification.expectations, verification.threshold_ms)
     return {name for name in found & _OF_ROWS if name != VIEWS_AGREE or agree}

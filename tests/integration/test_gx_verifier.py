@@ -9,6 +9,7 @@ from etc_policy.errors import EngineError, ExitCode, PolicyError, TableError, Wh
 from etc_policy.gx.verifier import GxVerifier
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime
+from etc_policy.verify.compared_rows import waiting_writes
 from tests.integration.hudi_tables import EPOCH_MS, StockTable
 from tests.integration.row_checks import (
     BASE_FILE,
@@ -17,6 +18,7 @@ from tests.integration.row_checks import (
     DELETED,
     ROW_SUITE,
     TWICE,
+    T,
     alike,
     check,
     request_for,
@@ -246,6 +248,21 @@ def test_nested_values_are_compared_by_value_and_null_times_are_counted(spark, t
     assert "2023-11-15 22:13:20.500 UTC is after" in results[BOUNDS].message
     assert "none_after_ms" in results[BOUNDS].observed
     assert [results[item["type"]].status for item in TIMES] == ["pass", "fail", "pass"]
+
+
+@pytest.mark.extended
+def test_rows_without_an_event_time_wait_for_the_rest_of_a_log_file_that_is_after_t(spark, tmp_path):
+    tracked = {"hoodie.write.track.event.time.watermark": "true", "hoodie.payload.event.time.field": "ts"}
+    table = StockTable(spark, str(tmp_path / "t"), ROWS, ordering="id", options=tracked)
+    table.write([row(1), row(2), row(3)], "insert")
+    table.write([(1, "x", "new", None), row(2, "later", 5_000)])
+    state = FileTableReader().read(table.base, EventTime(column="ts"))
+    assert waiting_writes(state, T + 5_000) == frozenset()
+    found = check(table, open_groups=groups_of(table), waiting=waiting_writes(state, T))[1]
+    assert (found[BOUNDS].status, found[BOUNDS].observed["null_event_times_waiting"]) == ("pass", 1)
+    assert (found[CONTAINMENT].status, found[CONTAINMENT].observed["promised_rows"]) == ("pass", 1)
+    held_back = check(table, open_groups=groups_of(table))[1][BOUNDS]
+    assert (held_back.status, held_back.observed["null_event_times_not_in_ro"]) == ("warn", 1)
 
 
 @pytest.mark.extended

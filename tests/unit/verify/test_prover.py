@@ -8,13 +8,21 @@ from etc_policy.plan.split import SPLIT
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sample, Verify
 from etc_policy.table.history import Commit, GroupWrite
 from etc_policy.table.state import CompactionRecord, Instant
-from etc_policy.verify.catalog import AS_OF, VIEWS_AGREE
+from etc_policy.verify.catalog import AS_OF, BOUNDS, VIEWS_AGREE, WAITING
 from etc_policy.verify.compared_rows import merged_whole
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS
 from etc_policy.verify.metadata_checks import INDEXES, prove_compacted
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
-from etc_policy.verify.prover import claim_in, claim_of, compare_partitions, proof_level, record_of_run, verify_table
+from etc_policy.verify.prover import (
+    claim_in,
+    claim_of,
+    compare_partitions,
+    looked_at,
+    proof_level,
+    record_of_run,
+    verify_table,
+)
 from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
@@ -288,6 +296,16 @@ class TestVerdict:
         assert verdict.status == "warn"
         assert "2 rows up to T have a later row of the same key" in verdict.failures
 
+    @pytest.mark.parametrize(("status", "told"), [("pass", "warn"), ("fail", "fail")])
+    def test_rows_without_an_event_time_that_wait_are_a_warning(self, status, told):
+        observed = {WAITING: 1, "null_event_times_not_in_ro": int(status == "fail")}
+        waiting = ExpectationResult(expectation=BOUNDS, status=status, observed=observed)
+        verdict = self.verify(state_with(), Verifier(waiting), suite=({"type": BOUNDS},))
+        assert verdict.status == told
+        said = "1 row without an event time comes into RO once T has passed the rest of the log file"
+        assert (said in verdict.failures) == (told == "warn")
+        assert (BOUNDS in looked_at(verdict, "data", None, POLICY, state_with()).checks) == (told == "warn")
+
     def test_what_the_rows_are_asked(self):
         verifier = Verifier(result("pass"))
         late = "11:29:00 > 11:30:00.001, event 11:20:00"
@@ -301,6 +319,7 @@ class TestVerdict:
         assert request.late_commits == {instant("11:29:00"), instant("11:50:00")}
         assert request.seen_until == SEEN
         assert request.open_groups == {("p", "f1")}
+        assert request.waiting == {f"p/f1/{instant(at)}" for at in ("11:20:00", "11:29:00")}
         assert request.base_files == {file_slice.base_file for file_slice in state.slices}
         assert (request.complete_until_ms, request.watermark_ms) == (T, epoch_ms("11:15:00") - 1)
         assert request.last_commit_ms == epoch_ms("11:30:00.001")

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from etc_policy.table.state import Instant
-from etc_policy.verify.compared_rows import partitions_read_whole, same_files, spared_files
-from tests.unit.plan.plan_cases import instant, state_of
+from etc_policy.verify.compared_rows import partitions_read_whole, same_files, spared_files, waiting_writes
+from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
 BASE = "08:00:00"
 
@@ -62,6 +62,23 @@ def test_none_that_is_a_log_file_only():
     table = state(f1=(BASE, LOG))
     table = replace(table, slices=(replace(table.slices[0], base_file=None),))
     assert same_files(table, table.last_completed) == frozenset()
+
+
+def test_rows_without_an_event_time_wait_for_the_rest_of_a_file_that_is_known_to_be_after_t():
+    logs = {"L1": LOG, "L2": "11:21:00 > 11:21:05, event 11:10:00", "L3": "11:22:00 > 11:22:05"}
+    table = state_of("/t", {"slices": {"p/f1": {"base": BASE, "logs": logs}}})
+    assert waiting_writes(table, epoch_ms("11:00:00")) == {f"p/f1/{instant(at)}" for at in ("11:20:00", "11:21:00")}
+    assert waiting_writes(table, epoch_ms("11:00:00.001")) == {f"p/f1/{instant('11:21:00')}"}
+    assert waiting_writes(replace(table, table_version=6), 0) == frozenset()
+
+
+def test_they_do_not_wait_where_one_of_the_files_of_their_write_may_hold_something_due():
+    table = state_of("/t", {"slices": {"p/f1": {"base": BASE, "logs": {"L1": LOG, "L2": LOG}}}})
+    first, second = table.slices[0].log_files
+    for other_ms in (None, 0):
+        logs = (first, second._replace(min_event_time_ms=other_ms))
+        changed = replace(table, slices=(replace(table.slices[0], log_files=logs),))
+        assert waiting_writes(changed, 0) == frozenset()
 
 
 def test_none_are_spared_where_that_does_not_pay():
