@@ -1,7 +1,9 @@
 """Event times from the blocks that stock Hudi wrote, against what Spark reads from the same commits."""
 
 import datetime as dt
+import shutil
 import time
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -161,6 +163,44 @@ def test_what_a_merge_into_records_of_its_partial_updates_is_not_believed(spark,
     for reads_logs in (False, True):
         (table,) = bench.plan(500, reads_logs=reads_logs).tables
         assert (table.action, [one.log_files_compacted for one in table.operations]) == ("compact", [(log_file.name,)])
+
+
+PART = """
+MERGE INTO parts t USING (SELECT 1 AS id, 'x' AS p, 'new' AS c, {ms}L AS ts) s ON t.id = s.id AND t.p = s.p
+WHEN MATCHED THEN UPDATE SET {column} = s.c, ts = s.ts
+"""
+
+
+def update_part(spark, base, column, at_ms):
+    spark.sql(f"CREATE TABLE parts USING hudi LOCATION '{base}'")
+    try:
+        spark.sql(PART.format(column=column, ms=EPOCH_MS + at_ms))
+    finally:
+        spark.sql("DROP TABLE parts")
+
+
+@pytest.mark.extended
+def test_parts_of_rows_are_not_cut_apart(spark, tmp_path):
+    """Log records give each other their parts before they meet the base file (facts: partial-merge-order)."""
+    options = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}
+    table = StockTable(spark, str(tmp_path / "t"), "id int, p string, a string, b string, ts long", options=options)
+    table.write([(1, "x", "old", "old", EPOCH_MS + 50_000)], "insert")
+    update_part(spark, table.base, "b", 10_000)
+    between = StockTable(spark, str(shutil.copytree(table.base, tmp_path / "between")), table.schema)
+    options = "hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.auto.delete.partitions=false"
+    spark.sql(f"CALL run_compaction(op => 'scheduleandexecute', path => '{between.base}', options => '{options}')")
+    for base in (table.base, between.base):
+        update_part(spark, base, "a", 400_000)
+    parts = [one.view(read_optimized=False).select("a", "b").collect() for one in (table, between)]
+    assert [tuple(*rows) for rows in parts] == [("new", "new"), ("new", "old")]
+
+    bench = Bench(spark, Path(table.base), read_stats=True)
+    time.sleep(MAX_CLOCK_SKEW_MS / 1000)
+    plan = bench.plan(100)
+    assert [len(one.log_files_compacted) for one in plan.tables[0].operations] == [2]
+    bench.apply(plan)
+    for is_ro in (False, True):
+        assert [tuple(row) for row in table.view(read_optimized=is_ro).select("a", "b").collect()] == [("new", "new")]
 
 
 TEXTS = [
