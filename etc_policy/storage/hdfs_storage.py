@@ -26,6 +26,7 @@ from etc_policy.storage.port import (
     MAX_READ_BYTES,
     MAX_VERSION_BYTES,
     FileInfo,
+    Irregular,
     StoreUnreachableError,
     TableStorage,
     Version,
@@ -137,7 +138,7 @@ class HdfsStorage:
         self._place(path)
         return False
 
-    def irregular(self, folder: str, *, follow: bool) -> Iterator[tuple[str, bool]]:
+    def irregular(self, folder: str, *, follow: bool) -> Iterator[tuple[str, Irregular]]:
         """None: there are no links, and nothing but files."""
         return iter(())
 

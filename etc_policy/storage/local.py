@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from etc_policy.storage.port import MAX_READ_BYTES, OWN_FOLDER, FileInfo, too_large
+from etc_policy.storage.port import MAX_READ_BYTES, OWN_FOLDER, FileInfo, Irregular, too_large
 from etc_policy.storage.safe_files import copy_in, drafted, folder_of, parts_of, replace_in
 
 #: A pipe would block whoever opens it until somebody writes to it.
@@ -97,9 +97,10 @@ class LocalStorage:
                 raise
             return True
 
-    def irregular(self, folder: str, *, follow: bool) -> Iterator[tuple[str, bool]]:
-        """Links, pipes, sockets and devices below a folder; one that is missing has none."""
-        folders, followed, left = [(self._path(folder), False)], set[str](), _MOST_BEHIND_LINKS
+    def irregular(self, folder: str, *, follow: bool) -> Iterator[tuple[str, Irregular]]:
+        """Links, pipes, sockets and devices below a folder, and folders that links lead to again."""
+        folders, left, has_links = [(self._path(folder), False)], _MOST_BEHIND_LINKS, False
+        reached = set(_numbers(self._path(folder)))
         while folders:
             path, is_linked = folders.pop()
             for entry in _entries(path):
@@ -111,10 +112,14 @@ class LocalStorage:
                     continue
                 if not entry.is_dir(follow_symlinks=follow):
                     if not (follow and is_link and not os.path.exists(entry.path)):  # noqa: PTH110 - quicker than a Path
-                        yield os.path.relpath(entry.path, self._base), is_link
-                elif not is_link or (target := os.path.realpath(entry.path)) not in followed:
+                        yield os.path.relpath(entry.path, self._base), "link" if is_link and not follow else "special"
+                    continue
+                numbers, has_links = _numbers(entry.path) if follow else (), has_links or is_link
+                if has_links and not reached.isdisjoint(numbers):
+                    yield os.path.relpath(entry.path, self._base), "again"
+                else:
+                    reached.update(numbers)
                     folders.append((entry.path, is_linked or is_link))
-                    followed.update([target] if is_link else [])
 
     def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
         """A regular file's content; a file without end, or a sparse one, is refused before it is in memory."""
@@ -199,6 +204,14 @@ def _entries(path: str) -> Iterator[os.DirEntry[str]]:
     """What is in a folder; nothing is in one that has just been removed."""
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(path) as entries:
         yield from entries
+
+
+def _numbers(path: str) -> tuple[tuple[int, int], ...]:
+    """What a folder is known by on this machine, by whatever path; nothing where it is missing."""
+    with suppress(FileNotFoundError):
+        found = os.stat(path)  # noqa: PTH116 - quicker than a Path
+        return ((found.st_dev, found.st_ino),)
+    return ()
 
 
 def _too_many_behind_links(base: str) -> OSError:

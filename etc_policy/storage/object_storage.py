@@ -19,7 +19,15 @@ from obstore.store import GCSStore
 from etc_policy.storage.listings import ListingBounds
 from etc_policy.storage.object_cache import MAX_FILE_BYTES, Cache
 from etc_policy.storage.object_tree import ObjectTreeLister
-from etc_policy.storage.port import MAX_READ_BYTES, MAX_VERSION_BYTES, FileInfo, Version, read_at_most, too_large
+from etc_policy.storage.port import (
+    MAX_READ_BYTES,
+    MAX_VERSION_BYTES,
+    FileInfo,
+    Irregular,
+    Version,
+    read_at_most,
+    too_large,
+)
 from etc_policy.storage.remote_files import ReadAhead, open_ranges
 from etc_policy.storage.safe_files import parts_of
 from etc_policy.storage.store_errors import as_store_error, is_cut_short, is_empty_range, is_unanswered, store_errors
@@ -261,7 +269,7 @@ class ObjectStorage:
         self._key(path)
         return False
 
-    def irregular(self, folder: str, *, follow: bool) -> Iterator[tuple[str, bool]]:
+    def irregular(self, folder: str, *, follow: bool) -> Iterator[tuple[str, Irregular]]:
         """None: there are no links, and nothing but files."""
         return iter(())
 

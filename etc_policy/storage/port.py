@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import BinaryIO, NamedTuple, Protocol, TypeVar
+from typing import BinaryIO, Literal, NamedTuple, Protocol, TypeVar
 
 from etc_policy.errors import EngineError, EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
@@ -105,6 +105,10 @@ class TreeLister(Protocol):
         """
 
 
+#: What is no plain file or folder: a link; a pipe, a socket or a device; a folder that was reached before.
+Irregular = Literal["link", "special", "again"]
+
+
 class TableReader(Protocol):
     """A table's files to read: who has only this changes nothing.
 
@@ -158,10 +162,11 @@ class TableStorage(TableReader, Protocol):
     def is_linked(self, path: str) -> bool:
         """Whether a folder on the way to a path is a link, or none, so that nothing is removed there."""
 
-    def irregular(self, folder: str, *, follow: bool) -> Iterator[tuple[str, bool]]:
-        """The paths below a folder of what is neither a file nor a folder, and whether it is a link.
+    def irregular(self, folder: str, *, follow: bool) -> Iterator[tuple[str, Irregular]]:
+        """The paths below a folder of what is neither a file nor a folder; one that is missing has none.
 
-        With `follow` links count as what they lead to, and one that leads nowhere as nothing. A folder that is missing has none.
+        With `follow` links count as what they lead to, one that leads nowhere as nothing, and a folder that is reached a second
+        time is `again`: who goes through all of them may come to no end.
         """
 
     def create(self, path: str, content: bytes) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from etc_policy.errors import EngineError, RetryableError, TableError
 from etc_policy.gx.verifier import GxVerifier
-from etc_policy.hudi.layout import ETC_FOLDER
+from etc_policy.hudi.layout import ETC_FOLDER, METADATA_NOTE
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.run.file_lease import JAVA_LEASE, FileLease
 from etc_policy.run.file_lock import FileLock
@@ -212,8 +212,30 @@ def test_spark_does_not_read_a_table_where_it_would_wait_for_a_pipe(table, preci
     assert "is a pipe, a socket or a device" in error.value.cause
 
 
-def test_links_in_a_circle_are_gone_through_once(table, precious):
-    (table.base / ".hoodie" / "up").symlink_to(table.base)
-    (precious.parent / "back").symlink_to(table.base / ".hoodie")
-    (table.base / ".hoodie" / "out").symlink_to(precious.parent)
+@pytest.mark.parametrize("form", ["itself", "above", "by way of another folder", "twice"])
+def test_a_folder_that_links_lead_to_again_is_refused(table, precious, form):
+    """Java lists folders as often as links lead there: two links to their own folder are 2^40 folders."""
+    (table.base / "linked").symlink_to(precious.parent)
     require_regular(str(table.base), "")
+    if form == "twice":
+        (table.base / "another").symlink_to(precious.parent)
+    elif form == "by way of another folder":
+        (precious.parent / "back").symlink_to(table.base)
+    else:
+        (table.base / "p").mkdir(exist_ok=True)
+        (table.base / "p" / "up").symlink_to("." if form == "itself" else "..")
+    with pytest.raises(TableError) as error:
+        require_regular(str(table.base), "")
+    assert "more than once" in error.value.cause
+
+
+def test_such_a_folder_is_no_matter_where_hudi_does_not_list_it(table, precious):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    policy = Policy(name="orders_ro", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
+    job = Job(policy, str(table.base), 9, (), C, (operation("f1", None),))
+    (table.base / "a").symlink_to(".")
+    require_no_links(job)
+    (table.base / METADATA_NOTE).parent.mkdir()
+    (table.base / METADATA_NOTE).write_text("files")  # it is to be built anew, by a listing of all folders
+    with pytest.raises(TableError, match="cannot read the table"):
+        require_no_links(job)
