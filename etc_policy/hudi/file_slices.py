@@ -517,16 +517,17 @@ def _unbounded(file_slice: FileSlice, in_part: Collection[str]) -> FileSlice:
 
     Before table version 8 no writer does, and no name says which write it was.
     """
-    logs = file_slice.log_files
-    if not in_part or not any(one.requested in in_part for one in logs):
+    if not in_part or not any(one.requested in in_part for one in file_slice.log_files):
         return file_slice
-    unknown = (
-        one
-        if one.min_event_time_ms is None
-        else one._replace(min_event_time_ms=None, seen_event_time_ms=one.min_event_time_ms)
-        for one in logs
-    )
-    return replace(file_slice, log_files=tuple(unknown), updates_in_part=True)
+    return replace(file_slice, log_files=tuple(map(_unknown, file_slice.log_files)), updates_in_part=True)
+
+
+def _unknown(log_file: LogFile) -> LogFile:
+    """A log file whose event times bound nothing; what deletes alone may be left out behind a writer, other rows may not."""
+    seen_ms, known_ms = log_file.seen_event_time_ms, log_file.min_event_time_ms
+    seen_ms = seen_ms if known_ms is None else known_ms
+    is_deletes = log_file.unknown_is_deletes and seen_ms is None
+    return log_file._replace(min_event_time_ms=None, seen_event_time_ms=seen_ms, unknown_is_deletes=is_deletes)
 
 
 def _unseen_in(listed: Listing, commits: TableCommits) -> Iterator[str]:

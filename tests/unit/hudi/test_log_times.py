@@ -144,6 +144,17 @@ def test_no_event_time_bounds_a_slice_with_rows_that_are_updated_in_part(tmp_pat
     assert any("a `MERGE INTO` that sets some columns" in one for one in warnings)
 
 
+@pytest.mark.parametrize("in_part", [True, False])
+def test_rows_beside_deletes_may_not_be_left_behind_parts_of_rows(tmp_path, in_part):
+    table = TableFolder(tmp_path / "t")
+    contents = avro([MS], "long", header={log.IS_PARTIAL: "true"} if in_part else {}), avro([MS], "long")
+    for number, content in enumerate(contents, 1):
+        file = written("f1", min_event=MS, rows=2, deletes=number - 1, size=len(content))
+        table.commit(at(f"00:0{number}:00"), at(f"00:0{number}:01"), file)
+        (table.base / "p" / file.name(at(f"00:0{number}:00"))).write_bytes(content)
+    assert [one.unknown_is_deletes for _, one in state_of(table).log_files] == [False, not in_part]
+
+
 FIRST, DIED, LATER = at("08:00:00"), at("09:00:00"), at("10:00:00")
 
 
