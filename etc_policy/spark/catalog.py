@@ -11,8 +11,10 @@ from typing import Any
 
 from etc_policy.errors import EtcError, RetryableError, TableError, first_line
 from etc_policy.errors.codes import Code
+from etc_policy.policy.locations import is_local
 from etc_policy.policy.writers import spark_name, spark_text
 from etc_policy.report.sync import PREFIX, PropertyChanges, is_located_at, no_partition, partition_values
+from etc_policy.run.table_files import require_regular
 from etc_policy.spark.interrupts import raise_if_interrupted
 
 
@@ -65,10 +67,16 @@ class SparkPropertyStore:
         Which view is to go is what properties of the table say: whoever may write these may name one of somebody else.
 
         Raises:
+            TableError: the catalog does not know the table, or Spark cannot read it.
+            TableError: the catalog does not know the table, or Spark would wait for a pipe in it.
             RetryableError: the catalog cannot be asked, or refused, as it does where a table has that name.
 
         """
         rows = f"SELECT * FROM {_quoted(table)} WHERE "  # noqa: S608 - it is etc's own
+        if condition is not None:  # Spark reads the table to know its columns
+            location = table_location(self._spark, _quoted(table))
+            if is_local(location):
+                require_regular(location, "")
         with catalog_errors(view):
             if condition is not None:
                 self._spark.sql(f"CREATE OR REPLACE VIEW {_quoted(view)} AS {rows}{condition}")

@@ -1,5 +1,6 @@
 """Where the catalog says a table lies, from the answers that Spark gives."""
 
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -83,6 +84,36 @@ def test_only_a_view_that_etc_made_of_the_table_is_removed(view, text, goes):
     spark = Views(text)
     SparkPropertyStore(spark).write_view(view, "lake.orders_ro", None)
     assert spark.dropped == (["DROP VIEW `lake`.`orders_asof`"] if goes else [])
+
+
+class Tables(Catalog):
+    """A session whose catalog knows `lake.orders` at a place, and the views that are made."""
+
+    def __init__(self, place):
+        super().__init__(("Location", f"file:{place}"))
+        self.views = []
+
+    def tableExists(self, name):
+        return name == "`lake`.`orders`"
+
+    def sql(self, statement):
+        if statement.startswith("CREATE"):
+            self.views.append(statement)
+        else:
+            assert statement == "DESCRIBE TABLE EXTENDED `lake`.`orders`"
+        return self
+
+
+def test_no_view_is_made_of_a_table_where_spark_would_wait_for_a_pipe(tmp_path):
+    """Spark reads the table for its columns: `etc sync` never ended."""
+    spark = Tables(tmp_path)
+    SparkPropertyStore(spark).write_view("lake.orders_asof", "lake.orders", "ts <= 5")
+    assert spark.views == ["CREATE OR REPLACE VIEW `lake`.`orders_asof` AS SELECT * FROM `lake`.`orders` WHERE ts <= 5"]
+    (tmp_path / ".hoodie").mkdir()
+    os.mkfifo(tmp_path / ".hoodie" / ".hoodie.properties.crc")
+    with pytest.raises(TableError, match="cannot read the table"):
+        SparkPropertyStore(spark).write_view("lake.orders_asof", "lake.orders", "ts <= 6")
+    assert len(spark.views) == 1
 
 
 def test_a_catalog_that_does_not_answer_is_asked_again_later():
