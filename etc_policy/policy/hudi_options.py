@@ -58,6 +58,7 @@ RESERVED = {
     "hoodie.clean.automatic": _ALONE,
     "hoodie.archive.automatic": _ALONE,
     "hoodie.embed.timeline.server": _ALONE,
+    "hoodie.write.markers.type": _SAFETY,
     "hoodie.datasource.merge.type": _MERGED,
     "hoodie.client.heartbeat.": _SAFETY,
     "hoodie.write.concurrency.mode": _SAFETY,

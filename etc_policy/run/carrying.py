@@ -14,6 +14,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.plan.model import CarriedFile
 from etc_policy.plan.split import made_files
 from etc_policy.run.ports import Job
+from etc_policy.run.table_files import require_no_links
 from etc_policy.storage.open_storage import is_remote, open_reader, open_storage
 from etc_policy.storage.port import TableReader, TableStorage, os_errors_as
 from etc_policy.storage.safe_files import copy_draft
@@ -32,10 +33,12 @@ def carry_files(job: Job) -> None:
     """Make every carried file of a published plan that is not there yet; what a killed run left half is made anew.
 
     Raises:
-        EngineError: one cannot be made, or is larger than its target, so that somebody has written to it.
+        EngineError: one cannot be made, lies behind a link, or is larger than its target, so that somebody has written to it.
         RetryableError: the table's store does not answer.
 
     """
+    if job.carries:
+        require_no_links(job)
     storage = open_storage(job.base_path)
     for path, target, pair in carried_paths(job):
         found = storage.info(path)

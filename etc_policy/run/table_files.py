@@ -77,10 +77,11 @@ class HudiFiles:
         """The job with its log files split by record.
 
         Raises:
-            EngineError: one cannot be split, or a file not be written, or another run has published a plan at the job's instant.
-            What was made is removed.
+            EngineError: one cannot be split, or lies behind a link, or a file not be written, or another run has published a plan
+            at the job's instant. What was made is removed.
 
         """
+        require_no_links(job)
         with table_errors(job.base_path):
             try:
                 return split_slices(job, state.event_time_type, partial(_require_unpublished, job))

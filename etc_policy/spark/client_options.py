@@ -57,6 +57,7 @@ def _mirror(job: Job) -> dict[str, str]:
         "hoodie.archive.automatic": "false",
         "hoodie.compact.inline": "false",
         "hoodie.embed.timeline.server": _flag(any(one.startswith(_SERVED_INDEXES) for one in has)),
+        "hoodie.write.markers.type": "DIRECT",  # else that server removes folders for whoever reaches its port
         "hoodie.client.heartbeat.interval_in_ms": str(HEARTBEAT_INTERVAL_MS),
         "hoodie.client.heartbeat.tolerable.misses": str(HEARTBEAT_MISSES),
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",

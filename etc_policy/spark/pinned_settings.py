@@ -23,10 +23,16 @@ PINNED: Mapping[str, str] = {
 }
 
 
+#: A file's schema may name Java classes, of which Parquet's reader of Avro would make objects (facts: classes-of-a-schema).
+_WITHOUT_CLASSES = {"parquet.avro.data.supplier": "org.apache.parquet.avro.GenericDataSupplier"}
+
+
 def pin_settings(session: Any) -> None:
     """Let a session read rows in the one way in which they are compacted and verified."""
     for name, value in PINNED.items():
         session.conf.set(name, value)
+    for name, value in _WITHOUT_CLASSES.items():
+        session.sparkContext._jsc.hadoopConfiguration().set(name, value)
 
 
 @contextmanager

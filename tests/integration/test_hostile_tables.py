@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -76,6 +77,29 @@ def test_a_client_is_as_hudi_makes_it_and_goes_by_the_properties_that_were_looke
     (bench.base / ".hoodie" / ".hoodie.properties.crc").unlink(missing_ok=True)
     with pytest.raises(TableError, match=r"as Hudi reads it, sets `hoodie\.metrics\.on`"):
         open_client(bench.spark, base, {})
+
+
+def test_a_schema_that_names_classes_makes_none(spark, tmp_path):
+    """Hudi's reader made a stream to the file that each key names, which empties it (facts: classes-of-a-schema)."""
+    victim = tmp_path / "victim"
+    victim.write_text("kept")
+    jvm, hudi, path = spark._jvm, spark._jvm.org.apache.hudi, str(tmp_path / "a.parquet")
+    of_keys = {"type": "map", "values": "string", "java-key-class": "java.io.FileOutputStream"}
+    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "m", "type": of_keys}]})
+    parsed = getattr(jvm.org.apache.avro, "Schema$Parser")().parse(schema)
+    row, pairs = getattr(jvm.org.apache.avro.generic, "GenericData$Record")(parsed), jvm.java.util.HashMap()
+    pairs.put(str(victim), "x")
+    row.put("m", pairs)
+    builder = jvm.org.apache.parquet.avro.AvroParquetWriter.builder(jvm.org.apache.hadoop.fs.Path(path))
+    writer = builder.withSchema(parsed).withDataModel(jvm.org.apache.avro.generic.GenericData.get()).build()
+    writer.write(row)
+    writer.close()
+    conf = hudi.hadoop.fs.HadoopFSUtils.getStorageConf(spark._jsc.hadoopConfiguration())
+    storage = hudi.storage.HoodieStorageUtils.getStorage(path, conf)
+    reader = hudi.io.storage.hadoop.HoodieAvroParquetReader(storage, hudi.storage.StoragePath(path))
+    rows = reader.getRecordIterator(hudi.common.schema.HoodieSchema.parse(schema))
+    assert str(victim) in str(rows.next().getData())
+    assert victim.read_text() == "kept"
 
 
 @pytest.mark.extended

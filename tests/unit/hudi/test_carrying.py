@@ -85,6 +85,20 @@ def test_all_are_carried_and_again_after_a_kill(table, carry):
     assert files(table) == whole
 
 
+@pytest.mark.parametrize("carry", ["auto", "copy"])
+def test_nothing_is_carried_from_behind_a_link(table, tmp_path, carry):
+    """A writer may link to a file that only etc may read; its copy would be one that all read."""
+    job = published(table, carry=carry)
+    target = table.base / "p" / job.operations[0].carried[0].target
+    target.replace(tmp_path / "private")
+    target.symlink_to(tmp_path / "private")
+    before = files(table)
+    with pytest.raises(EngineError) as error:
+        carry_files(job)
+    assert error.value.code == "ETC442"
+    assert files(table) == before
+
+
 def test_one_that_somebody_has_written_to_is_not_made_anew(table):
     job = published(table, carry="copy")
     carry_files(job)

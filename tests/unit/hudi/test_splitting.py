@@ -103,6 +103,18 @@ def times(data):
     return read_times(io.BytesIO(data), len(data), TimesWanted(EVENT_TIME, "long", ("ts",)))
 
 
+def test_nothing_is_split_from_behind_a_link(table, tmp_path):
+    """A writer may link to a file that only etc may read; what is split of it would be for all to read."""
+    target = table.base / "p" / NAMES[1]
+    target.replace(tmp_path / "private")
+    target.symlink_to(tmp_path / "private")
+    before = files(table)
+    with pytest.raises(EngineError) as error:
+        split(table)
+    assert error.value.code == "ETC442"
+    assert files(table) == before
+
+
 @pytest.mark.parametrize("partition", ["p", "a=1/b=2", ""])
 def test_each_slice_is_split_at_the_threshold(tmp_path, partition):
     table = table_in(tmp_path / "t", partition=partition)

@@ -44,6 +44,11 @@ def test_the_timeline_server_runs_for_indexes_that_ask_it(index, is_on):
     assert options("files", index)["hoodie.embed.timeline.server"] == str(is_on).lower()
 
 
+def test_no_server_of_markers_removes_folders_for_others():
+    """It listens to all, and removes the folder that it is told (facts: timeline-server-needed)."""
+    assert options("files", "secondary_index_v")["hoodie.write.markers.type"] == "DIRECT"
+
+
 def test_rows_are_merged_whatever_readers_are_set_to():
     found = options(hudi_options={"hoodie.datasource.merge.type": "skip_merge"})
     assert found["hoodie.datasource.merge.type"] == "payload_combine"
