@@ -216,18 +216,18 @@ def apply_write_and_fail(scenario: Scenario) -> None:
     code, result = scenario.apply(now=200)
     assert (code, result["status"], result["sync"]) == (3, "failed", None), result
     assert scenario.properties() == first
-    code, result = scenario.sync(now=200)  # a plan of etc is pending: the threshold is that of the completed one
+    code, result = scenario.sync(now=200)  # that plan was withdrawn: the threshold is that of the completed one
     assert code == 0
     after = scenario.properties()
     by_metadata = {"complete_until_level": "metadata", "complete_until_proved_at": iso_time(at(200))}
     assert after == {**first, "complete_until": str(at(125) - 1), **by_metadata}
 
     scenario.policy()
-    code, result = scenario.apply(now=200)  # T = 190: finished now
-    assert (code, result["status"]) == (0, "resumed"), result
-    resumed = scenario.properties()
-    assert (resumed["threshold"], resumed["status"]) == (str(at(190)), "verified")
-    assert resumed["instant"] == result["instant"] != first["instant"]
+    code, result = scenario.apply(now=200)  # T = 190: compacted now
+    assert (code, result["status"]) == (0, "compacted"), result
+    then = scenario.properties()
+    assert (then["threshold"], then["status"]) == (str(at(190)), "verified")
+    assert then["instant"] == result["instant"] != first["instant"]
 
 
 def idle_and_remove(scenario: Scenario) -> None:
