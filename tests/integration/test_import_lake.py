@@ -112,8 +112,9 @@ def write_stream(spark, base, source):
 
 
 def answered(text):
-    """A policy's file, where the answer that is below each question is taken."""
-    return re.sub(r"^( +)# \? .*\n(?:\1# (?![a-z_]+: ).*\n)*\1# ([a-z_]+: .*)$", r"\1\2", text, flags=re.MULTILINE)
+    """A policy's file, where the answer that is below each question is taken; events are due after an hour, late as they came."""
+    taken = re.sub(r"^( +)# \? .*\n(?:\1# (?![a-z_]+: ).*\n)*\1# ([a-z_]+: .*)$", r"\1\2", text, flags=re.MULTILINE)
+    return re.sub(r"^( +data_latency: ).*$", r"\g<1>1h", taken, flags=re.MULTILINE)
 
 
 @pytest.fixture
