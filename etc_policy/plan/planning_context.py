@@ -122,9 +122,12 @@ class PlanningContext:
 
 
 def must_merge(context: PlanningContext, file_slice: FileSlice) -> Iterator[LogFile]:
-    """The log files of a chosen slice that it may not keep behind, the latest first."""
-    latest_first = reversed(file_slice.log_files)
-    if context.policy.strategy.granularity == "file_slice" or context.is_exposed(file_slice):
+    """The log files of a chosen slice that it may not keep behind, the latest first.
+
+    None where a key may be there more than once (facts: copies-by-position).
+    """
+    latest_first, policy = reversed(file_slice.log_files), context.policy
+    if policy.strategy.granularity == "file_slice" or context.is_exposed(file_slice) or policy.writer.keys_repeated:
         return latest_first
     closing_ms = context.closing.get(file_slice.group)
     up_to_ms = context.merged_up_to_ms if closing_ms is None else max(context.merged_up_to_ms, closing_ms - 1)
