@@ -184,6 +184,11 @@ def find_split_obstacle(policy: Policy, state: TableState) -> tuple[str, str] | 
             reason,
             f"give the writers the options that `etc compile` writes and declare `compaction: none`, or {coarser}",
         )
+    if policy.writer.keys_repeated:  # facts: copies-by-position
+        return (
+            "a key may be there more than once (`keys: repeated`), and rows after T would update one copy alone",
+            coarser,
+        )
     if state.foreign_compaction is not None:
         reason = f"the compaction at {state.foreign_compaction} is not etc's; whoever made it would leave the rows after T out"
         return reason, f"see that nobody else compacts the table; until that instant is archived, {coarser}"

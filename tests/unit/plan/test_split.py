@@ -96,6 +96,8 @@ def test_the_writers_must_not_compact_and_integers_have_a_unit():
     state = state_of(STRADDLING)
     compacting = EXACT.model_copy(update={"writer": Writer(compaction="inline")})
     assert "compact on their own (`inline`)" in find_split_obstacle(compacting, state)[0]
+    copies = EXACT.model_copy(update={"writer": Writer(keys="repeated")})
+    assert "more than once" in find_split_obstacle(copies, state)[0]
     unitless = EXACT.model_copy(update={"event_time": EventTime(column="ts")})
     assert "not in the order of their times" in find_split_obstacle(unitless, state)[0]
 
