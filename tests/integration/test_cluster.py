@@ -182,7 +182,7 @@ def test_etc_is_the_program_of_a_spark_submit(blocks, no_spark, project, tmp_pat
 
         properties = project / "t" / ".hoodie" / "hoodie.properties"
         kept = properties.read_text()
-        properties.write_text(kept + "hoodie.some.new.key=1\n")
+        properties.write_text(kept + "hoodie.table.some.new.key=1\n")
         with (project / "said").open("w") as said:
             environment = shell.environment
             process = subprocess.Popen(submit, shell=True, stdout=said, stderr=said, cwd=project, env=environment)
