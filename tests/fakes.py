@@ -106,6 +106,9 @@ class MemoryFiles:
     def missing_files(self, job: Job) -> tuple[str, ...]:
         return self.table.missing
 
+    def bytes_read(self, job: Job) -> int:
+        return 7 * len((*job.base_paths, *job.log_paths))
+
     def remove_orphans(self, state: TableState) -> None:
         self.table.calls.append("remove orphans")
         self.table.state = replace(self.table.state, orphans=())

@@ -335,6 +335,8 @@ class Runner:
 
     def _run(self, job: Job, fence: Fence, status: TableStatus, started_ms: int) -> TableResult:
         log_files = sum(len(operation.log_files_compacted) for operation in job.operations)
+        planned = sum(operation.bytes_read for operation in job.operations)
+        bytes_read = self.files.bytes_read(job) if status == "resumed" else planned
         work = f"{count_of(log_files, 'log file')} of {count_of(len(job.operations), 'file slice')}"
         self.progress(f"{job.policy.name}: compacting {work}")
         try:
@@ -368,7 +370,7 @@ class Runner:
             completed=completed,
             file_slices=len(job.operations),
             log_files=log_files,
-            bytes_read=sum(operation.bytes_read for operation in job.operations),
+            bytes_read=bytes_read,
             bytes_written=done.bytes_written if done else 0,
             bytes_written_estimate=sum(operation.bytes_written_estimate for operation in job.operations),
             run_seconds=round(seconds, 3),

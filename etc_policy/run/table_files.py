@@ -64,6 +64,13 @@ class HudiFiles:
             made = ((path, size, storage.info(path)) for path, size in split_files(job))
             return (*gone, *(path for path, size, found in made if found is None or found.size_bytes != size))
 
+    def bytes_read(self, job: Job) -> int:
+        """What a job reads by its files: what a plan on the timeline says of it, any writer of the table may change."""
+        storage = open_reader(job.base_path)
+        with table_errors(job.base_path):
+            found = map(storage.info, (*job.base_paths, *job.log_paths))
+            return sum(one.size_bytes for one in found if one is not None)
+
     def remove_orphans(self, state: TableState) -> None:
         """Remove carried log files whose compaction is not on the timeline: their rows are in the slice that they came from."""
         storage, pending = open_storage(state.base_path), timeline_of(state.base_path).files

@@ -65,7 +65,7 @@ _AT_START = (
     *("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions", "spark.driver.extraClassPath"),
 )
 
-#: On one machine nothing listens on the network.
+#: On one machine nothing of Spark listens on the network; Hudi does for some indexes (facts: timeline-server-needed).
 _LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 #: Hudi 1.2 makes no client else (facts: speculation-refused).

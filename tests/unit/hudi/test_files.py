@@ -55,6 +55,16 @@ class TestHudiFiles:
         alone = HudiFiles().pending_job(policy_of(table), state)
         assert (alone.instant, alone.model_file) == (ours, f"p/{first}")  # new base files are written like the table's
 
+    def test_what_a_plan_says_that_it_reads_is_not_what_it_reads(self, table):
+        """Each writer of the table may change that, and `etc run` takes what was read of the budget of all tables."""
+        first = base("f1").name(at("10:00:00"))
+        planned = operation("f1", first, log("f1").name(at("10:00:00"))).model_copy(update={"bytes_read": 10**15 << 20})
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1"))
+        table.plan(C, OURS, planned)
+        job = HudiFiles().pending_job(policy_of(table), FileTableReader().read(str(table.base), TS))
+        sizes = [(table.base / path).stat().st_size for path in (*job.base_paths, *job.log_paths)]
+        assert (HudiFiles().bytes_read(job), len(sizes)) == (sum(sizes), 2)
+
     def test_log_files_of_changes_are_no_part_of_it(self, table):
         """Stock Hudi plans them with the others, and reads them for queries of changes alone."""
         first, log_file = base("f1").name(at("10:00:00")), log("f1").name(at("10:00:02"))

@@ -591,6 +591,7 @@ class TestFinishPending:
         steps = ["read", "lease", "read", "wait", "wait", "mark", "run", "begun", "read", "heartbeat", "commit"]
         assert table.calls == [*steps, "give back"]
         assert (outcome.status, outcome.instant, outcome.threshold_ms) == ("resumed", C, PLAN.threshold_ms)
+        assert outcome.bytes_read == table.runner().files.bytes_read(compactor.jobs[0]) > 0
         assert compactor.jobs[0].extra_metadata[PLAN_ID] == "plan-0"
         assert table.state.own_pending is None
 
