@@ -8,7 +8,7 @@ import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -50,13 +50,16 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class GxVerifier:
-    """The DataVerifier on Great Expectations; `spark` is a session with the Hudi bundle."""
+    """The DataVerifier on Great Expectations, for one verification; `spark` is a session with the Hudi bundle."""
 
     spark: Any
+    _looked_at: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def _reading(self, base_path: str) -> Any:
-        """The session, to read all of a table with; TableError where Java would wait for a pipe in it."""
-        require_regular(base_path, "")
+        """The session, to read all of a table with; TableError where Java would wait for a pipe in it: that is looked at once."""
+        if base_path not in self._looked_at:
+            require_regular(base_path, "")
+            self._looked_at.add(base_path)
         return self.spark
 
     @property

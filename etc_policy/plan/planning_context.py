@@ -122,9 +122,9 @@ class PlanningContext:
 
 
 def must_merge(context: PlanningContext, file_slice: FileSlice) -> Iterator[LogFile]:
-    """The log files of a chosen slice that it may not keep behind, the latest first.
+    """The log files of a chosen slice that it may not leave behind, the latest first.
 
-    None where a key may be there more than once (facts: copies-by-position).
+    Where a key may be there more than once these are all (facts: copies-by-position).
     """
     latest_first, policy = reversed(file_slice.log_files), context.policy
     if policy.strategy.granularity == "file_slice" or context.is_exposed(file_slice) or policy.writer.keys_repeated:

@@ -67,7 +67,6 @@ class SparkPropertyStore:
         Which view is to go is what properties of the table say: whoever may write these may name one of somebody else.
 
         Raises:
-            TableError: the catalog does not know the table, or Spark cannot read it.
             TableError: the catalog does not know the table, or Spark would wait for a pipe in it.
             RetryableError: the catalog cannot be asked, or refused, as it does where a table has that name.
 
@@ -84,7 +83,7 @@ class SparkPropertyStore:
                 self._spark.sql(f"DROP VIEW {_quoted(view)}")
 
     def _view_text(self, view: str) -> str:
-        """What the view was made as; empty where there is none of that name."""
+        """The view's query; empty where no view has that name."""
         if not self._spark.catalog.tableExists(_quoted(view)):
             return ""
         return _detail(self._spark, _quoted(view), "View Text")

@@ -158,8 +158,8 @@ def _create(spark: Any, job: Job, chosen: Mapping[str, str]) -> Any:
 
 
 def open_client(spark: Any, base_path: str, options: Mapping[str, str]) -> Any:
-    """A client as `HoodieCLIUtils.createHoodieWriteClient` makes it, but that the table's properties which it goes by are those
-    that were looked at: Hudi reads them by itself, and another time (facts: client-by-properties).
+    """A client as `HoodieCLIUtils.createHoodieWriteClient` makes it, of properties of the table that were checked: that reads
+    them by itself, when they may have changed (facts: client-by-properties).
 
     Raises:
         TableError: they are not the table's alone.

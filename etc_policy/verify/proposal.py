@@ -629,20 +629,15 @@ def _latency(survey: Survey) -> Iterator[Line]:
     usual_ms = DAY_MS if has_days else _SOON_MS
     is_longer = best.half_ms is not None and best.half_ms > usual_ms
     value = format_duration(round_up_ms(best.lags[-1]) if is_longer else usual_ms)
-    if has_days and (_for_all(survey).get("data_latency") is not None or (best.comes_soon and best.lags[-1] <= DAY_MS)):
-        seen = f"; {best.late}" if best.late else ""
-        yield Line(
-            "data_latency", value, f"`{name}` has days alone, for which less than a day is too short{seen}", stays=True
-        )
-        return
-    days = f" `{name}` has days alone, for which less than a day is too short." if has_days else ""
-    yield Line(
-        "data_latency",
-        value,
-        f"how late may an event arrive? The table does not show it: {reason}{days}",
-        asks=True,
-        stays=has_days,
-    )
+    of_days = f"`{name}` has days alone, for which less than a day is too short"
+    is_for_all = _for_all(survey).get("data_latency") is not None
+    asks = not has_days or not (is_for_all or (best.comes_soon and best.lags[-1] <= DAY_MS))
+    if asks:
+        days = f" {of_days}." if has_days else ""
+        text = f"how late may an event arrive? The table does not show it: {reason}{days}"
+    else:
+        text = f"{of_days}; {best.late}" if best.late else of_days
+    yield Line("data_latency", value, text, asks=asks, stays=has_days)
 
 
 def _freshness(survey: Survey) -> Iterator[Line]:

@@ -45,7 +45,7 @@ def test_the_timeline_server_runs_for_indexes_that_ask_it(index, is_on):
 
 
 def test_no_server_of_markers_removes_folders_for_others():
-    """It listens to all, and removes the folder that it is told (facts: timeline-server-needed)."""
+    """Whoever reaches its port could name the folder (facts: timeline-server-needed)."""
     assert options("files", "secondary_index_v")["hoodie.write.markers.type"] == "DIRECT"
 
 
