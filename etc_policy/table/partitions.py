@@ -254,7 +254,7 @@ class _Judge:
         }
 
     def _proof(self, partition: str, span: Span | None, slices: Sequence[FileSlice]) -> VerifyLevel:
-        """The strongest proof that reaches the end of the partition, and has seen all of its files."""
+        """The strongest proof that reaches the end of the partition, or its last write, and has seen all of its files."""
         compared = self._compared.get(partition)
         if (
             span is not None
@@ -262,9 +262,12 @@ class _Judge:
             and compared == rows_key(self._policy, self._state, span.ends_ms, slices)
         ):
             return "data"
-        reaching = (one for one in self._proofs if span is None or one.until_ms >= span.ends_ms - 1)
-        seen = (one.level for one in reaching if self._has_seen(one, slices))
-        return max(seen, key=Level.__getitem__, default="metadata")
+        last_ms = self._last_write_ms(slices) if span is None else span.ends_ms - 1
+        seen = (
+            one for one in self._proofs if (span is None or one.until_ms >= last_ms) and self._has_seen(one, slices)
+        )
+        levels = (_level_of_all(one, last_ms) for one in seen)
+        return max(levels, key=Level.__getitem__, default="metadata")
 
     def _has_seen(self, proof: Proof, slices: Sequence[FileSlice]) -> bool:
         """Whether each of these files was there, as it is now. Base files of the last compaction are what a proof is about.
@@ -316,6 +319,14 @@ class _Judge:
 
     def _archived(self, one: FileSlice) -> str:
         return "" if one.base_instant in self._active else one.base_completed
+
+
+def _level_of_all(proof: Proof, last_ms: int) -> VerifyLevel:
+    """What a proof says of all rows of one partition up to a time: nobody knows which of them were in a sample, and no later
+    ones than it reaches were compared.
+    """
+    is_of_rows = Level[proof.level].reads_rows
+    return "logs" if is_of_rows and (proof.level == "sample" or proof.until_ms < last_ms) else proof.level
 
 
 def _was_there(proof: Proof, requested: str, completed: str | None, zone: ZoneInfo) -> bool:

@@ -306,6 +306,20 @@ class TestProofs:
         assert self.judge(policy=idle) == ("done", "data")
         assert self.judge(self.with_base("11:40:00", "11:40:05"), policy=idle) == ("closed", "metadata")
 
+    @pytest.mark.parametrize(
+        ("until", "status", "proof"), [("11:10:00", "done", "data"), ("11:09:59", "closed", "logs")]
+    )
+    def test_of_quiet_ones_up_to_their_last_write(self, until, status, proof):
+        """Later rows were in neither view that was compared."""
+        idle = POLICY.model_copy(
+            update={"partition_time": None, "partition_idle_ms": 60_000, "freshness": Freshness(proof="data")}
+        )
+        reaching = self.PROOF.model_copy(update={"until_ms": epoch_ms(until)})
+        assert self.judge(self.with_base("11:10:00", "11:10:05"), policy=idle, proof=reaching) == (status, proof)
+
+    def test_of_a_sample_nobody_knows_which_partitions_it_was_of(self):
+        assert self.judge(proof=self.PROOF.model_copy(update={"level": "sample"})) == ("done", "logs")
+
 
 def test_a_comparison_is_not_of_a_log_file_that_has_grown_since():
     def key(table):
