@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from functools import partial
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from etc_policy.cli.messages import show_note
 from etc_policy.errors.plain_text import one_line
+from etc_policy.report.bounded_clients import bound_clients
 
 ADDRESS = "127.0.0.1"
 #: A page elsewhere whose name is made to mean this machine is asked for by that name.
@@ -25,14 +25,18 @@ def site_server(folder: Path, port: int) -> ThreadingHTTPServer:
         OSError: the port cannot be listened on.
 
     """
-    return ThreadingHTTPServer((ADDRESS, port), partial(_Handler, directory=str(folder)))
+    server = ThreadingHTTPServer((ADDRESS, port), type("Handler", (_Handler,), {"folder": str(folder)}))
+    bound_clients(server, until_answered=True)
+    return server
 
 
 class _Handler(SimpleHTTPRequestHandler):
     """Answers with regular files below the folder; links out of it and lists of folders are not found."""
 
-    #: A client that is silent for so many seconds is let go.
-    timeout = 30
+    folder: str
+
+    def __init__(self, *arguments: Any) -> None:  # noqa: ANN401 - as the method that it replaces
+        super().__init__(*arguments, directory=self.folder)
 
     def send_head(self) -> Any:  # noqa: ANN401 - as the method that it replaces
         """The file that is asked for, opened; None once an error was sent."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from socket import SHUT_RDWR
-from threading import BoundedSemaphore, Lock
+from threading import Lock
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest, start_http_server
@@ -19,11 +17,10 @@ from prometheus_client.registry import Collector
 from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
 from etc_policy.errors.plain_text import escaped
+from etc_policy.report.bounded_clients import bound_clients
 from etc_policy.report.metrics import GAUGES, TableObservation, table_samples
 from etc_policy.storage.files import write_named
 
-#: So many scrapes are answered at a time, and a client that is silent for so long is let go.
-_MOST_CLIENTS, _SILENT_SECONDS = 32, 30
 #: So long a scrape waits for the look of another one; then it gets what was seen before.
 _LOOK_SECONDS = 10
 Observe = Callable[[], Iterable[TableObservation]]
@@ -85,48 +82,10 @@ def serve(
         raise EngineError(
             Code.CANNOT_LISTEN, message, hint="choose another port, or an address of this machine", cause=str(error)
         ) from error
-    _bound_clients(server)
+    bound_clients(server)
     if health is not None:
         server.set_app(_with_health(server.get_app(), health))
     return server, thread
-
-
-def _bound_clients(server: Any) -> None:
-    """Let clients that ask nothing, or half of it, keep no threads, and no others out: the first of them goes for a new one.
-
-    Where all are being answered the new one is turned away.
-    """
-    free, begin, answer = BoundedSemaphore(_MOST_CLIENTS), server.process_request, server.process_request_thread
-    asking = dict[Any, None]()
-
-    class Handler(server.RequestHandlerClass):  # type: ignore[misc]
-        timeout = _SILENT_SECONDS
-
-        def parse_request(self) -> bool:
-            whole: bool = super().parse_request()
-            asking.pop(self.request, None)
-            return whole
-
-    def process_request(request: Any, address: Any) -> None:
-        if not free.acquire(blocking=False):
-            with suppress(OSError, StopIteration, RuntimeError):  # the last where one has just asked all
-                next(iter(asking)).shutdown(SHUT_RDWR)
-            if not free.acquire(timeout=1):
-                server.shutdown_request(request)
-                return
-        asking[request] = None
-        begin(request, address)
-
-    def process_request_thread(request: Any, address: Any) -> None:
-        try:
-            answer(request, address)
-        finally:
-            asking.pop(request, None)
-            free.release()
-
-    server.RequestHandlerClass = Handler
-    server.process_request, server.process_request_thread = process_request, process_request_thread
-    server.handle_error = lambda *_: None  # of the connection; what is wrong with an answer is in the answer
 
 
 def _with_health(metrics: Any, health: Callable[[], str | None]) -> Callable[[Any, Any], Any]:

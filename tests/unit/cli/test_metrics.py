@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from etc_policy import Project
 from etc_policy.api import run_records
-from etc_policy.report import prometheus
+from etc_policy.report import bounded_clients, prometheus
 from etc_policy.report.results import RunResults
 from etc_policy.report.run_files import RunFile, run_file_name
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
@@ -167,8 +167,8 @@ def test_each_look_is_by_the_policies_as_they_are(project):
 
 def test_half_requests_keep_no_more_than_so_many_threads(monkeypatch):
     """A client that opens connections and asks nothing took a thread for each, for ever."""
-    monkeypatch.setattr(prometheus, "_MOST_CLIENTS", 3)
-    monkeypatch.setattr(prometheus, "_SILENT_SECONDS", 3)
+    monkeypatch.setattr(bounded_clients, "_MOST_CLIENTS", 3)
+    monkeypatch.setattr(bounded_clients, "_SILENT_SECONDS", 3)
     server, _ = prometheus.serve(lambda: (), "127.0.0.1", 0, 60, lambda: None)
     before, address = threading.active_count(), ("127.0.0.1", server.server_port)
     with ExitStack() as stack:

@@ -3,11 +3,13 @@
 import os
 import socket
 import threading
+import time
+from contextlib import ExitStack, suppress
 
 import pytest
 
-from etc_policy.cli import site_server as module
 from etc_policy.cli.site_server import site_server
+from etc_policy.report import bounded_clients
 
 
 @pytest.fixture
@@ -94,15 +96,64 @@ def test_what_is_asked_for_is_noted_on_one_clean_line(ask, capsys):
     assert any("GET /" in line for line in lines)
 
 
-def test_half_a_request_keeps_no_thread_for_ever(site, monkeypatch):
-    assert module._Handler.timeout == 30
-    monkeypatch.setattr(module._Handler, "timeout", 0.2)
-    server = site_server(site, 0)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    with socket.create_connection(server.server_address, timeout=10) as connection:
+@pytest.fixture
+def serving(site):
+    """Begins to serve, and returns the server."""
+    with ExitStack() as stack:
+
+        def begin():
+            server = site_server(site, 0)
+            thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+            thread.start()
+            stack.callback(server.server_close)
+            stack.callback(thread.join)
+            stack.callback(server.shutdown)
+            return server
+
+        yield begin
+
+
+def test_half_a_request_keeps_no_thread_for_ever(serving, monkeypatch):
+    assert bounded_clients._SILENT_SECONDS == 30
+    monkeypatch.setattr(bounded_clients, "_SILENT_SECONDS", 0.2)
+    with socket.create_connection(serving().server_address, timeout=10) as connection:
         connection.sendall(b"GET / HT")
         assert connection.recv(1) == b""
-    server.shutdown()
-    thread.join()
-    server.server_close()
+
+
+def test_a_client_that_drips_is_let_go(serving, monkeypatch):
+    """Each byte began a new wait of 30 s."""
+    monkeypatch.setattr(bounded_clients, "_WHOLE_SECONDS", 0.5)
+    with socket.create_connection(serving().server_address, timeout=10) as connection, suppress(ConnectionError):
+        for _ in range(200):
+            connection.sendall(b"x")
+            time.sleep(0.05)
+        pytest.fail("it is still listened to")
+
+
+def test_a_client_that_takes_no_answer_is_let_go(site, serving, monkeypatch):
+    """It had 30 s for each 64 KiB."""
+    monkeypatch.setattr(bounded_clients, "_WHOLE_SECONDS", 0.5)
+    (site / "large").write_bytes(bytes(64 << 20))
+    before = threading.active_count() + 1
+    with socket.create_connection(serving().server_address, timeout=10) as connection:
+        connection.sendall(b"GET /large HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        until = time.monotonic() + 10
+        while threading.active_count() == before and time.monotonic() < until:  # until it has begun
+            time.sleep(0.01)
+        while threading.active_count() > before and time.monotonic() < until:
+            assert connection.recv(10)
+            time.sleep(0.01)
+        assert threading.active_count() == before
+
+
+def test_clients_have_no_more_than_so_many_threads_and_keep_no_other_out(serving, monkeypatch):
+    monkeypatch.setattr(bounded_clients, "_MOST_CLIENTS", 3)
+    server, before = serving(), threading.active_count()
+    with ExitStack() as stack:
+        halves = [stack.enter_context(socket.create_connection(server.server_address, timeout=10)) for _ in range(20)]
+        assert [half.recv(1) for half in halves[:17]] == [b""] * 17
+        assert threading.active_count() - before <= 3
+        with socket.create_connection(server.server_address, timeout=10) as connection:
+            connection.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            assert b"".join(iter(lambda: connection.recv(65536), b"")).endswith(b"the index")
