@@ -110,18 +110,20 @@ def read_facts(environment: Environment, policy: Policy, *, spark: bool = False,
         lock=environment.held_lock(policy),
         writer_form=environment.writer_form(state, properties),
         consistent_buckets=environment.has_consistent_buckets(state),
-        last_sync=_last_sync(environment, policy, spark=spark),
+        last_sync=_last_sync(environment, policy, state.base_path, spark=spark),
         index_faults=_index_faults(environment, state) if spark and has_indexes else None,
     )
 
 
-def _last_sync(environment: Environment, policy: Policy, *, spark: bool) -> Mapping[str, str] | str | None:
+def _last_sync(
+    environment: Environment, policy: Policy, base_path: str, *, spark: bool
+) -> Mapping[str, str] | str | None:
     """What Hudi's sync has recorded in the catalog, which Glue says without Spark; an error in words."""
     table, catalog = policy.sync.ro_table, environment.target.catalog
     if table is None or not (spark or (catalog is not None and catalog.type == "glue")):
         return None
     try:
-        return environment.property_store().read(table, LAST_SYNC)
+        return environment.property_store(base_path).read(table, LAST_SYNC)
     except EtcError as error:
         return error.with_cause
 

@@ -25,7 +25,12 @@ from etc_policy.errors.codes import Code
 from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.files import policies_with_questions, read_template
 from etc_policy.policy.findings import schema_issues
-from etc_policy.policy.locations import glob_matches, location_fault, location_identity, resolve_location
+from etc_policy.policy.locations import (
+    glob_matches,
+    location_fault,
+    location_identity,
+    resolve_location,
+)
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.project import DeclaredPolicy
 from etc_policy.policy.reading import Settings
@@ -37,6 +42,7 @@ from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.policy.times import usual_pattern
 from etc_policy.policy.yaml_marks import FileMarks, Places
 from etc_policy.report.imports import OF_A_TABLE, ImportedTable, ImportReport
+from etc_policy.storage.open_storage import table_identity
 from etc_policy.table.instants import instant_to_ms
 from etc_policy.verify.diagnosis import TableFacts
 from etc_policy.verify.proposal import (
@@ -474,12 +480,6 @@ def _of_catalog(environment: Environment, text: str) -> Iterator[_Found | EtcErr
 
 def _absolute(path: str) -> str:
     return path.rstrip("/") if ":/" in path else os.path.abspath(path)  # noqa: PTH100 - links are kept as they are named
-
-
-def table_identity(location: str, root: str) -> str:
-    """The same for every way of writing one table, also by a link; relative paths start from `root`."""
-    found = location_identity(resolve_location(location, root))
-    return os.path.realpath(found) if found.startswith("/") else found
 
 
 def is_linked(location: str, root: str) -> bool:

@@ -11,7 +11,7 @@ from itertools import chain, count, takewhile
 from typing import NamedTuple, TypeVar
 
 from etc_policy.api.each_table import side_by_side
-from etc_policy.api.importing import is_linked, plain_name, table_identity
+from etc_policy.api.importing import is_linked, plain_name
 from etc_policy.api.loading import ProjectReading, reached_path
 from etc_policy.errors import EtcError, Issue, RetryableError, TableError
 from etc_policy.errors.codes import Code
@@ -27,7 +27,7 @@ from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy, Refused
 from etc_policy.policy.resolve import check_project, table_root
 from etc_policy.policy.schema import PolicyDeclaration, Sync
 from etc_policy.policy.schema_values import GLOB
-from etc_policy.storage.open_storage import real_path
+from etc_policy.storage.open_storage import real_path, table_identity
 from etc_policy.wiring import Environment
 
 _K = TypeVar("_K")

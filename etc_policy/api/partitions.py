@@ -155,7 +155,7 @@ def send_partition_events(environment: Environment, policy: Policy, now_ms: int)
         return None
 
     def put(table: str, partition: str, properties: Mapping[str, str]) -> None:
-        environment.property_store().write_partition(table, partition, properties)
+        environment.property_store(state.base_path).write_partition(table, partition, properties)
 
     name, removes = policy.done.success_file, policy.done.on_late == "reopen"
     files = SuccessFile(store.files, name, removes, policy) if name is not None else None
@@ -190,8 +190,7 @@ def _without_former_properties(
 ) -> tuple[DoneRecord, list[str]]:
     """The record, once the table that the policy named before calls no partition done any more; and why that could not be.
 
-    The former name is what the record says, which every writer of the table may change: only partitions that lie in this
-    table are written to.
+    The former name is what the record says, which every writer of the table may change.
     """
     done, former = policy.done, record.partition_property
     name = (done and done.partition_property) or ""
@@ -203,7 +202,7 @@ def _without_former_properties(
 
     def put(table: str, partition: str, properties: Mapping[str, str]) -> None:
         try:
-            environment.property_store().write_partition(table, partition, properties, base_path)
+            environment.property_store(base_path).write_partition(table, partition, properties)
         except TableError:
             left.add(partition)
             raise

@@ -125,10 +125,10 @@ def _with_tries(environment: Environment, policy: Policy, wanted: _Wanted, statu
     ro_table = policy.sync.ro_table
     if ro_table is None:
         raise ValueError(f"the policy {policy.name} names no RO table")
-    store = environment.property_store()
     environment.progress(f"{policy.name}: syncing {ro_table}")
     for attempt, pause in enumerate((*PAUSES_SECONDS, None), start=1):
         try:
+            store = environment.property_store(environment.locate(policy))
             properties, changed = _put(store, ro_table, policy.sync.as_of_view, wanted)
         except RetryableError as error:
             if pause is None:

@@ -33,6 +33,8 @@ _FORMS = {
     "abfs": "abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER",
     "abfss": "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER",
 }
+#: Hosts that are the same in any case: buckets are not.
+_HOST = re.compile(r"(?i)^(?:hdfs|abfs):/[^/]+")
 #: The port of a NameNode that is named without one.
 _HDFS_PORT = re.compile(r"^(hdfs:/[^/]+):8020(?=/|$)")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
@@ -129,7 +131,7 @@ def resolve_location(table: str, root: str) -> str:
 
 
 def location_identity(location: str) -> str:
-    """The same text for every way of writing one resolved location: schemes of one store, HDFS's port, doubled slashes."""
+    """The same text for every way of writing one resolved location: schemes of a store, HDFS's port, hosts, doubled slashes."""
     if is_catalog_name(location):
         return location.replace("`", "").lower()
     plain = location
@@ -142,7 +144,8 @@ def location_identity(location: str) -> str:
     if not path.startswith("/") or (scheme.lower() == "hdfs" and path.startswith("//")):
         return f"{scheme.lower()}:/{normal}"
     host, _, below = path.lstrip("/").partition("/")  # no `..` leads from one host to another
-    return _HDFS_PORT.sub(r"\1", f"{scheme.lower()}:/{host}{posixpath.normpath('/' + below.lstrip('/'))}".rstrip("/"))
+    whole = f"{scheme.lower()}:/{host}{posixpath.normpath('/' + below.lstrip('/'))}".rstrip("/")
+    return _HDFS_PORT.sub(r"\1", _HOST.sub(lambda found: found[0].lower(), whole))
 
 
 def places_of(tables: Iterable[str], project_dir: str) -> tuple[str, ...]:

@@ -12,7 +12,14 @@ from etc_policy.errors import EtcError, RetryableError, TableError, first_line
 from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import glob_matches
 from etc_policy.policy.project_schema import CatalogSettings, StorageSettings
-from etc_policy.report.sync import PREFIX, PropertyChanges, is_located_at, no_partition, partition_values
+from etc_policy.report.sync import (
+    PREFIX,
+    PropertyChanges,
+    is_located_at,
+    no_partition,
+    partition_values,
+    require_located,
+)
 from etc_policy.storage.bounded_http import bound_answers
 from etc_policy.storage.listings import ListingBounds
 from etc_policy.storage.port import Requests
@@ -26,9 +33,9 @@ _REGION_HINT = "set AWS_REGION, or `storage.region` of the target"
 
 
 class GlueCatalog:
-    """Asks Glue by botocore, with the keys that object stores are reached with."""
+    """Asks Glue by botocore, with the keys that object stores are reached with; a PropertyStore of the table at a base path."""
 
-    def __init__(self, catalog: CatalogSettings, storage: StorageSettings) -> None:
+    def __init__(self, catalog: CatalogSettings, storage: StorageSettings, base_path: str = "") -> None:
         from botocore.config import Config
 
         session, keys = aws_session(storage)
@@ -41,6 +48,7 @@ class GlueCatalog:
         )
         if not region:
             raise TableError(Code.NO_STORE_KEYS, "no region is known for the Glue Data Catalog", hint=_REGION_HINT)
+        self._base_path = base_path
         self._seconds = seconds = storage.timeout / 1000
         config = Config(connect_timeout=seconds, read_timeout=seconds, retries={"total_max_attempts": _TRIES})
         self._client: Any = session.create_client("glue", region_name=region, endpoint_url=catalog.uri, config=config)
@@ -85,21 +93,22 @@ class GlueCatalog:
         """The properties of `db.table` that begin so: those of etc if not given.
 
         Raises:
-            TableError: the catalog has no such table.
+            TableError: the catalog has no such table, or has it elsewhere.
             RetryableError: the catalog cannot be asked.
 
         """
-        found = self._ro_table(table)
+        found = self._own(table)
         return {key: value for key, value in found.get("Parameters", {}).items() if key.startswith(prefix)}
 
     def write(self, table: str, changes: PropertyChanges) -> None:
         """Change the properties of `db.table` at once, and nothing else of it.
 
         Raises:
+            TableError: the catalog has no such table, or has it elsewhere.
             RetryableError: the catalog cannot be asked, or somebody else has changed the table meanwhile.
 
         """
-        found = self._ro_table(table)
+        found = self._own(table)
         kept = {key: value for key, value in found.get("Parameters", {}).items() if key not in changes.remove}
         names = self._client.meta.service_model.shape_for("TableInput").members
         table_input = {name: value for name, value in found.items() if name in names}
@@ -123,11 +132,8 @@ class GlueCatalog:
         hint = "remove `sync.as_of_view`, or leave the catalog to Spark"
         raise TableError(Code.NO_RO_TABLE, f"the view `{view}` cannot be written to the Glue Data Catalog", hint=hint)
 
-    def write_partition(
-        self, table: str, partition: str, properties: Mapping[str, str], base_path: str | None = None
-    ) -> None:
-        """Set properties of the partition of `db.table` that lies at the path, in the table at the base path where one is given,
-        and change nothing else of it.
+    def write_partition(self, table: str, partition: str, properties: Mapping[str, str]) -> None:
+        """Set properties of the partition of `db.table` that lies at the path below the base path, and change nothing else of it.
 
         Raises:
             TableError: the catalog has no such table, or no partition there.
@@ -141,14 +147,19 @@ class GlueCatalog:
             try:
                 found = self._ask("get_partition", **where, PartitionValues=values)["Partition"]
             except (self._client.exceptions.EntityNotFoundException, self._client.exceptions.InvalidInputException):
-                raise no_partition(table, partition) from None
+                raise no_partition(table, partition, self._base_path) from None
             location = str(found.get("StorageDescriptor", {}).get("Location", ""))
-            if not is_located_at(location, partition, base_path):
-                raise no_partition(table, partition)
+            if not is_located_at(location, partition, self._base_path):
+                raise no_partition(table, partition, self._base_path)
             names = self._client.meta.service_model.shape_for("PartitionInput").members
             partition_input = {key: value for key, value in found.items() if key in names}
             partition_input["Parameters"] = {**found.get("Parameters", {}), **properties}
             self._ask("update_partition", **where, PartitionValueList=values, PartitionInput=partition_input)
+
+    def _own(self, table: str) -> dict[str, Any]:
+        found = self._ro_table(table)
+        require_located(table, _location(table, found), self._base_path)
+        return found
 
     def _ro_table(self, table: str) -> dict[str, Any]:
         found = self._table(table)

@@ -10,11 +10,11 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
-from etc_policy.policy.locations import location_identity
 from etc_policy.policy.manifest import Level, Policy, VerifyLevel
 from etc_policy.report.as_of_sql import up_to
 from etc_policy.report.results import TableFreshness
 from etc_policy.run.results import TableResult, TableStatus
+from etc_policy.storage.open_storage import table_identity
 from etc_policy.table.formats import iso_time
 from etc_policy.table.history import promise_of
 from etc_policy.table.instants import instant_to_ms
@@ -47,7 +47,10 @@ _SAID: dict[CheckStatus, str] = {"pass": _VERIFIED, "warn": _VERIFIED, "fail": _
 
 
 class PropertyStore(Protocol):
-    """The catalog's table properties. Raises RetryableError when it cannot be asked, TableError for an unknown table."""
+    """What the catalog says of the tables at one base path.
+
+    Raises RetryableError when it cannot be asked, TableError for a table that it does not have, or has elsewhere.
+    """
 
     def read(self, table: str, prefix: str = PREFIX) -> dict[str, str]:
         """The properties of `db.table` that begin so: those of etc if not given."""
@@ -58,12 +61,8 @@ class PropertyStore(Protocol):
     def write_view(self, view: str, table: str, condition: str | None) -> None:
         """Make or replace a view of the rows of a table for which a condition holds; remove the view for None."""
 
-    def write_partition(
-        self, table: str, partition: str, properties: Mapping[str, str], base_path: str | None = None
-    ) -> None:
-        """Set properties of the partition of `db.table` that lies at the path, and in the table at the base path where one is
-        given; TableError where the catalog has none there.
-        """
+    def write_partition(self, table: str, partition: str, properties: Mapping[str, str]) -> None:
+        """Set properties of the partition of `db.table` that lies at the path below the base path."""
 
 
 def partition_values(partition: str, columns: int) -> tuple[str, ...]:
@@ -75,17 +74,30 @@ def partition_values(partition: str, columns: int) -> tuple[str, ...]:
     return ("-".join(parts),) if columns == 1 else tuple(parts)
 
 
-def no_partition(table: str, partition: str) -> TableError:
+def require_located(table: str, location: str, base_path: str) -> None:
+    """Whoever makes folders and whoever makes tables of the catalog need not be the same: a name alone says nothing.
+
+    Raises:
+        TableError: the catalog's table lies at another place than the policy's.
+
+    """
+    if table_identity(location) != table_identity(base_path):
+        message = f"the policy's table lies at `{base_path}`, and `{table}` of the catalog at `{location}`"
+        hint = "name the catalog's table of that folder in the policy, or write `table` as the catalog has it"
+        raise TableError(Code.NO_RO_TABLE, message, hint=hint)
+
+
+def no_partition(table: str, partition: str, base_path: str) -> TableError:
     """The error where the catalog knows no such partition."""
     hint = "Hudi's sync adds it (`hoodie.datasource.hive_sync.enable`); the next run tries again"
-    return TableError(Code.NO_RO_TABLE, f"the catalog has no partition of `{table}` at `{partition}`", hint=hint)
+    message = f"the catalog has no partition of `{table}` at `{base_path.rstrip('/')}/{partition}`"
+    return TableError(Code.NO_RO_TABLE, message, hint=hint)
 
 
-def is_located_at(location: str, partition: str, base_path: str | None) -> bool:
-    """Whether a partition that lies there has this path, in the table at the base path where one is given."""
-    if base_path is not None:
-        return location_identity(location) == f"{location_identity(base_path)}/{partition}"
-    return f"/{location.rstrip('/')}".endswith(f"/{partition}")
+def is_located_at(location: str, partition: str, base_path: str) -> bool:
+    """Whether a partition that lies there is the one at this path of the table; no link below the table leads to it."""
+    place, below = location.rstrip("/"), f"/{partition}"
+    return place.endswith(below) and table_identity(place.removesuffix(below)) == table_identity(base_path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,22 +13,30 @@ from etc_policy.errors import EtcError, RetryableError, TableError, first_line
 from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import is_local
 from etc_policy.policy.writers import spark_name, spark_text
-from etc_policy.report.sync import PREFIX, PropertyChanges, is_located_at, no_partition, partition_values
+from etc_policy.report.sync import (
+    PREFIX,
+    PropertyChanges,
+    is_located_at,
+    no_partition,
+    partition_values,
+    require_located,
+)
 from etc_policy.run.table_files import require_regular
 from etc_policy.spark.interrupts import raise_if_interrupted
 
 
 class SparkPropertyStore:
-    """Reads and changes properties by SHOW and ALTER TABLE; neither touches the table's data nor its timeline."""
+    """Reads and changes properties of the tables at a base path by SHOW and ALTER TABLE; neither touches data nor timeline."""
 
-    def __init__(self, spark: Any) -> None:
+    def __init__(self, spark: Any, base_path: str) -> None:
         self._spark = spark
+        self._base_path = base_path
 
     def read(self, table: str, prefix: str = PREFIX) -> dict[str, str]:
         """The properties of `db.table` that begin so: those of etc if not given.
 
         Raises:
-            TableError: the catalog has no such table.
+            TableError: the catalog has no such table, or has it elsewhere.
             RetryableError: the catalog cannot be asked.
 
         """
@@ -40,6 +48,7 @@ class SparkPropertyStore:
                 "the writer's hive sync makes it (`hoodie.datasource.hive_sync.enable`); is the target's catalog right?"
             )
             raise TableError(Code.NO_RO_TABLE, f"the catalog has no table `{table}`", hint=hint)
+        self._require_own(table)
         with catalog_errors(table):
             rows = self._spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
         return {row["key"]: row["value"] for row in rows if row["key"].startswith(prefix)}
@@ -48,10 +57,12 @@ class SparkPropertyStore:
         """Change the properties of `db.table`; what is to go goes before anything is set.
 
         Raises:
+            TableError: the catalog has it elsewhere.
             RetryableError: the catalog cannot be asked, or refused.
 
         """
         name = _quoted(table)
+        self._require_own(table)
         with catalog_errors(table):
             if changes.remove:
                 self._spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES IF EXISTS ({_listed(changes.remove)})")
@@ -64,35 +75,55 @@ class SparkPropertyStore:
     def write_view(self, view: str, table: str, condition: str | None) -> None:
         """Make or replace a view of the rows of `db.table` for which a condition holds; for None remove the view, if it is such.
 
-        Which view is to go is what properties of the table say: whoever may write these may name one of somebody else.
+        A view is etc's own of the table by its text. Which one is to go is what properties of the table say: whoever may write
+        these may name one of somebody else.
 
         Raises:
-            TableError: the catalog does not know the table, or Spark would wait for a pipe in it.
-            RetryableError: the catalog cannot be asked, or refused, as it does where a table has that name.
+            TableError: the catalog has the table elsewhere, or a view or table of that name that etc did not make of it, or Spark
+                would wait for a pipe in the table.
+            RetryableError: the catalog cannot be asked, or refused.
 
         """
         rows = f"SELECT * FROM {_quoted(table)} WHERE "  # noqa: S608 - it is etc's own
-        if condition is not None:  # Spark reads the table to know its columns
-            location = table_location(self._spark, _quoted(table))
-            if is_local(location):
-                require_regular(location, "")
+        location = self._require_own(table)
+        if condition is not None and is_local(location):  # Spark reads the table to know its columns
+            require_regular(location, "")
+        with catalog_errors(view):
+            text = self._view_text(view)
+        is_own = text is not None and text.lower().startswith(rows.lower())
+        if condition is not None and text is not None and not is_own:
+            message = f"`{view}` of the catalog is no view that etc made of `{table}`, and is not replaced"
+            raise TableError(Code.NO_RO_TABLE, message, hint="drop it, or name another view in `sync.as_of_view`")
         with catalog_errors(view):
             if condition is not None:
                 self._spark.sql(f"CREATE OR REPLACE VIEW {_quoted(view)} AS {rows}{condition}")
-            elif self._view_text(view).startswith(rows):
+            elif is_own:
                 self._spark.sql(f"DROP VIEW {_quoted(view)}")
 
-    def _view_text(self, view: str) -> str:
-        """The view's query; empty where no view has that name."""
+    def _view_text(self, view: str) -> str | None:
+        """The view's query, which is empty of a table; None where nothing has that name."""
         if not self._spark.catalog.tableExists(_quoted(view)):
-            return ""
+            return None
         return _detail(self._spark, _quoted(view), "View Text")
 
-    def write_partition(
-        self, table: str, partition: str, properties: Mapping[str, str], base_path: str | None = None
-    ) -> None:
-        """Set properties of the partition of `db.table` that lies at the path, in the table at the base path where one is given;
-        SQL of Spark has no statement for it.
+    def _require_own(self, table: str) -> str:
+        """The location of `db.table`, which is that of the base path."""
+        location = table_location(self._spark, _quoted(table))
+        require_located(table, self._with_authority(location), self._with_authority(self._base_path))
+        return location
+
+    def _with_authority(self, location: str) -> str:
+        """A location on HDFS with the NameNode that Hadoop's configuration means where it names none."""
+        path = location.removeprefix("hdfs:")
+        if path == location or (path.startswith("//") and not path.startswith("///")):
+            return location
+        jvm, conf = self._spark._jvm, self._spark._jsc.hadoopConfiguration()
+        default = str(jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(conf).toString())
+        return f"{default.rstrip('/')}/{path.lstrip('/')}" if default.startswith("hdfs://") else location
+
+    def write_partition(self, table: str, partition: str, properties: Mapping[str, str]) -> None:
+        """Set properties of the partition of `db.table` that lies at the path below the base path; SQL of Spark has no statement
+        for it.
 
         Raises:
             TableError: the catalog has no partition there.
@@ -106,8 +137,9 @@ class SparkPropertyStore:
             names = [columns.apply(place) for place in range(columns.size())]
             spec = jvm.PythonUtils.toScalaMap(dict(zip(names, partition_values(partition, len(names)), strict=False)))
             found = catalog.getPartitionOption(database, name, spec)
-        if found.isEmpty() or not is_located_at(_location(found.get().location()), partition, base_path):
-            raise no_partition(table, partition)
+        place = "" if found.isEmpty() else self._with_authority(_location(found.get().location()))
+        if not is_located_at(place, partition, self._with_authority(self._base_path)):
+            raise no_partition(table, partition, self._base_path)
         with catalog_errors(table):
             one = found.get()
             kept = jvm.scala.collection.JavaConverters.mapAsJavaMap(one.parameters())
@@ -139,15 +171,16 @@ def table_location(spark: Any, name: str) -> str:
         RetryableError: the catalog cannot be asked.
 
     """
-    with catalog_errors(name):
+    plain = name.replace("`", "")
+    with catalog_errors(plain):
         known = spark.catalog.tableExists(name)
     if not known:
         hint = "check `table` in the policy and the catalog that Spark is configured with"
-        raise TableError(Code.UNKNOWN_CATALOG_TABLE, f"the Spark catalog has no table `{name}`", hint=hint)
-    with catalog_errors(name):
+        raise TableError(Code.UNKNOWN_CATALOG_TABLE, f"the Spark catalog has no table `{plain}`", hint=hint)
+    with catalog_errors(plain):
         location = _detail(spark, name, "Location")
     if "/" not in location:
-        raise TableError(Code.UNKNOWN_CATALOG_TABLE, f"the Spark catalog names no location for `{name}`")
+        raise TableError(Code.UNKNOWN_CATALOG_TABLE, f"the Spark catalog names no location for `{plain}`")
     return location.removeprefix("file:")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from etc_policy.errors import TableError, install_hint
 from etc_policy.errors.codes import Code
-from etc_policy.policy.locations import MOUNT_HINT, split_file_uri
+from etc_policy.policy.locations import MOUNT_HINT, location_identity, resolve_location, split_file_uri
 from etc_policy.policy.project_schema import StorageSettings
 from etc_policy.storage.local import LocalStorage
 from etc_policy.storage.port import NamesBeside, RemoteStorage, TableReader, TableStorage
@@ -115,6 +115,12 @@ def is_on_object_store(location: str) -> bool:
 def is_on_hdfs(location: str) -> bool:
     """Whether a location is one of an HDFS cluster."""
     return location.startswith(_HDFS)
+
+
+def table_identity(location: str, root: str = "/") -> str:
+    """The same for every way of writing one table, also by a link; relative paths start from `root`."""
+    found = location_identity(resolve_location(location, root))
+    return os.path.realpath(found) if found.startswith("/") else found
 
 
 def real_path(location: str) -> str:

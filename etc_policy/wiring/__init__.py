@@ -70,13 +70,13 @@ class Readings(SparkSessions):
         self.reaches_s3 = self.reaches_s3 or location.startswith(S3_SCHEMES)
         return location
 
-    def _glue(self) -> GlueCatalog | None:
-        """The Glue Data Catalog, where the target names it."""
+    def _glue(self, base_path: str = "") -> GlueCatalog | None:
+        """The Glue Data Catalog, where the target names it, with the properties of the tables at a base path."""
         if self.target.catalog is None or self.target.catalog.type != "glue":
             return None
         from etc_policy.report.glue_catalog import GlueCatalog
 
-        return GlueCatalog(self.target.catalog, self.target.storage)
+        return GlueCatalog(self.target.catalog, self.target.storage, base_path)
 
     def _tables_cache(self) -> Cache | None:
         """Where commands keep what they decoded of tables; None where the user wants nothing kept."""
@@ -458,14 +458,14 @@ class Environment(Readings):
 
         return Forgetter(lambda base_path: lease_of(base_path, local=False, progress=self.progress))
 
-    def property_store(self) -> PropertyStore:
-        """The properties of the catalog's tables."""
-        glue = self._glue()
+    def property_store(self, base_path: str) -> PropertyStore:
+        """What the catalog says of the tables at a base path."""
+        glue = self._glue(base_path)
         if glue is not None:
             return glue
         from etc_policy.spark.catalog import SparkPropertyStore
 
-        return SparkPropertyStore(self.catalog_spark)
+        return SparkPropertyStore(self.catalog_spark, base_path)
 
     def data_verifier(self) -> DataVerifier:
         """The verifier of rows on Great Expectations."""

@@ -22,6 +22,7 @@ from pathlib import Path
 from etc_policy.api import workspace
 from etc_policy.cli.main import main
 from etc_policy.errors import TableError
+from etc_policy.report.sync import PropertyChanges
 from etc_policy.spark.catalog import SparkPropertyStore
 from etc_policy.spark.local_catalog import local_catalog_confs
 from etc_policy.spark.session import start_spark
@@ -304,25 +305,61 @@ def property_of_a_partition(scenario: Scenario) -> None:
 
     before, values = scenario.properties(), scenario.values()
     with scenario.session() as spark:
-        kept, store = parameters(spark), SparkPropertyStore(spark)
+        table = str(scenario.folder / "orders")
+        kept, store = parameters(spark), SparkPropertyStore(spark, table)
         for status in ("done", "reopened"):
             store.write_partition("lake.orders_ro", "a", {"etc.partition.status": status})
             assert parameters(spark)["etc.partition.status"] == status
         now = parameters(spark)
         changed = {key: (value, now.get(key)) for key, value in kept.items() if now.get(key) != value}
         assert changed.keys() <= {"transient_lastDdlTime"}, changed  # Hive's own time of the change
-        table = str(scenario.folder / "orders")
-        store.write_partition("lake.orders_ro", "a", {"etc.partition.event": "1"}, table)
-        assert parameters(spark)["etc.partition.event"] == "1"
-        for partition, base_path in (("b", None), ("a", str(scenario.folder)), ("a", f"{table}/a"), ("a", f"{table}2")):
-            try:
-                store.write_partition("lake.orders_ro", partition, {"etc.partition.event": "2"}, base_path)
-            except TableError as error:
-                assert error.code == "ETC217"
-            else:
-                raise AssertionError("there is no such partition")
-        assert parameters(spark)["etc.partition.event"] == "1"
+        for partition, base_path in (
+            ("b", table),
+            ("a", str(scenario.folder)),
+            ("a", f"{table}/a"),
+            ("a", f"{table}2"),
+        ):
+            require_no_such(SparkPropertyStore(spark, base_path), "write_partition", partition, {})
+        assert parameters(spark) == now
     assert (scenario.properties(), scenario.values()) == (before, values)
+
+
+def require_no_such(store: SparkPropertyStore, method: str, *arguments) -> None:
+    """The catalog does not have that of `lake.orders_ro` where the store's table lies."""
+    try:
+        getattr(store, method)("lake.orders_ro", *arguments)
+    except TableError as error:
+        assert error.code == "ETC217", error
+    else:
+        raise AssertionError("it lies elsewhere")
+
+
+def table_elsewhere(scenario: Scenario) -> None:
+    """Of a table that lies elsewhere nothing is read or written; the place is the same however it is written."""
+    before, table = scenario.properties(), scenario.folder / "orders"
+    (scenario.folder / "link").symlink_to(table)
+    odd = scenario.folder / "odd %20 é+#&=:x"
+    with scenario.session() as spark:
+        for place in (scenario.folder, table / "a", f"{table}2", "s3://lake/orders", f"hdfs://{table}"):
+            store = SparkPropertyStore(spark, str(place))
+            require_no_such(store, "read")
+            require_no_such(store, "write", PropertyChanges((), {f"{ETC}threshold": "1"}))
+        for place in (
+            f"{table}/",
+            f"file:{table}",
+            f"file://{table}",
+            f"file://localhost{table}",
+            scenario.folder / "link",
+        ):
+            assert SparkPropertyStore(spark, str(place)).read("LAKE.Orders_RO").keys() == {
+                f"{ETC}{key}" for key in before
+            }
+        spark.sql(f"CREATE TABLE lake.odd (v string, p string) USING parquet PARTITIONED BY (p) LOCATION '{odd}'")
+        spark.sql(f"ALTER TABLE lake.odd ADD PARTITION (p='1/2') LOCATION '{odd}/p=1%2F2'")
+        store = SparkPropertyStore(spark, str(odd))
+        assert store.read("lake.odd") == {}
+        store.write_partition("lake.odd", "p=1%2F2", {"etc.partition.status": "done"})
+    assert scenario.properties() == before
 
 
 BEGAN = time.monotonic()
@@ -339,6 +376,7 @@ def run(kind: str, folder: Path, jars: str | None) -> None:
         scenario = Scenario(folder, metastore)
         apply_write_and_fail(scenario)
         property_of_a_partition(scenario)
+        table_elsewhere(scenario)
         if metastore:
             catalog_that_goes_down(scenario)
             killed_while_syncing(scenario)

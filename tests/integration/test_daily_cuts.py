@@ -5,6 +5,7 @@ import time
 import pytest
 
 from etc_policy.api.verifying import gather_evidence
+from etc_policy.errors import TableError
 from etc_policy.gx.verifier import GxVerifier
 from etc_policy.hudi.table import FileTableReader, read_base_files
 from etc_policy.policy.manifest import EventTime, Policy, Strategy, Sync, Writer
@@ -104,7 +105,7 @@ def test_seven_days(spark, tmp_path):
     spark.sql(f"CREATE TABLE daily.orders_ro USING hudi {options_ro} LOCATION '{bench.location}'")
     try:
         assert [(read(sql), readable) for sql, readable in bench.cuts()] == [(day, True) for day in expected]
-        store = SparkPropertyStore(spark)
+        store = SparkPropertyStore(spark, bench.location)
         between = oracle_as_of(tuple(written), MIDNIGHT + 7 * DAY).rt_up_to(MIDNIGHT + 6 * DAY)
         assert expected[-2].keys() - between.keys()  # after a commit and before its sync, keys that changed are missing
         for condition, rows in ((bench.up_to_last(1), between), (bench.up_to_last(), expected[-1])):
@@ -115,6 +116,13 @@ def test_seven_days(spark, tmp_path):
         spark.sql("CREATE VIEW daily.theirs AS SELECT * FROM daily.orders_ro")
         for view in ("daily.theirs", "daily.none"):
             store.write_view(view, "daily.orders_ro", None)
+        with pytest.raises(TableError, match="is not replaced"):
+            store.write_view("daily.theirs", "daily.orders_ro", bench.up_to_last())
+        with pytest.raises(TableError, match="the policy's table lies at"):
+            SparkPropertyStore(spark, f"{bench.location}2").write_view(
+                "daily.mine", "daily.orders_ro", bench.up_to_last()
+            )
+        assert not spark.catalog.tableExists("daily.mine")
         assert spark.catalog.tableExists("daily.theirs")
         spark.sql("DROP VIEW daily.theirs")
         write(8, **AT_ONCE)

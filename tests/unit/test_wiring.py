@@ -108,7 +108,7 @@ def test_a_session_with_the_catalog_is_tried(environment, monkeypatch):
 
     monkeypatch.setattr(spark_session, "start_spark", start_spark)
     with pytest.raises(EngineError, match="did not start"):
-        environment.property_store()
+        environment.property_store("/lake/orders")
 
 
 @pytest.mark.parametrize(

@@ -268,11 +268,11 @@ class Catalog:
     """What the partitions of its tables say; some tables are gone, others give no answer."""
 
     def __init__(self):
-        self.status, self.gone, self.out, self.elsewhere = {}, set(), set(), set()
+        self.status, self.gone, self.out = {}, set(), set()
 
-    def write_partition(self, table, partition, properties, base_path=None):
-        if table in self.gone or (table in self.elsewhere and base_path is not None):
-            raise no_partition(table, partition)
+    def write_partition(self, table, partition, properties):
+        if table in self.gone:
+            raise no_partition(table, partition, "/lake")
         if table in self.out:
             raise RetryableError(Code.CATALOG_FAILED, "no answer")
         self.status[table, partition] = properties["etc.partition.status"]
@@ -288,7 +288,7 @@ class TestPartitionProperty:
     @pytest.fixture
     def catalog(self, monkeypatch):
         catalog = Catalog()
-        monkeypatch.setattr("etc_policy.wiring.Environment.property_store", lambda _: catalog)
+        monkeypatch.setattr("etc_policy.wiring.Environment.property_store", lambda *_: catalog)
         return catalog
 
     DONE = "{partition_property: lake.orders_ro}"
@@ -298,13 +298,13 @@ class TestPartitionProperty:
         written = []
 
         class Catalog:
-            def write_partition(self, table, partition, properties, base_path=None):
+            def write_partition(self, table, partition, properties):
                 if partition in gone:
-                    raise no_partition(table, partition)
+                    raise no_partition(table, partition, "/lake")
                 written.append((partition, properties["etc.partition.status"]))
 
         gone = set()
-        monkeypatch.setattr("etc_policy.wiring.Environment.property_store", lambda _: Catalog())
+        monkeypatch.setattr("etc_policy.wiring.Environment.property_store", lambda *_: Catalog())
         assert run(self.DONE) == (1, 0)
         be_late(orders)
         gone.add(TEN)
@@ -343,7 +343,7 @@ class TestPartitionProperty:
         run(self.DONE)
         forge(orders, partition_property="victim.orders")
         catalog.status["victim.orders", TEN] = "done"
-        catalog.elsewhere.add("victim.orders")
+        catalog.gone.add("victim.orders")
         assert run(self.DONE) == (1, 0)
         assert catalog.status == {("lake.orders_ro", TEN): "done", ("victim.orders", TEN): "done"}
         assert run(self.DONE) == (0, 0)
@@ -488,10 +488,13 @@ class TestRecordsOfSomebodyElse:
         asked = []
 
         class Catalog:
-            def write_partition(self, table, partition, properties, base_path=None):
-                asked.append((table, base_path))
+            def __init__(self, base_path):
+                self.base_path = base_path
 
-        monkeypatch.setattr("etc_policy.wiring.Environment.property_store", lambda _: Catalog())
+            def write_partition(self, table, partition, properties):
+                asked.append((table, self.base_path))
+
+        monkeypatch.setattr("etc_policy.wiring.Environment.property_store", lambda _, base_path: Catalog(base_path))
 
         def seen():
             lake = tmp_path / "lake"
@@ -567,10 +570,13 @@ def test_no_field_of_the_record_leads_elsewhere(run, orders, endpoint, tmp_path,
     asked = set()
 
     class Catalog:
-        def write_partition(self, table, partition, properties, base_path=None):
-            asked.add((table, base_path))
+        def __init__(self, base_path):
+            self.base_path = base_path
 
-    monkeypatch.setattr("etc_policy.wiring.Environment.property_store", lambda _: Catalog())
+        def write_partition(self, table, partition, properties):
+            asked.add((table, self.base_path))
+
+    monkeypatch.setattr("etc_policy.wiring.Environment.property_store", lambda _, base_path: Catalog(base_path))
     monkeypatch.setattr("etc_policy.run.done_store._WAIT_SECONDS", 0.2)
     (tmp_path / "lake" / "victim").mkdir()
     more = f"http: {{url: '{endpoint.url}'}}, command: [touch, '{tmp_path}/run'], timeout: 1s}}"
@@ -583,8 +589,7 @@ def test_no_field_of_the_record_leads_elsewhere(run, orders, endpoint, tmp_path,
         (orders.base / RECORD).write_text(json.dumps(replaced(kept, path, forged)))
         with suppress(TableError, RetryableError):
             run(f"{{success_file: _READY, partition_property: lake.new, {more}")
-    own = {("lake.new", None), ("lake.orders_ro", str(orders.base)), ("victim.orders", str(orders.base))}
-    assert asked <= own
+    assert asked <= {(name, str(orders.base)) for name in ("lake.new", "lake.orders_ro", "victim.orders")}
     assert {path for path in tmp_path.rglob("*") if orders.base not in path.parents} == before
     assert {event["source"] for _, event in endpoint.posted} == {str(orders.base)}
 

@@ -62,7 +62,7 @@ def folder(tmp_path, monkeypatch):
     orders.compaction(at("10:30:00"), at("10:30:05"), base("f1"), extra=extra)
     orders.commit(at("11:00:00"), at("11:00:05"), log("f1", min_event=epoch_ms("10:45:00")))
     monkeypatch.setattr(syncing, "PAUSES_SECONDS", (0.0, 0.0))
-    monkeypatch.setattr(Environment, "property_store", lambda _: Catalog(orders_ro={}))
+    monkeypatch.setattr(Environment, "property_store", lambda *_: Catalog(orders_ro={}))
     monkeypatch.setattr("etc_policy.wiring.time.time_ns", lambda: epoch_ms("12:01:00") * 1_000_000)
     return tmp_path
 
@@ -192,7 +192,7 @@ def due(folder, monkeypatch):
     def make():
         table = MemoryTable(replace(STATE, base_path=str(folder / "lake" / "orders")))
         outside = Outside(folder, orders_ro=table)
-        outside.property_store = lambda: Catalog(orders_ro={})
+        outside.property_store = lambda _: Catalog(orders_ro={})
         outside.undo = lambda policy, path: outside.runner()._runner(policy).undo(policy, path)
         outside.finish_others = lambda policy, path: table.runner().finish_others(policy, path)
         monkeypatch.setattr(Project, "environment", outside)

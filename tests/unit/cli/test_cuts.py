@@ -242,7 +242,7 @@ class TestView:
         path = tmp_path / "policies" / "a.yml"
         path.write_text(path.read_text().replace("orders_ro}", "orders_ro, as_of_view: lake.orders_asof}"))
         found = Catalog(orders_ro={})
-        monkeypatch.setattr(Environment, "property_store", lambda _: found)
+        monkeypatch.setattr(Environment, "property_store", lambda *_: found)
         return found
 
     def test_it_shows_the_rows_up_to_t(self, etc, catalog):

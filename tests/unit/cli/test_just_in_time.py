@@ -193,7 +193,7 @@ class TestWhatTheCatalogSaysIsTrue:
     @pytest.fixture
     def catalog(self, monkeypatch):
         found = Catalog(orders_ro={COMPLETE_UNTIL: str(epoch_ms("10:20:00")), STATUS: "verified"})
-        monkeypatch.setattr(Environment, "property_store", lambda _: found)
+        monkeypatch.setattr(Environment, "property_store", lambda *_: found)
         return found
 
     def apply(self, etc):

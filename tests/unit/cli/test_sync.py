@@ -65,7 +65,7 @@ def catalog(tmp_path, monkeypatch):
     orders.compaction(at("10:30:00"), at("10:30:05"), base("f1"), extra={COMMITTED: str(T)})
     orders.commit(at("11:00:00"), at("11:00:05"), log("f1", min_event=epoch_ms("10:45:00")))
     found = Catalog(orders_ro={})
-    monkeypatch.setattr(Environment, "property_store", lambda _: found)
+    monkeypatch.setattr(Environment, "property_store", lambda *_: found)
     monkeypatch.setattr(syncing, "PAUSES_SECONDS", (0.0, 0.0))
     return found
 

@@ -59,7 +59,7 @@ def settings(server):
 
 @pytest.fixture
 def catalog(moto_server):
-    return GlueCatalog(settings(moto_server), STORAGE)
+    return GlueCatalog(settings(moto_server), STORAGE, "s3a://lake/orders/")
 
 
 def test_where_a_table_lies(catalog, table):
@@ -97,27 +97,51 @@ def test_a_partition_is_found_by_its_path_and_nothing_else_of_it_changes(catalog
             catalog.write_partition(table, path, {})
 
 
-def test_a_partition_of_another_table_is_left_alone_where_it_is_said_where_it_lies(catalog, table, glue):
+def lie_at(glue, table, folder, **properties):
+    """Let the catalog have a table elsewhere, with these properties."""
+    database, name = table.split(".")
+    changed = {"Name": name, "StorageDescriptor": {"Location": f"file:{folder}"}, "Parameters": properties}
+    glue.update_table(DatabaseName=database, TableInput=changed)
+
+
+OTHERS = (
+    "s3://lake/flights",
+    "s3://lake",
+    "s3://lake/orders/day=1",
+    "s3://lake2/orders",
+    "gs://lake/orders",
+    "/lake/orders",
+)
+
+
+@pytest.mark.parametrize("base_path", OTHERS)
+def test_a_table_that_lies_elsewhere_is_neither_read_nor_written(catalog, table, moto_server, base_path):
+    """Whoever makes a folder of a namespace gives it the name of any table in the catalog."""
+    other = GlueCatalog(settings(moto_server), STORAGE, base_path)
+    for act in (other.read, lambda table: other.write(table, PropertyChanges((), {"etc.event_time.threshold": "5"}))):
+        with pytest.raises(TableError) as error:
+            act(table)
+        assert error.value.code == "ETC217"
+        assert str(error.value).startswith(
+            f"the policy's table lies at `{base_path}`, and `{table}` of the catalog at `s3://lake/orders`"
+        )
+    assert catalog.read(table) == {"etc.event_time.status": "unverified"}
+
+
+def test_a_partition_of_another_table_is_left_alone(catalog, table, glue, moto_server):
     """A record beside a table named the other, and etc wrote there with its own rights."""
     database, name = table.split(".")
     where = {"DatabaseName": database, "TableName": name}
     glue.create_partition(
         **where, PartitionInput={"Values": ["1"], "StorageDescriptor": {"Location": "s3://lake/orders/day=1"}}
     )
-    others = (
-        "s3://lake/flights",
-        "s3://lake",
-        "s3://lake/orders/day=1",
-        "s3://lake2/orders",
-        "s3://lake/flights/../orders/x",
-    )
-    for base_path in others:
-        with pytest.raises(TableError, match="has no partition"):
-            catalog.write_partition(table, "day=1", {"etc.partition.status": "reopened"}, base_path)
-    with pytest.raises(TableError, match="has no partition"):
-        catalog.write_partition(table, "../orders/day=1", {"etc.partition.status": "reopened"}, "s3://lake/flights")
+    for base_path in (*OTHERS, "s3://lake/flights/../orders/x"):
+        other = GlueCatalog(settings(moto_server), STORAGE, base_path)
+        for path in ("day=1", "../orders/day=1"):
+            with pytest.raises(TableError, match=f"has no partition of `{table}` at `{base_path}/{path}`"):
+                other.write_partition(table, path, {"etc.partition.status": "reopened"})
     assert "Parameters" not in glue.get_partition(**where, PartitionValues=["1"])["Partition"]
-    catalog.write_partition(table, "day=1", {"etc.partition.status": "reopened"}, "s3a://lake/orders/")
+    catalog.write_partition(table, "day=1", {"etc.partition.status": "reopened"})
     found = glue.get_partition(**where, PartitionValues=["1"])["Partition"]
     assert found["Parameters"] == {"etc.partition.status": "reopened"}
 
@@ -137,11 +161,8 @@ def test_values_of_a_partition_are_those_of_its_path(path, columns, values):
 
 
 def test_how_far_the_sync_came_is_asked_without_spark(moto_server, catalog, table, glue, tmp_path):
-    database, name = table.split(".")
-    found = glue.get_table(DatabaseName=database, Name=name)["Table"]
-    changed = {"Name": name, "StorageDescriptor": found["StorageDescriptor"]}
-    glue.update_table(DatabaseName=database, TableInput={**changed, "Parameters": {"last_commit_time_sync": "1"}})
     folder = TableFolder(tmp_path / "orders")
+    lie_at(glue, table, folder.base, last_commit_time_sync="1")
     folder.commit(at("10:00:00"), at("10:00:05"), log("f", min_event=1))
     policy = Policy(
         name="o",
@@ -153,6 +174,9 @@ def test_how_far_the_sync_came_is_asked_without_spark(moto_server, catalog, tabl
     environment = Environment(tmp_path, lambda _: None, target=Target(catalog=settings(moto_server), storage=STORAGE))
     (lag,) = (one for one in diagnose_tables(environment, [policy]) if one.check == "catalog")
     assert (lag.status, lag.message.startswith("1 commit since")) == ("warn", True), lag.message
+    lie_at(glue, table, tmp_path / "others", last_commit_time_sync="1")
+    (lag,) = (one for one in diagnose_tables(environment, [policy]) if one.check == "catalog")
+    assert f"`{table}` of the catalog at `{tmp_path / 'others'}`" in lag.message
 
 
 def test_an_ro_table_that_is_missing(catalog):
@@ -208,6 +232,7 @@ def test_a_sync_of_a_table_that_glue_knows_starts_no_spark(moto_server, table, g
     database = table.partition(".")[0]
     given = {"Name": "orders_rt", "StorageDescriptor": {"Location": f"file:{folder.base}"}}
     glue.create_table(DatabaseName=database, TableInput=given)
+    lie_at(glue, table, folder.base)
     target = Target(catalog=settings(moto_server), storage=STORAGE)
     environment = Environment(project_dir=tmp_path, progress=lambda _: None, target=target)
     policy = Policy(
@@ -220,7 +245,7 @@ def test_a_sync_of_a_table_that_glue_knows_starts_no_spark(moto_server, table, g
     assert environment.locate(policy) == str(folder.base)
     result = sync_table(environment, policy, now_ms=1_767_268_800_000)
     assert result.status == "synced"
-    assert environment.property_store().read(table) == dict(result.properties)
+    assert environment.property_store(str(folder.base)).read(table) == dict(result.properties)
     assert result.properties["etc.event_time.policy"] == "orders"
     assert "spark" not in environment.__dict__
     assert catalog_confs(target.catalog) == {}

@@ -53,20 +53,20 @@ def test_one_that_is_not_there(rows, name):
 
 
 class Views(Catalog):
-    """A session with one view, made as this text."""
+    """A session with a table and one view, made as this text."""
 
     def __init__(self, text):
-        super().__init__(("View Text", "string"), ("View Text", text))
-        self.dropped = []
+        super().__init__(("Location", "file:/lake/orders"), ("View Text", "string"), ("View Text", text))
+        self.changed = []
 
     def tableExists(self, name):
-        return name == "`lake`.`orders_asof`"
+        return name in ("`lake`.`orders_asof`", "`lake`.`orders_ro`")
 
     def sql(self, statement):
-        if statement.startswith("DROP"):
-            self.dropped.append(statement)
+        if statement.startswith(("DROP", "CREATE")):
+            self.changed.append(statement)
         else:
-            assert statement == "DESCRIBE TABLE EXTENDED `lake`.`orders_asof`"
+            assert statement.startswith("DESCRIBE TABLE EXTENDED `lake`.`orders_")
         return self
 
 
@@ -82,8 +82,19 @@ class Views(Catalog):
 def test_only_a_view_that_etc_made_of_the_table_is_removed(view, text, goes):
     """A property of the table says which: whoever writes that had etc remove any view, with its own rights."""
     spark = Views(text)
-    SparkPropertyStore(spark).write_view(view, "lake.orders_ro", None)
-    assert spark.dropped == (["DROP VIEW `lake`.`orders_asof`"] if goes else [])
+    SparkPropertyStore(spark, "/lake/orders").write_view(view, "lake.orders_ro", None)
+    assert spark.changed == (["DROP VIEW `lake`.`orders_asof`"] if goes else [])
+
+
+@pytest.mark.parametrize("text", ["SELECT * FROM `lake`.`others_ro` WHERE ts <= 5", "SELECT 1", ""])
+def test_only_a_view_that_etc_made_of_the_table_is_replaced(text):
+    """It may be that of another policy, or of somebody else; a table has no text."""
+    spark = Views(text)
+    with pytest.raises(
+        TableError, match=r"`lake.orders_asof` of the catalog is no view that etc made of `lake.orders_ro`"
+    ):
+        SparkPropertyStore(spark, "/lake/orders").write_view("lake.orders_asof", "lake.orders_ro", "ts <= 6")
+    assert spark.changed == []
 
 
 class Tables(Catalog):
@@ -107,12 +118,12 @@ class Tables(Catalog):
 def test_no_view_is_made_of_a_table_where_spark_would_wait_for_a_pipe(tmp_path):
     """Spark reads the table for its columns: `etc sync` never ended."""
     spark = Tables(tmp_path)
-    SparkPropertyStore(spark).write_view("lake.orders_asof", "lake.orders", "ts <= 5")
+    SparkPropertyStore(spark, str(tmp_path)).write_view("lake.orders_asof", "lake.orders", "ts <= 5")
     assert spark.views == ["CREATE OR REPLACE VIEW `lake`.`orders_asof` AS SELECT * FROM `lake`.`orders` WHERE ts <= 5"]
     (tmp_path / ".hoodie").mkdir()
     os.mkfifo(tmp_path / ".hoodie" / ".hoodie.properties.crc")
     with pytest.raises(TableError, match="cannot read the table"):
-        SparkPropertyStore(spark).write_view("lake.orders_asof", "lake.orders", "ts <= 6")
+        SparkPropertyStore(spark, str(tmp_path)).write_view("lake.orders_asof", "lake.orders", "ts <= 6")
     assert len(spark.views) == 1
 
 
