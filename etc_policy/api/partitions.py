@@ -197,30 +197,24 @@ def _without_former_properties(
     if done is None or former == name:
         return record, []
     # as of partitions that are gone: the catalog may have dropped the former table
-    events = (record.partitions[one].last for one in record.sent_by(PARTITION_PROPERTY) if former)
-    left = set[str]()
+    events = [record.partitions[one].last for one in record.sent_by(PARTITION_PROPERTY) if former]
 
     def put(table: str, partition: str, properties: Mapping[str, str]) -> None:
-        try:
-            environment.property_store(base_path).write_partition(table, partition, properties)
-        except TableError:
-            left.add(partition)
-            raise
+        environment.property_store(base_path).write_partition(table, partition, properties)
 
     with store.turn(message_seconds(done.timeout_ms)) as update:
         try:
+            if events:
+                environment.property_store(base_path).read(former)
             for event in events:
                 update(lambda kept: kept)
                 put_property(
                     put, former, event.model_copy(update={"kind": "reopened", "why": "dropped", "proof": None})
                 )
-        except NotSentError as error:
+        except (NotSentError, RetryableError) as error:
             return record, [f"{PARTITION_PROPERTY} of `{former}`: {error}"]
-        if left:
-            environment.progress(
-                f"{policy.name}: {count_of(len(left), 'partition')} of `{former}` stay as they are: the catalog has none of "
-                "these at this table's location"
-            )
+        except TableError as error:  # asked once, however many partitions the record names
+            environment.progress(f"{policy.name}: the partitions of `{former}` stay as they are: {error}")
         return store.update(lambda kept: kept.with_name(PARTITION_PROPERTY, name)), []
 
 

@@ -41,13 +41,7 @@ class SparkPropertyStore:
 
         """
         name = _quoted(table)
-        with catalog_errors(table):
-            known = self._spark.catalog.tableExists(name)
-        if not known:
-            hint = (
-                "the writer's hive sync makes it (`hoodie.datasource.hive_sync.enable`); is the target's catalog right?"
-            )
-            raise TableError(Code.NO_RO_TABLE, f"the catalog has no table `{table}`", hint=hint)
+        self._require_known(table)
         self._require_own(table)
         with catalog_errors(table):
             rows = self._spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
@@ -106,6 +100,15 @@ class SparkPropertyStore:
             return None
         return _detail(self._spark, _quoted(view), "View Text")
 
+    def _require_known(self, table: str) -> None:
+        with catalog_errors(table):
+            known = self._spark.catalog.tableExists(_quoted(table))
+        if not known:
+            hint = (
+                "the writer's hive sync makes it (`hoodie.datasource.hive_sync.enable`); is the target's catalog right?"
+            )
+            raise TableError(Code.NO_RO_TABLE, f"the catalog has no table `{table}`", hint=hint)
+
     def _require_own(self, table: str) -> str:
         """The location of `db.table`, which is that of the base path."""
         location = table_location(self._spark, _quoted(table))
@@ -126,10 +129,11 @@ class SparkPropertyStore:
         for it.
 
         Raises:
-            TableError: the catalog has no partition there.
+            TableError: the catalog has no such table, or no partition there.
             RetryableError: the catalog cannot be asked, or refused.
 
         """
+        self._require_known(table)
         database, name = (part.strip("`") for part in table.split("."))
         jvm, catalog = self._spark._jvm, self._spark._jsparkSession.sharedState().externalCatalog()
         with catalog_errors(table):
