@@ -21,6 +21,9 @@ from etc_policy.wiring import Environment
 
 #: After failures in a row a table waits so long at most, unless runs come more rarely anyway.
 LONGEST_WAIT_MS = 3_600_000
+#: What a compaction writes counts so many times what it reads at most. What it reads is measured; how much one wrote, and what is
+#: learned of that, any writer of the table may change in its commits.
+_MOST_WRITTEN = 8
 #: By its name, what decides about it, and what is done after it: a policy that was changed is a new one.
 _Key = tuple[str, str, str]
 #: What is another one once a table has changed.
@@ -166,14 +169,14 @@ class Rounds:
 
     def _take(self, table: TablePlan, now_ms: int) -> None:
         """Count what the plan expects."""
-        moved = sum(one.bytes_read + one.bytes_written_estimate for one in table.operations)
+        moved = sum(_moved(one.bytes_read, one.bytes_written_estimate) for one in table.operations)
         self._used[table.policy] = moved, self._run_ms.get(table.policy, ASSUMED_RUN_MS)
         self._use(*self._used[table.policy], now_ms)
 
     def _settle(self, name: str, result: TableResult | None, now_ms: int) -> None:
         """Count what it was instead."""
         expected = self._used.pop(name, (0, 0))
-        moved = result.bytes_read + result.bytes_written if result else 0
+        moved = _moved(result.bytes_read, result.bytes_written) if result else 0
         run_ms = round(result.run_seconds * 1000) if result else 0
         self._use(moved - expected[0], run_ms - expected[1], now_ms)
         if run_ms:
@@ -182,6 +185,10 @@ class Rounds:
     def _use(self, moved_bytes: int, run_ms: int, now_ms: int) -> None:
         self.bytes_left.use(moved_bytes, now_ms)
         self.ms_left.use(run_ms, now_ms)
+
+
+def _moved(bytes_read: int, bytes_written: int) -> int:
+    return bytes_read + min(max(bytes_written, 0), _MOST_WRITTEN * bytes_read)
 
 
 def _key(policy: Policy) -> _Key:

@@ -169,6 +169,18 @@ def test_who_breaks_its_target_first_goes_first_and_the_others_wait_for_the_budg
     assert rounds.chosen(plan, policies, 2 * HOUR_MS + 1_000, {})[0] == "b"
 
 
+@pytest.mark.parametrize("written", [2**200, -(2**200)])
+def test_what_a_commit_says_that_it_wrote_takes_no_budget_of_other_tables(written):
+    """Any writer of the table may change its commits, and what is expected is learned from them."""
+    policies, read = [policy("a"), policy("b")], 2**30
+    rounds = Rounds(EVERY_MS, bytes_left=Allowance(20 * read))
+    changed = {"bytes_written_estimate": written}
+    grown = {"policy": "a", "operations": tuple(one.model_copy(update=changed) for one in PLAN.operations)}
+    assert rounds.chosen(planned(grown, {"policy": "b"}), policies, 0, {}) == ("a", "b")
+    rounds.note(policies, [result("a", bytes_read=read, bytes_written=written), result("b")], 0, 0)
+    assert 11 * read <= rounds.bytes_left._left <= 19 * read
+
+
 def test_minutes_count_as_bytes_do():
     one, two = policy("a"), policy("b")
     rounds = Rounds(EVERY_MS, ms_left=Allowance(60_000))
