@@ -22,6 +22,7 @@ from etc_policy.gx.view_join import Comparison
 from etc_policy.gx.view_rows import NAMES_AT_ONCE, has_partitions
 from etc_policy.gx.views import narrowed, read_view, require_columns, require_stock_readers
 from etc_policy.policy.suggestions import did_you_mean
+from etc_policy.run.objects_in_logs import require_no_objects
 from etc_policy.run.table_files import require_regular
 from etc_policy.spark.bundles import release_of
 from etc_policy.spark.index_faults import wrong_statistics
@@ -30,6 +31,7 @@ from etc_policy.spark.java_causes import java_causes
 from etc_policy.spark.java_runtime import spark_extra
 from etc_policy.spark.metadata_listing import wrongly_listed
 from etc_policy.spark.store_outage import raise_store_outage, store_outage
+from etc_policy.storage.object_cache import Cache
 from etc_policy.table.state import TableState
 from etc_policy.verify.catalog import source_of
 from etc_policy.verify.ports import DataCheck, ExpectationResult
@@ -50,15 +52,25 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class GxVerifier:
-    """The DataVerifier on Great Expectations, for one verification; `spark` is a session with the Hudi bundle."""
+    """The DataVerifier on Great Expectations, for one verification; `spark` is a session with the Hudi bundle.
+
+    Which log files were looked at is kept in `kept` for the next one.
+    """
 
     spark: Any
+    kept: Cache | None = None
     _looked_at: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def _reading(self, base_path: str) -> Any:
-        """The session, to read all of a table with; TableError where Java would wait for a pipe in it: that is looked at once."""
+        """The session, to read all of a table with; it is looked at once.
+
+        Raises:
+            TableError: Java would wait for a pipe in it, or make objects of what a log file holds.
+
+        """
         if base_path not in self._looked_at:
             require_regular(base_path, "")
+            require_no_objects(base_path, self.kept, "")
             self._looked_at.add(base_path)
         return self.spark
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from etc_policy.errors import EtcError, RetryableError, TableError, first_line
 from etc_policy.errors.codes import Code
+from etc_policy.hudi.layout import METADATA_TABLE
 from etc_policy.policy.locations import is_local
 from etc_policy.policy.writers import spark_name, spark_text
 from etc_policy.report.sync import (
@@ -21,6 +22,7 @@ from etc_policy.report.sync import (
     partition_values,
     require_located,
 )
+from etc_policy.run.objects_in_logs import require_no_objects
 from etc_policy.run.table_files import require_regular
 from etc_policy.spark.interrupts import raise_if_interrupted
 
@@ -74,14 +76,16 @@ class SparkPropertyStore:
 
         Raises:
             TableError: the catalog has the table elsewhere, or a view or table of that name that etc did not make of it, or Spark
-                would wait for a pipe in the table.
+                would wait for a pipe in the table, or make objects.
             RetryableError: the catalog cannot be asked, or refused.
 
         """
         rows = f"SELECT * FROM {_quoted(table)} WHERE "  # noqa: S608 - it is etc's own
         location = self._require_own(table)
-        if condition is not None and is_local(location):  # Spark reads the table to know its columns
-            require_regular(location, "")
+        if condition is not None:  # Spark lists the table, by its metadata table, and reads no log file but of that
+            if is_local(location):
+                require_regular(location, "")
+            require_no_objects(location, None, METADATA_TABLE)
         with catalog_errors(view):
             text = self._view_text(view)
         is_own = text is not None and text.lower().startswith(rows.lower())

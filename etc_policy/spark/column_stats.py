@@ -13,6 +13,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.hudi.event_time_values import kind_of, time_reader
 from etc_policy.plan.carry import is_bounded
 from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.run.objects_in_logs import require_no_objects_for
 from etc_policy.run.ports import Job
 from etc_policy.run.table_files import require_regular
 from etc_policy.spark.bundles import release_of
@@ -34,7 +35,7 @@ def fill_event_times(spark: Any, policy: Policy, state: TableState) -> TableStat
 
     Raises:
         EngineError: Hudi could not read its statistics.
-        TableError: what it would read is no file.
+        TableError: what it would read is no file, or makes objects.
 
     """
     unknown = ((s, f) for s, f in state.log_files if f.min_event_time_ms is None and not f.has_deletes)
@@ -55,12 +56,13 @@ def _with_ends(log_file: LogFile, ends: Ends, latest_ms: int) -> LogFile:
 
 
 def _read(spark: Any, policy: Policy, state: TableState, wanted: list[tuple[str, str]]) -> dict[tuple[str, str], Ends]:
+    job = Job(policy, state.base_path, state.table_version, state.metadata_partitions, instant="")
     require_regular(state.base_path, OWN_FOLDER)
+    require_no_objects_for(job, None)
     jvm = spark._jvm
     pairs = jvm.java.util.ArrayList()
     for partition, name in wanted:
         pairs.add(jvm.org.apache.hudi.common.util.collection.Pair.of(partition, name))
-    job = Job(policy, state.base_path, state.table_version, state.metadata_partitions, instant="")
     release = release_of(jvm) or "of an unknown release"
     failure = EngineError(
         Code.NO_COLUMN_STATISTICS,

@@ -11,6 +11,7 @@ from etc_policy.errors import EngineError, EtcError, OvertakenError, StalePlanEr
 from etc_policy.errors.codes import Code
 from etc_policy.errors.lacking import lacks_something
 from etc_policy.run.carrying import carry_files, require_carried
+from etc_policy.run.objects_in_logs import require_no_objects_for
 from etc_policy.run.ports import CommitGate, Job
 from etc_policy.run.table_files import (
     index_marks,
@@ -52,6 +53,7 @@ from etc_policy.spark.write_stats import (
     require_bundle,
     written_stats,
 )
+from etc_policy.storage.object_cache import MemoryCache
 from etc_policy.storage.open_storage import open_reader
 
 
@@ -62,6 +64,7 @@ class HudiCompactor:
         self._spark = spark
         self._jvm = spark._jvm
         self._progress = progress
+        self._looked_at = MemoryCache()
 
     def publish(self, job: Job, require_fit: Callable[[], None], require_still_fit: Callable[[], None]) -> None:
         """Write the plan file under the table's lock; `require_fit` is called before the write, `require_still_fit` after it.
@@ -134,6 +137,7 @@ class HudiCompactor:
                     require_same_indexes(job, indexes)
                     require_engine_time(self._jvm, job, completes=True)  # the wait for the lock may have been long
                     require_carried(job)
+                    require_no_objects_for(job, self._looked_at)  # it reads the metadata table as it is now
                     require_held()
                     client.commitCompaction(job.instant, written, self._empty())
             except OvertakenError:
@@ -282,6 +286,7 @@ class HudiCompactor:
     @contextmanager
     def _client(self, job: Job) -> Iterator[Any]:
         require_no_links(job)
+        require_no_objects_for(job, self._looked_at)
         with hudi_client(self._spark, job, _failure(job)) as client, java_lease(self._jvm, job):
             yield client
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import io
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
@@ -123,6 +123,11 @@ class HdfsStorage:
     def below(self, folder: str) -> Iterator[str]:
         """All files below a folder; one that is missing has none."""
         return (path for path, _ in self._files(self._client.bounds(), folder))
+
+    def find(self, folder: str, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+        """Files below a folder, by one listing; whoever writes one may choose its time."""
+        files = self._files(self._client.bounds(), folder)
+        return ((path, "") for path, _ in files if is_wanted(path.rpartition("/")[2]))
 
     def tree(self) -> ObjectTreeLister:
         """Lists the table's folders, side by side."""

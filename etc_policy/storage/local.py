@@ -7,7 +7,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -63,8 +63,8 @@ class LocalStorage:
         for name in os.listdir(path) if among is None else among:  # noqa: PTH208 - names are enough
             with suppress(FileNotFoundError):
                 one = os.stat(f"{path}/{name}")  # noqa: PTH116 - so many
-                if stat.S_ISREG(one.st_mode) and max(one.st_mtime_ns, one.st_ctime_ns) <= latest_ns:
-                    found[name] = f"{one.st_size} {one.st_ino} {one.st_mtime_ns} {one.st_ctime_ns}"
+                if stat.S_ISREG(one.st_mode) and (version := _version(one, latest_ns)):
+                    found[name] = version
         return found
 
     def below(self, folder: str) -> Iterator[str]:
@@ -72,6 +72,23 @@ class LocalStorage:
         for parent, folders, names in os.walk(self._path(folder)):
             links = (name for name in folders if os.path.islink(os.path.join(parent, name)))  # noqa: PTH114, PTH118
             yield from (os.path.relpath(os.path.join(parent, name), self._base) for name in (*names, *links))  # noqa: PTH118
+
+    def find(self, folder: str, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+        """Regular files below a folder; whoever goes through links in a circle comes to an end."""
+        latest_ns, folders = time.time_ns() - _AT_REST_NS, [str(self._path(folder))]
+        reached = set[tuple[int, int]]()
+        while folders:
+            path = folders.pop()
+            numbers = _numbers(path)
+            if not reached.isdisjoint(numbers):
+                continue
+            reached.update(numbers)
+            for entry in _entries(path):
+                if entry.is_dir():
+                    folders.append(entry.path)
+                elif is_wanted(entry.name) and entry.is_file():
+                    with suppress(FileNotFoundError):
+                        yield os.path.relpath(entry.path, self._base), _version(entry.stat(), latest_ns)
 
     def tree(self) -> LocalTreeLister:
         """Lists the table's folders when it is read."""
@@ -198,6 +215,13 @@ class LocalStorage:
 
 def _info(found: os.stat_result) -> FileInfo:
     return FileInfo(found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _version(found: os.stat_result, latest_ns: int) -> str:
+    """What names this version of a file; empty where it was changed since a time."""
+    if max(found.st_mtime_ns, found.st_ctime_ns) > latest_ns:
+        return ""
+    return f"{found.st_size} {found.st_ino} {found.st_mtime_ns} {found.st_ctime_ns}"
 
 
 def _entries(path: str) -> Iterator[os.DirEntry[str]]:

@@ -65,8 +65,8 @@ class ObjectContents:
         for one in objects:
             folder, _, name = one["path"].rpartition("/")
             self._versions[one["path"]] = one["size"], one["e_tag"]
-            if one["e_tag"] is not None:
-                self._in_folders[folder][name] = f"{one['size']} {one['e_tag']}"
+            if version := _version(one):
+                self._in_folders[folder][name] = version
 
     def versions(self, folder: str) -> dict[str, str]:
         """Size and ETag of the objects of a folder that was listed, by name; those without an ETag are left out."""
@@ -102,6 +102,10 @@ class ObjectContents:
         with open_object(self._store, key, self._place_of(key)) as opened:
             content = opened.read(MAX_FILE_BYTES + 1)
         return content if len(content) <= MAX_FILE_BYTES else None
+
+
+def _version(found: ObjectMeta) -> str:
+    return "" if found["e_tag"] is None else f"{found['size']} {found['e_tag']}"
 
 
 def open_object(store: ObjectStore, key: str, place: str) -> BinaryIO:
@@ -249,6 +253,15 @@ class ObjectStorage:
         sizes = dict(self._objects(self._bounds(), folder))
         folders = {path.rpartition("/")[0] for path in sizes}
         return (path for path, size in sizes.items() if size or path not in folders)
+
+    def find(self, folder: str, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+        """Objects below a folder, by one listing; an ETag may be an MD5, of which two contents may be made to have the same."""
+        with store_errors(self._location, folder):
+            for page in _list_pages(self._store, self._folder_key(folder), self._bounds()):
+                for one in page:
+                    if is_wanted(_name(one["path"])):
+                        version = _version(one)
+                        yield one["path"][self._begin :], f"{version} {one['last_modified']}" if version else ""
 
     def tree(self) -> ObjectTreeLister:
         """Lists the table's folders, side by side."""

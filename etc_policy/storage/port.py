@@ -136,6 +136,11 @@ class TableReader(Protocol):
     def below(self, folder: str) -> Iterator[str]:
         """The paths of all files below a folder, hidden ones and links too; no link is followed."""
 
+    def find(self, folder: str, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+        """The path of each file below a folder whose name is wanted, behind links too, with a text that no other content of it
+        will have, whoever writes it; an empty one where the storage has no such text. No folder is listed twice.
+        """
+
     def tree(self) -> TreeLister:
         """Lists the table's folders, so that partitions can be found among them."""
 

@@ -471,7 +471,7 @@ class Environment(Readings):
         """The verifier of rows on Great Expectations."""
         from etc_policy.gx.verifier import GxVerifier
 
-        return GxVerifier(self.spark)
+        return GxVerifier(self.spark, self._tables_cache())
 
     def running_verifier(self) -> DataVerifier | None:
         """The same, where Spark runs already; None elsewhere."""

@@ -3,21 +3,30 @@
 import os
 import socket
 import stat
+import struct
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from etc_policy.errors import EngineError, RetryableError, TableError
 from etc_policy.gx.verifier import GxVerifier
+from etc_policy.hudi.file_slices import MARKER
 from etc_policy.hudi.layout import ETC_FOLDER, METADATA_NOTE
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.run.file_lease import JAVA_LEASE, FileLease
 from etc_policy.run.file_lock import FileLock
 from etc_policy.run.lock_holder import LockPlace, read_holder
+from etc_policy.run.objects_in_logs import require_no_objects, require_no_objects_for
 from etc_policy.run.ports import Job
 from etc_policy.run.table_files import require_no_links, require_regular
+from etc_policy.spark import compactor
 from etc_policy.spark.column_stats import fill_event_times
+from etc_policy.spark.compactor import HudiCompactor
+from etc_policy.storage import local
+from etc_policy.storage.object_cache import MemoryCache
 from etc_policy.verify.ports import DataCheck
+from tests.unit.hudi import log_file
 from tests.unit.hudi.reading import read
 from tests.unit.hudi.table_folder import at, base, operation
 
@@ -239,3 +248,106 @@ def test_such_a_folder_is_no_matter_where_hudi_does_not_list_it(table, precious)
     (table.base / METADATA_NOTE).write_text("files")  # it is to be built anew, by a listing of all folders
     with pytest.raises(TableError, match="cannot read the table"):
         require_no_links(job)
+
+
+#: Log files that Java opens: of an older slice, of a partition that only the metadata table names, of that table itself.
+LOGS = (
+    "p/.f1-0_20260101100000000.log.1_0-1-0",
+    "p/.f1-0_20260101090000000.log.2",
+    "q/deep/.f9-0_20260101100000000.log.1_0-1-0.cdc",
+    ".hoodie/metadata/files/.files-0000-0_20260101100000000.log.1_0-1-0",
+    ".hoodie/other/.f1-0_20260101100000000.log.1_0-1-0",
+    "linked/.f1-0_20260101100000000.log.1_0-1-0",
+)
+OBJECTS = log_file.block(log_file.DELETE, struct.pack(">ii", 2, 3) + b"\1\0x")
+
+
+def write_log(table, path, content):
+    place = table.base / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(content)
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("path", LOGS)
+def test_spark_does_not_read_a_table_of_whose_log_files_hudi_makes_objects(table, precious, reading, path):
+    if reading == "event times" and not path.startswith(".hoodie/metadata"):
+        return  # it reads the metadata table alone
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    state = read(table)
+    policy = Policy(name="orders_ro", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
+    request = DataCheck(policy, str(table.base), (), 0, 0, None, None, frozenset(), "", frozenset())
+    (table.base / "linked").symlink_to(precious.parent)
+    write_log(table, path, log_file.avro([1]) + OBJECTS)
+    with pytest.raises(TableError) as error:
+        READINGS[reading](GxVerifier(NoSpark()), request, state)
+    assert error.value.code == "ETC230"
+    assert f"`{path}`" in error.value.message
+
+
+@pytest.mark.parametrize("path", [LOGS[0], LOGS[1], LOGS[3]])
+@pytest.mark.parametrize("step", ["publish", "run", "withdraw", "locked"])
+def test_hudi_is_not_asked_to_work_where_it_would_make_objects(table, monkeypatch, path, step):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), base("f2", partition="q"))
+    policy = Policy(name="orders_ro", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
+    job = Job(policy, str(table.base), 9, (), C, (operation("f1", None),))
+    for name in ("require_bundle", "require_carried", "require_unwritten"):
+        monkeypatch.setattr(compactor, name, lambda *_: None)
+    write_log(table, LOGS[2], OBJECTS)  # nothing is read there
+    require_no_objects_for(job, None)
+    write_log(table, path, OBJECTS)
+    found = HudiCompactor(SimpleNamespace(_jvm=NoSpark()))
+    steps = {
+        "publish": lambda: found.publish(job, lambda: None, lambda: None),
+        "run": lambda: found.run(job, lambda: None, SimpleNamespace()),
+        "withdraw": lambda: found.withdraw(job),
+        "locked": lambda: found.locked(job).__enter__(),
+    }
+    with pytest.raises(TableError) as error:
+        steps[step]()
+    assert error.value.code == "ETC230"
+
+
+@pytest.mark.parametrize("why", ["it is to be built anew", "it is not there"])
+def test_all_log_files_are_looked_at_where_hudi_makes_the_metadata_table(table, why):
+    policy = Policy(name="orders_ro", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
+    job = Job(policy, str(table.base), 9, ("files",), C, (operation("f1", None),))
+    write_log(table, f".hoodie/metadata/files/{MARKER}", b"x")
+    write_log(table, LOGS[2], OBJECTS)
+    require_no_objects_for(job, None)
+    if why == "it is not there":
+        (table.base / ".hoodie/metadata/files" / MARKER).unlink()
+    else:
+        write_log(table, METADATA_NOTE, b"files")
+    with pytest.raises(TableError, match="objects of any class"):
+        require_no_objects_for(job, None)
+
+
+def test_each_version_of_a_log_file_is_looked_at_once(table, monkeypatch):
+    monkeypatch.setattr(local, "_AT_REST_NS", 0)
+    opened, kept = [], MemoryCache()
+    read_file = local.LocalStorage.open
+    monkeypatch.setattr(local.LocalStorage, "open", lambda self, path: opened.append(path) or read_file(self, path))
+    for path in LOGS[:3]:
+        write_log(table, path, log_file.avro([1]))
+    for _ in range(2):
+        require_no_objects(str(table.base), kept, "")
+    assert sorted(opened) == sorted(LOGS[:3])
+    opened.clear()
+    write_log(table, LOGS[0], log_file.avro([2]))
+    require_no_objects(str(table.base), kept, "")
+    assert opened == [LOGS[0]]
+    before = os.stat(table.base / LOGS[0])
+    write_log(table, LOGS[0], OBJECTS.ljust(before.st_size, b"x"))
+    os.utime(
+        table.base / LOGS[0], ns=(before.st_atime_ns, before.st_mtime_ns)
+    )  # whoever writes it may choose that time
+    with pytest.raises(TableError, match="objects of any class"):
+        require_no_objects(str(table.base), kept, "")
+
+
+def test_a_log_file_that_was_written_a_moment_ago_is_looked_at_again(table):
+    kept = MemoryCache()
+    write_log(table, LOGS[0], log_file.avro([1]))
+    require_no_objects(str(table.base), kept, "")
+    assert b"log" not in b"".join(kept.values())

@@ -239,6 +239,26 @@ def test_the_tree_has_every_folder_but_that_of_hudi(storage):
         assert {folder: files for folder, files in tree.read().items() if files} == found
 
 
+def test_files_are_found_by_their_names(storage, monkeypatch):
+    monkeypatch.setattr(local, "_AT_REST_NS", 0)
+    for path in (
+        ".f.log.1",
+        ".hoodie/metadata/files/.f.log.1",
+        "p/q/.f.log.1",
+        "p/q/.hoodie/.f.log.1",
+        "p/q/f.parquet",
+    ):
+        storage.create(path, b"x")
+    found = dict(storage.find("", lambda name: ".log." in name))
+    assert sorted(found) == [".f.log.1", ".hoodie/metadata/files/.f.log.1", "p/q/.f.log.1", "p/q/.hoodie/.f.log.1"]
+    assert set(dict(storage.find(".hoodie/metadata", lambda _: True))) == {".hoodie/metadata/files/.f.log.1"}
+    assert list(storage.find("none", lambda _: True)) == []
+    storage.replace(".f.log.1", b"y")
+    now = dict(storage.find("", lambda name: ".log." in name))
+    changed = {path for path, version in now.items() if version and version != found[path]}
+    assert changed == ({".f.log.1"} if any(found.values()) else set())  # HDFS has no such text
+
+
 @pytest.mark.parametrize("path", ["../f", "a/../../f", "/f", "a//f", ".", "a/.", "f\0", ""])
 def test_a_path_stays_below_the_table(storage, path):
     for step in (lambda: storage.create(path, b""), lambda: storage.replace(path, b""), lambda: storage.remove(path)):

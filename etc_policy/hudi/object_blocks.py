@@ -1,0 +1,131 @@
+"""Delete blocks of which Hudi makes Java objects of any class: what a log file holds there is run by whoever reads it.
+
+Releases before 0.14 wrote them; the later ones read them yet (facts: objects-of-a-delete-block).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from os import SEEK_CUR, SEEK_END
+from typing import BinaryIO
+
+from etc_policy.hudi.blocks import DELETE, FORMAT_VERSION, MAGIC, BadLogFile
+
+#: Versions of a delete block whose content is a serialized object; Hudi reads every other one as Avro.
+_OF_OBJECTS = (1, 2)
+#: Hudi knows eleven.
+_MAX_HEADERS = 64
+#: It takes lengths of blocks for 32 bits.
+_MAX_LENGTH = (1 << 31) - 1
+#: A file that is broken is searched up to this size, and for so many delete blocks.
+_MAX_BROKEN_BYTES, _MOST_DELETES = 2 << 30, 1_000
+_CHUNK_BYTES = 1 << 20
+
+_INT, _LONG, _PAIR = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">ii")
+_START, _HEAD = struct.Struct(">6sqii"), struct.Struct(">qii")
+#: Where a delete block may begin, by its magic bytes and its kind; what such a place holds may be one of another kind.
+_DELETE_BLOCK = re.compile(rb"(?=" + MAGIC + rb".{12}" + _INT.pack(DELETE) + rb")", re.DOTALL)
+
+
+class _NoBlockError(BadLogFile):
+    """Hudi reads no block there: the file ends before, or Hudi gives it up."""
+
+
+def may_make_objects(stream: BinaryIO) -> bool:
+    """Whether Hudi may make an object of any class of what a log file holds, by whichever way it goes through it.
+
+    Its ways differ only where a file is not block after block as it is written: there a block may begin at any magic bytes,
+    before the place too, as lengths may be negative.
+    """
+    size = stream.seek(0, SEEK_END)
+    try:
+        return any(version in _OF_OBJECTS for version in _delete_versions(stream, size))
+    except BadLogFile:
+        return _may_anywhere(stream, size)
+
+
+def _delete_versions(stream: BinaryIO, size: int) -> Iterator[int]:
+    """The version of each delete block.
+
+    Raises:
+        BadLogFile: the file is not block after block, each with lengths that agree.
+
+    """
+    at = 0
+    while at < size:
+        stream.seek(at)
+        magic, length, version, kind = _START.unpack(_exactly(stream, _START.size))
+        begin = at + len(MAGIC) + _LONG.size
+        end = begin + length - _LONG.size
+        if magic != MAGIC or version != FORMAT_VERSION or not 0 < length <= _MAX_LENGTH or begin + length > size:
+            raise BadLogFile("no block")
+        _skip_map(stream)
+        (content,) = _LONG.unpack(_exactly(stream, _LONG.size))
+        if not 0 <= content <= end - stream.tell():
+            raise BadLogFile("content beyond the end of its block")
+        footer = stream.tell() + content
+        if kind == DELETE and content >= _INT.size:
+            yield _INT.unpack(_exactly(stream, _INT.size))[0]
+        stream.seek(footer)
+        _skip_map(stream)
+        if stream.tell() != end or _LONG.unpack(_exactly(stream, _LONG.size))[0] != len(MAGIC) + length:
+            raise BadLogFile("the block's two lengths differ")
+        at = begin + length
+
+
+def _may_anywhere(stream: BinaryIO, size: int) -> bool:
+    """Whether a delete block of objects may begin anywhere in a file; so it is where that would take too long to know."""
+    if size > _MAX_BROKEN_BYTES:
+        return True
+    places = enumerate(_delete_blocks(stream))
+    return any(number == _MOST_DELETES or _is_of_objects(stream, at, size) for number, at in places)
+
+
+def _delete_blocks(stream: BinaryIO) -> Iterator[int]:
+    """All places where a delete block may begin; the stream may be read between them."""
+    at, kept = 0, b""
+    while True:
+        stream.seek(at + len(kept))
+        part = stream.read(_CHUNK_BYTES)
+        if not part:
+            return
+        content = kept + part
+        yield from (at + found.start() for found in _DELETE_BLOCK.finditer(content))
+        kept = content[1 - _START.size :]
+        at += len(content) - len(kept)
+
+
+def _is_of_objects(stream: BinaryIO, at: int, size: int) -> bool:
+    """Whether what begins at a place may be a delete block of objects."""
+    stream.seek(at + _START.size)
+    try:
+        _skip_map(stream)
+        content, version, data = _HEAD.unpack(_exactly(stream, _HEAD.size))
+    except _NoBlockError:
+        return False
+    except BadLogFile:
+        return True
+    # Hudi reads the lower half of the content's length, and all of the content before it looks into it
+    length = (content + (1 << 31)) % (1 << 32) - (1 << 31)
+    return version in _OF_OBJECTS and 0 <= data <= length - _PAIR.size and stream.tell() + length - _PAIR.size <= size
+
+
+def _skip_map(stream: BinaryIO) -> None:
+    """As Hudi does, for which a negative number of headers is none."""
+    (count,) = _INT.unpack(_exactly(stream, _INT.size))
+    for number in range(count):
+        if number == _MAX_HEADERS:
+            raise BadLogFile("more headers than there are")
+        key, length = _PAIR.unpack(_exactly(stream, _PAIR.size))
+        if not 0 <= key < _MAX_HEADERS or length < 0:
+            raise _NoBlockError("no header")
+        stream.seek(length, SEEK_CUR)
+
+
+def _exactly(stream: BinaryIO, length: int) -> bytes:
+    content = stream.read(length)
+    if len(content) < length:
+        raise _NoBlockError("truncated")
+    return content

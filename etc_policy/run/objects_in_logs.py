@@ -1,0 +1,97 @@
+"""No log file that Java is about to read makes objects of any class there: else its writer runs code as the user of etc.
+
+See facts: objects-of-a-delete-block. It is looked at right before; who changes a file in between is not noticed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from etc_policy.errors import TableError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.layout import METADATA_NOTE, METADATA_TABLE
+from etc_policy.hudi.object_blocks import may_make_objects
+from etc_policy.hudi.stable_reading import table_errors
+from etc_policy.policy.bounded_json import load_json
+from etc_policy.run.ports import Job
+from etc_policy.run.table_files import index_marks
+from etc_policy.storage.object_cache import Cache
+from etc_policy.storage.open_storage import open_reader
+from etc_policy.storage.port import TableReader
+
+#: Raised when the same bytes may give another answer.
+_RULES = 1
+#: Files that are looked at side by side.
+_THREADS = 8
+
+
+def require_no_objects(base_path: str, kept: Cache | None, *folders: str) -> None:
+    """Return if no log file in these folders of a table, and behind their links, makes objects; each version is read once.
+
+    What was looked at is kept in `kept` for the next time; without one nothing is.
+
+    Raises:
+        TableError: one may, or cannot be read.
+
+    """
+    storage = open_reader(base_path)
+    key = "\0".join(("no objects in log files", str(_RULES), base_path, *folders))
+    before = _unpacked(kept.get(key)) if kept is not None else {}
+    with table_errors(base_path):
+        found = {path: version for one in folders for path, version in storage.find(one, _is_log)}
+        new = [path for path, version in found.items() if not version or before.get(path) != version]
+        bad = next(_of_objects(storage, new), None)
+    if bad is not None:
+        raise _refusal(base_path, bad)
+    if kept is not None and (new or len(found) < len(before)):
+        kept.put(key, json.dumps({path: version for path, version in found.items() if version}).encode())
+
+
+def require_no_objects_for(job: Job, kept: Cache | None) -> None:
+    """Return if no log file makes objects that Hudi may read as it works for a job.
+
+    It reads those of the metadata table, and of the partitions that are compacted; all where it makes the metadata table anew.
+
+    Raises:
+        TableError: one may.
+
+    """
+    is_made_anew = open_reader(job.base_path).info(METADATA_NOTE) is not None or b"" in index_marks(job).values()
+    partitions = sorted({one.partition for one in job.operations})
+    require_no_objects(job.base_path, kept, *(("",) if is_made_anew else (METADATA_TABLE, *partitions)))
+
+
+def _is_log(name: str) -> bool:
+    """Whether any release takes a file of this name for a log file."""
+    return name.startswith(".") and (".log." in name or ".archive." in name)
+
+
+def _of_objects(storage: TableReader, paths: list[str]) -> Iterator[str]:
+    """The files of which objects may be made."""
+
+    def look(path: str) -> bool:
+        with suppress(FileNotFoundError), storage.open(path) as stream:
+            return may_make_objects(stream)
+        return False
+
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="log files") as threads:
+        yield from (path for path, makes in zip(paths, threads.map(look, paths), strict=True) if makes)
+
+
+def _refusal(base_path: str, path: str) -> TableError:
+    message = f"Hudi would make Java objects of any class of what the log file `{path}` of `{base_path}` holds"
+    hint = (
+        "its delete blocks are of Hudi before 0.14, or it is broken: if you trust its writers, have one of them compact "
+        "the table and clean that file away; else find out who wrote it, as it runs code in whoever reads the table by Hudi"
+    )
+    return TableError(Code.OBJECTS_IN_LOG, message, hint=hint)
+
+
+def _unpacked(content: bytes | None) -> Mapping[str, str]:
+    with suppress(ValueError, RecursionError):
+        kept = load_json(content or b"{}")
+        return kept if isinstance(kept, Mapping) else {}
+    return {}
