@@ -169,10 +169,13 @@ def ro_properties(
     freshness, is not promised: then there is no `complete_until`.
     """
     record = promise_of(policy, state)
-    if record is not None:  # what was verified before was another one at its instant
-        completed_at = iso_time(instant_to_ms(record.completed, ZoneInfo(state.timezone)))
-        before = before if before.get(VERIFIED_AT, "") >= completed_at else {}
-        verdict = None if verdict is not None and verdict.verified_at < completed_at else verdict
+    if (
+        record is not None
+    ):  # what was verified before was another one at its instant, or of files that a restore replaced
+        restored = (one.completed or one.requested for one in state.instants if one.action == "restore")
+        since = iso_time(instant_to_ms(max((record.completed, *restored)), ZoneInfo(state.timezone)))
+        before = before if before.get(VERIFIED_AT, "") >= since else {}
+        verdict = None if verdict is not None and verdict.verified_at < since else verdict
     said = _latest(_said(record, verdict, before), _fresh(record, beside))
     properties = {POLICY: policy.name, **said}
     if record is not None:

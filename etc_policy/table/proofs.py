@@ -74,8 +74,14 @@ def compared_subject(policy: Policy, state: TableState, release: str) -> str:
     """What a comparison of rows goes by beside the files: it says nothing of the same files where this is another text."""
     table = (state.properties_fingerprint, state.schema_fingerprint, _evolved_schema(state), state.event_time_type)
     asked = (policy.verify.suite, policy.suite_digest, policy.writer.index, policy.writer.keys_repeated)
+    return digest([_subject_key(policy, state), table, asked, release, __version__])
+
+
+def _subject_key(policy: Policy, state: TableState) -> str:
+    """What was proved before a restore is of files that are gone, and others are there again (facts: restores-stay)."""
     restored = max((one.requested for one in state.instants if one.action == "restore"), default="")
-    return digest([subject_key(policy.event_time, state), table, asked, restored, release, __version__])
+    key = subject_key(policy.event_time, state)
+    return digest([key, restored]) if restored else key
 
 
 def last_write(state: TableState) -> str:
@@ -394,15 +400,14 @@ def _name_of(record: CompactionRecord | None) -> str:
 
 
 def _subject_of(policy: Policy, state: TableState) -> str:
-    """What a proof is about: a compaction, and how event times are read."""
-    return f"{_name_of(state.last_compaction)} {subject_key(policy.event_time, state)}"
+    """What a proof is about: a compaction, how event times are read, and since which restore."""
+    return f"{_name_of(state.last_compaction)} {_subject_key(policy, state)}"
 
 
 def _verified(policy: Policy, state: TableState) -> str:
     """What is kept of a compaction that was verified: which one, and what the policy asked for."""
     verify = policy.verify.model_dump(mode="json", exclude={"full_every_ms"})
-    key = subject_key(policy.event_time, state)
-    asked = {"verify": verify, "suite_digest": policy.suite_digest, "event_time": key}
+    asked = {"verify": verify, "suite_digest": policy.suite_digest, "event_time": _subject_key(policy, state)}
     return f"{_name_of(state.last_compaction)} {digest(asked)}"
 
 

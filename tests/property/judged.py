@@ -49,13 +49,14 @@ RELEASE = "1.2.0"
 
 
 class Compared(NamedTuple):
-    """A comparison of rows up to a time, by a column's name and number, after a compaction by etc; whether all of them were
-    compared, and agreed, and no key was there twice."""
+    """A comparison of rows up to a time, by a column's name and number, after a compaction by etc and a restore; whether all of
+    them were compared, and agreed, and no key was there twice."""
 
     until_ms: int
     name: str
     number: int
     after: Promise | None
+    restored: str
     agreed: bool
     whole: bool
 
@@ -113,6 +114,7 @@ class Judged(Lifetime):
         self.copies: list[tuple[Path, str, Any]] = []
         self.lost: list[tuple[Group, LogFile]] = []
         self.twice: set[Group] = set()
+        self.restored = ""
         self.rotten: set[Group] = set()
         self.known_lost: set[tuple[Group, Row]] = set()
         self.known_twice: set[Group] = set()
@@ -176,7 +178,7 @@ class Judged(Lifetime):
             return ""
         place = self.folder.with_name(f"copy{len(self.copies)}")
         shutil.copytree(self.folder, place)
-        known = deepcopy((self.truth, self.table.archived, self.replaced, self.lost, self.twice))
+        known = deepcopy((self.truth, self.table.archived, self.replaced, self.lost, self.twice, self.restored))
         self.copies.append((place, self.column, known))
         return str(len(self.copies))
 
@@ -193,12 +195,12 @@ class Judged(Lifetime):
             return ""
         shutil.rmtree(self.folder)
         shutil.copytree(place, self.folder)
-        self.truth, self.table.archived, self.replaced, self.lost, self.twice = deepcopy(known)
+        self.truth, self.table.archived, self.replaced, self.lost, self.twice, self.restored = deepcopy(known)
         self.known_twice &= self.twice
         self.tracks = self.tracks and self.column
         if self.choices.one_in(2):
             return place.name
-        instant = instant_text(self.tick())
+        instant = self.restored = instant_text(self.tick())
         self.table.complete(
             instant, instant_text(self.tick(20)), "restore", ROLLBACK_SCHEMA, {"successDeleteFiles": {}}
         )
@@ -330,9 +332,8 @@ class Judged(Lifetime):
         )
         whole = level == "data" and not is_part and self.suite.compares and self.suite.beyond_ms >= 0
         after = self.truth.promises[-1] if self.truth.promises else None
-        compared = Compared(
-            claim.threshold_ms, self.column, self.truth.names[self.column], after, not (missing or twice), whole
-        )
+        column = self.column, self.truth.names[self.column]
+        compared = Compared(claim.threshold_ms, *column, after, self.restored, not (missing or twice), whole)
         verifying.begin_proof(policy, state, self.notes)
         return Verifying(evidence, verdict, missing, twice, compared if verdict.expectations else None)
 
@@ -505,10 +506,11 @@ class Judged(Lifetime):
             assert found.threshold_ms == expected, f"T is {found.threshold_ms}, not {expected}"
 
     def _proves(self, place: int) -> bool:
-        """Whether the comparison there agreed, and is of the last compaction, and none has found otherwise since."""
+        """Whether the comparison there agreed, and is of the last compaction and restore, and none has found otherwise since."""
         after = self.truth.promises[-1] if self.truth.promises else None
         one, since = self.compared[place], self.compared[place:]
-        return one.after == after and one.whole and all(later.agreed for later in since if later.after == one.after)
+        is_of_now = one.whole and (one.after, one.restored) == (after, self.restored)
+        return is_of_now and all(later.agreed for later in since if later.after == one.after)
 
     def _is_all_known(self) -> bool:
         """Whether every log file that RO lacks was read, with times of the column, and deletes no row."""

@@ -397,6 +397,9 @@ JUDGED: dict[str, Broken] = {
     "a proof is of one compaction": replaced(
         proofs, "_subject_of", lambda policy, state: real_proof(policy, with_values(state, last_compaction=None))
     ),
+    "a proof is of what no restore has replaced": replaced(
+        proofs, "_subject_key", lambda policy, state: proofs.subject_key(policy.event_time, state)
+    ),
     "rows that were found missing are missing": replaced(observing, "doubt_about", lambda *_: None),
     "what was found stays until that was looked at again": replaced(Looked, "covers", lambda *_: True),
     "what needs rows to be seen is not settled without them": looking_past(level="metadata", checks=()),
@@ -441,6 +444,7 @@ ABOUT = {
     "what a proof reaches is all that counts": 1,
     "a proof is of one column": 4,
     "a proof is of one compaction": 1,
+    "a proof is of what no restore has replaced": 2,
     "rows that were found missing are missing": 2,
     **dict.fromkeys(
         (

@@ -25,6 +25,7 @@ from etc_policy.table.proofs import (
     is_proven,
     level_to_prove,
     look_back_to,
+    proofs_of,
 )
 from etc_policy.table.state import CompactionRecord, Instant, LogWitness, TableState
 from etc_policy.verify.catalog import AS_OF, NO_KEY_TWICE, VIEWS_AGREE
@@ -86,11 +87,23 @@ def test_what_another_process_has_verified_since_the_table_was_read_stays_verifi
     assert is_proven(POLICY, STATE, store["/t"])
 
 
-@pytest.mark.parametrize("changed", [{"column_since": "20260101000000000"}, {"first_instant": "20260102000000000"}])
-def test_what_was_proved_of_another_column_of_this_name_or_of_another_table_is_not_proved(changed):
+RESTORE = Instant("20260101121000000", "restore", "completed", "20260101121005000")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"column_since": "20260101000000000"},
+        {"first_instant": "20260102000000000"},
+        {"instants": (*STATE.instants, RESTORE)},
+    ],
+)
+def test_what_was_proved_of_another_column_of_this_name_or_of_another_table_or_before_a_restore_is_not_proved(changed):
     store, policy = MemoryApplyStates(), at_level("metadata")
     note_verdict(policy, STATE, store, PASSED, "metadata", CLAIM)
-    assert [is_proven(policy, state, store["/t"]) for state in (STATE, replace(STATE, **changed))] == [True, False]
+    after = [beside_the_table(store, state) for state in (STATE, replace(STATE, **changed))]
+    assert [is_proven(policy, state, store["/t"]) for state in after] == [True, False]
+    assert [len(proofs_of(policy, state)) for state in after] == [1, 0]
 
 
 def test_what_a_suite_proved_is_not_proved_by_another_of_its_name():

@@ -24,7 +24,7 @@ from etc_policy.report.sync import (
 )
 from etc_policy.run.results import TableResult
 from etc_policy.table.apply_state import Proof
-from etc_policy.table.state import CompactionRecord
+from etc_policy.table.state import CompactionRecord, Instant
 from etc_policy.verify.ports import Verification
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
@@ -99,6 +99,14 @@ CASES = {
 def test_which_verdict_counts(verdict, before, expected):
     found = properties(verdict, before)
     assert (found[STATUS] if isinstance(expected, str) else found) == expected
+
+
+@pytest.mark.parametrize(("restored", "status"), [("11:10:50", "verified"), ("11:30:00", "unverified")])
+def test_what_was_verified_before_a_restore_is_not(restored, status):
+    """Files of before are there again, in which rows may be missing."""
+    restore = Instant(instant("11:10:45"), "restore", "completed", instant(restored))
+    state = replace(STATE, instants=(*STATE.instants, restore))
+    assert [properties(*one, state=state)[STATUS] for one in ((PASSED, {}), (None, KEPT))] == [status, status]
 
 
 def test_failed_promises_no_completeness():
