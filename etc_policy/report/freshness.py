@@ -19,6 +19,7 @@ from etc_policy.table.formats import format_time
 from etc_policy.table.history import TableHistory, promise_of, promises_in, with_times_of
 from etc_policy.table.instants import instant_from_ms, instant_to_ms
 from etc_policy.table.partitions import partitions_freshness
+from etc_policy.table.proofs import without_proof
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.table.unknown_times import why_unknown_times
 from etc_policy.table.watermark import completeness_of, event_time_bound
@@ -93,7 +94,7 @@ def _judge(
         policy_fingerprint=policy.fingerprint,
         base_path=state.base_path,
         status=judge_lag(lag_ms, policy.freshness),
-        reason=_unproven(policy) if until is None else None,
+        reason=without_proof(policy) if until is None else None,
         limits=policy.freshness,
         complete_until_ms=until,
         complete_until_proof=None if until is None else proof_of(until, proofs, now_ms),
@@ -187,14 +188,6 @@ def _until(policy: Policy, until_ms: int, proofs: Sequence[Proof]) -> int | None
         return until_ms
     proven_ms = proven_until(proofs, policy.freshness.proof)
     return None if proven_ms is None else min(until_ms, proven_ms)
-
-
-def _unproven(policy: Policy) -> str:
-    level = policy.freshness.proof
-    return (
-        f"no verification of level `{level}` has passed since the last compaction: "
-        f"`etc verify --select {policy.name} --level {level}` makes up for it"
-    )
 
 
 def unreadable(policy: Policy, reason: str) -> TableFreshness:

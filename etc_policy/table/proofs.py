@@ -130,6 +130,15 @@ def proofs_of(policy: Policy, state: TableState) -> tuple[Proof, ...]:
     return state.apply_state.proofs_of(_subject_of(policy, state))
 
 
+def without_proof(policy: Policy) -> str:
+    """Why nobody knows how far RO is complete where the policy wants a proof, and there is none."""
+    level = policy.freshness.proof
+    return (
+        f"no verification of level `{level}` has passed since the last compaction: "
+        f"`etc verify --select {policy.name} --level {level}` makes up for it"
+    )
+
+
 def unproven(policy: Policy, state: TableState) -> Unproven | None:
     """What is in doubt of the last compaction: what failed first, and what was found by this event time."""
     return _doubt_in(state.apply_state, policy, state)

@@ -28,11 +28,12 @@ from etc_policy.policy.hudi_options import (
 )
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.policy.writers import TRACKED_SINCE
+from etc_policy.table.apply_state import proven_until
 from etc_policy.table.double_keys import Merged, Written, find_exposed, sees_log_files, written_by
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time, part_of
 from etc_policy.table.history import THRESHOLD, Commit, TableHistory
 from etc_policy.table.impossible_times import ColumnDoubt, LateCommits, doubt_text
-from etc_policy.table.proofs import doubt_about
+from etc_policy.table.proofs import doubt_about, proofs_of, without_proof
 from etc_policy.table.state import WHOLE_SLICE_VERSIONS, LogFile, TableState, WriterOption
 from etc_policy.table.unknown_times import by_digits, null_rows_in
 from etc_policy.table.watermark import completeness_of
@@ -483,15 +484,18 @@ def compaction_backlog(facts: TableFacts) -> Found:
     """How much of the table waits for a compaction: the first of two reasons for rows that are missing in RO."""
     if (unknown := _why_unknown(facts)) is not None:
         return unknown
+    policy, freshness = facts.policy, facts.policy.freshness
     files = [log_file for _, log_file in facts.state.log_files]
-    if not files:
+    until_ms, _ = completeness_of(facts.state, policy, facts.clock_ms)
+    if freshness.proof is not None:
+        until_ms = min(until_ms, proven_until(proofs_of(policy, facts.state), freshness.proof) or until_ms)
+    elif not files:
         return "ok", "no log file is left to compact: RO holds all that is committed", None
-    freshness = facts.policy.freshness
-    until_ms, _ = completeness_of(facts.state, facts.policy, facts.clock_ms)
     late = judge_lag(completeness_lag_ms(facts.clock_ms, until_ms), freshness) in ("warn", "error")
     size = format_bytes(sum(one.size_bytes for one in files))
-    message = f"RO lacks {count_of(len(files), 'log file')} ({size}) and is complete until {format_time(until_ms)}"
-    return ("warn", message, f"`etc apply --select {facts.policy.name}`") if late else ("ok", message, None)
+    lacks = f" lacks {count_of(len(files), 'log file')} ({size}) and" if files else ""
+    message = f"RO{lacks} is complete until {format_time(until_ms)}"
+    return ("warn", message, f"`etc apply --select {policy.name}`") if late else ("ok", message, None)
 
 
 def _why_unknown(facts: TableFacts) -> Found | None:
@@ -501,8 +505,11 @@ def _why_unknown(facts: TableFacts) -> Found | None:
         return "warn", f"{not_known}: {doubt}", f"`etc verify --select {policy.name}` verifies it again"
     if (empty := no_commit(state)) is not None:
         return "skipped", f"{not_known}: {empty.reason}", None
-    refusal = why_unknown(policy, state, facts.clock_ms)
-    return ("warn", f"{not_known}: {refusal.reason}", refusal.hint) if refusal is not None else None
+    if (refusal := why_unknown(policy, state, facts.clock_ms)) is not None:
+        return "warn", f"{not_known}: {refusal.reason}", refusal.hint
+    wanted = policy.freshness.proof
+    is_proven = wanted is None or proven_until(proofs_of(policy, state), wanted) is not None
+    return None if is_proven else ("warn", f"{not_known}: {without_proof(policy)}", None)
 
 
 def partition_ends(facts: TableFacts) -> Found:

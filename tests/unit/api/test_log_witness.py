@@ -313,7 +313,7 @@ def insist(tmp_path, level):
     (tmp_path / "policies" / "a.yml").write_text(text)
 
 
-def test_a_policy_may_insist_on_a_proof(folder, etc, tmp_path):
+def test_a_policy_may_insist_on_a_proof(folder, etc, tmp_path, capsys):
     insist(tmp_path, "logs")
     found = fresh(etc)
     assert (found["status"], found["complete_until_ms"]) == ("unknown", None)
@@ -322,6 +322,16 @@ def test_a_policy_may_insist_on_a_proof(folder, etc, tmp_path):
     assert fresh(etc)["status"] == "no_target"
     insist(tmp_path, "data")
     assert fresh(etc)["status"] == "unknown"
+    assert "no verification of level `data`" in backlog(capsys)
+
+
+def backlog(capsys):
+    """What `etc debug` says of how far RO is complete."""
+    from etc_policy.cli.main import main
+
+    main(("debug", "--output", "json"))
+    found = json.loads(capsys.readouterr().out)["findings"]
+    return next(one["message"] for one in found if one["check"] == "backlog")
 
 
 def test_what_is_insisted_on_counts_only_as_far_as_it_was_proved(folder, etc, tmp_path, capsys):
@@ -333,6 +343,7 @@ def test_what_is_insisted_on_counts_only_as_far_as_it_was_proved(folder, etc, tm
     (found,) = json.loads(capsys.readouterr().out)["tables"]
     assert (found["complete_until_ms"], found["lag_seconds"]) == (epoch_ms("11:00:00"), 70 * 60)
     assert found["complete_until_proof"]["level"] == "logs"
+    assert backlog(capsys) == "RO is complete until 2026-01-01 11:00:00 UTC"
 
 
 class TestBeforeTheFirstCompaction:
