@@ -7,13 +7,14 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
-from time import sleep
+from time import monotonic, sleep
 from traceback import clear_frames
 from typing import TypeVar
 
 from etc_policy.errors import EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.metadata_values import UNKNOWN_FORM, unknown_form
+from etc_policy.plan.fleet import Allowance
 
 _LOCK = Lock()
 #: One for each that is inside, in any thread: whether Python looked for garbage when it came.
@@ -42,12 +43,14 @@ def no_garbage_collection() -> Iterator[None]:
 ATTEMPTS = 4
 #: Hudi 0.x writes timeline files in place: one that cannot be read may be whole a moment later.
 WRITTEN_SECONDS = 0.2
+#: So many seconds an hour all tables of a process wait for that together: somebody may make a thousand damaged ones.
+_WAITS = Allowance(an_hour=60.0)
 
 Result = TypeVar("Result")
 
 
 def read_until_stable(location: str, read: Callable[[], Result]) -> Result:
-    """What `read` returns; it is asked again when a file was archived or cleaned under it.
+    """What `read` returns; it is asked again when a file was archived or cleaned under it, or is being written.
 
     Raises:
         RetryableError: that went on.
@@ -56,7 +59,7 @@ def read_until_stable(location: str, read: Callable[[], Result]) -> Result:
     """
     for attempt in range(ATTEMPTS):
         if attempt:
-            sleep(WRITTEN_SECONDS)
+            _wait()
         try:
             with suppress(FileNotFoundError), table_errors(location), no_garbage_collection():
                 return read()
@@ -68,6 +71,16 @@ def read_until_stable(location: str, read: Callable[[], Result]) -> Result:
         f"files of `{location}` were removed again and again while it was read",
         hint="run it again",
     )
+
+
+def _wait() -> None:
+    now_ms = round(monotonic() * 1000)
+    with _LOCK:
+        is_left = not _WAITS.ready_in_ms(now_ms)
+        if is_left:
+            _WAITS.use(WRITTEN_SECONDS, now_ms)
+    if is_left:
+        sleep(WRITTEN_SECONDS)
 
 
 @contextmanager
