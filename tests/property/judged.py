@@ -28,13 +28,14 @@ from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime, Freshness, LatencyEvidence, Level, Policy, Sample, Verify, VerifyLevel
 from etc_policy.policy.schema import LearnedLatency
+from etc_policy.report.freshness import with_partitions
 from etc_policy.report.results import TableFreshness
 from etc_policy.report.sync import COMPLETE_UNTIL, STATUS, Verdict, ro_properties
 from etc_policy.table.formats import iso_time
 from etc_policy.table.history import TableHistory
 from etc_policy.table.log_witness import of_event_time, with_earlier_times
 from etc_policy.table.proofs import look_back_to, without_doubts_about_rows
-from etc_policy.table.state import TableState
+from etc_policy.table.state import FileSlice, TableState
 from etc_policy.verify.catalog import NO_KEY_TWICE, VIEWS_AGREE
 from etc_policy.verify.compared_rows import choose_file_groups, closed_partitions, listed_files, pin_of, seed_of
 from etc_policy.verify.evidence import Claim, Evidence, Listing
@@ -48,9 +49,13 @@ from tests.unit.hudi.table_folder import ROLLBACK_SCHEMA
 RELEASE = "1.2.0"
 
 
+#: A file slice by its partition, file id, base file's instant and log files.
+Sliced = tuple[str, str, str, tuple[str, ...]]
+
+
 class Compared(NamedTuple):
     """A comparison of rows up to a time, by a column's name and number, after a compaction by etc and a restore; whether all of
-    them were compared, and agreed, and no key was there twice."""
+    them were compared, and agreed, and no key was there twice; and the slices then."""
 
     until_ms: int
     name: str
@@ -59,6 +64,7 @@ class Compared(NamedTuple):
     restored: str
     agreed: bool
     whole: bool
+    slices: frozenset[Sliced]
 
 
 class Suite(NamedTuple):
@@ -81,6 +87,8 @@ VERIFIES = (
 BY_HAND: tuple[tuple[VerifyLevel | None, int], ...] = (
     *((None, 0), (None, 0), (None, 0), (None, HOUR), ("data", 0), ("sample", 0), ("logs", 0), ("metadata", 0)),
 )
+#: After so long a quiet partition closes.
+IDLE_MS = 10 * MINUTE
 #: How much later partitions end.
 GRACE_MS = 80 * MINUTE
 #: Conditions on the partition columns by the partition that each means.
@@ -333,7 +341,8 @@ class Judged(Lifetime):
         whole = level == "data" and not is_part and self.suite.compares and self.suite.beyond_ms >= 0
         after = self.truth.promises[-1] if self.truth.promises else None
         column = self.column, self.truth.names[self.column]
-        compared = Compared(claim.threshold_ms, *column, after, self.restored, not (missing or twice), whole)
+        found = not (missing or twice), whole, frozenset(map(_sliced, state.slices))
+        compared = Compared(claim.threshold_ms, *column, after, self.restored, *found)
         verifying.begin_proof(policy, state, self.notes)
         return Verifying(evidence, verdict, missing, twice, compared if verdict.expectations else None)
 
@@ -433,6 +442,7 @@ class Judged(Lifetime):
         self.known += found.complete_until_ms is not None
         self.judge(found, now_ms)
         self._judge_properties(state, found, None)
+        self._judge_partitions(state, history)
         assert set(state.exposed) == self.truth.exposed(), f"exposed: {state.exposed}, not {self.truth.exposed()}"
         return f"complete until {found.complete_until_ms}, {found.reason}"
 
@@ -467,6 +477,22 @@ class Judged(Lifetime):
         if until_ms is not None and not self.proof and self._is_all_known():
             known_ms = now_ms - self.latency_ms if first_ms is None else min(first_ms - 1, now_ms - self.latency_ms)
             assert until_ms == known_ms, f"complete until {until_ms}, and {known_ms} is known"
+
+    def _judge_partitions(self, state: TableState, history: TableHistory) -> None:
+        """One that is done lacks no row, and where its rows prove that it was compared as it is, with all of them."""
+        policy = self.policy.model_copy(update={"partition_idle_ms": IDLE_MS})
+        found = observing.freshness_of(policy, state, self.now, history, clock_at_ms=self.now)
+        partitions = with_partitions(found, policy, state, self.now, ()).partitions
+        column = self.column, self.truth.names[self.column]
+        for one in partitions.done.values() if partitions is not None else ():
+            lacks = [file for (partition, _), file in self.truth.lacking() if partition == one.partition]
+            assert not lacks, f"{one.partition} is done, and RO lacks {lacks}"
+            lost = [key for key, _ in self._still_lost() if key[0] == one.partition]
+            slices = {_sliced(file_slice) for file_slice in state.slices if file_slice.partition == one.partition}
+            proofs = (other for other in self.compared if (other.name, other.number) == column and other.agreed)
+            assert one.proof != "data" or (
+                not lost and any(slices <= other.slices for other in proofs if other.whole)
+            ), f"{one.partition} is done by its rows, of which {lost} are missing"
 
     def _sync(self, found: Verification) -> None:
         """A run in which nothing was due records in the catalog what it has found."""
@@ -534,6 +560,10 @@ def _rests_on(evidence: Evidence, believed: Mapping[str, int]) -> RestsOn:
     slices, oldest_ms = evidence.state.slices, min(believed.values())
     compared = sum(one.partition not in believed for one in slices)
     return RestsOn(file_groups=len(slices), file_groups_compared=compared, oldest_ms=oldest_ms, oldest_ago_ms=0)
+
+
+def _sliced(one: FileSlice) -> Sliced:
+    return one.partition, one.file_id, one.base_instant, tuple(file.name for file in one.log_files)
 
 
 def int_of(instant: str) -> int:

@@ -338,14 +338,14 @@ class Lifetime:
     def archive(self) -> str:
         """The first instants are archived, up to the first write that is under way; what they replaced is cleaned before."""
         pending = min((requested for requested, _, _ in self.open), default=self.now)
-        done = sorted(path.name[:17] for path in self.table.timeline.glob("*_*.*"))
-        count = min(self.choices.below(8), sum(one < instant_text(pending) for one in done))
+        ends = (path for path in self.table.timeline.glob("*_*.*") if path.suffix != ".restore")
+        count = min(self.choices.below(8), sum(path.name[:17] < instant_text(pending) for path in ends))
         self.archive_more(count)
         return f"{count} instants"
 
     def archive_more(self, count: int) -> None:
         """So many instants, the first that completed, are archived, but not the last write; what they replaced was cleaned."""
-        ends = sorted(self.table.timeline.glob("*_*.*"))
+        ends = sorted(path for path in self.table.timeline.glob("*_*.*") if path.suffix != ".restore")
         done = [path.name[:17] for path in ends]
         count = min(count, max(place for place, path in enumerate(ends) if path.suffix not in _TAKING_BACK))
         for instant, partition, file_id in self.replaced:

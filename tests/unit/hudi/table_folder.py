@@ -368,8 +368,9 @@ class TableFolder:
         return path
 
     def archive_first(self, count: int) -> None:
-        """Moves so many completed instants, the first of the timeline, to the archive, as Hudi does."""
-        ends = sorted((path.name.split("_")[0], path) for path in self.timeline.glob("*_*.*") if path.is_file())
+        """Moves so many completed instants, the first of the timeline, to the archive, as Hudi does (facts: restores-stay)."""
+        done = (path for path in self.timeline.glob("*_*.*") if path.is_file() and path.suffix != ".restore")
+        ends = sorted((path.name.split("_")[0], path) for path in done)
         rows = []
         for instant, path in ends[:count]:
             completed, action = path.name.split("_")[1].split(".")
