@@ -21,6 +21,7 @@ from etc_policy.gx.view_comparison import SAMPLE_SIZE, named, require_readable
 from etc_policy.gx.view_join import Comparison
 from etc_policy.gx.view_rows import NAMES_AT_ONCE, has_partitions
 from etc_policy.gx.views import narrowed, read_view, require_columns, require_stock_readers
+from etc_policy.hudi.properties import metadata_partitions, read_properties
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.run.objects_in_logs import require_no_objects
 from etc_policy.run.table_files import require_regular
@@ -29,9 +30,10 @@ from etc_policy.spark.index_faults import wrong_statistics
 from etc_policy.spark.interrupts import raise_if_interrupted
 from etc_policy.spark.java_causes import java_causes
 from etc_policy.spark.java_runtime import spark_extra
-from etc_policy.spark.metadata_listing import wrongly_listed
+from etc_policy.spark.metadata_listing import require_listed_below, wrongly_listed
 from etc_policy.spark.store_outage import raise_store_outage, store_outage
 from etc_policy.storage.object_cache import Cache
+from etc_policy.storage.open_storage import open_reader
 from etc_policy.table.state import TableState
 from etc_policy.verify.catalog import source_of
 from etc_policy.verify.ports import DataCheck, ExpectationResult
@@ -65,12 +67,14 @@ class GxVerifier:
         """The session, to read all of a table with; it is looked at once.
 
         Raises:
-            TableError: Java would wait for a pipe in it, or make objects of what a log file holds.
+            TableError: Java would wait for a pipe in it, make objects of what a log file holds, or read files elsewhere.
 
         """
         if base_path not in self._looked_at:
             require_regular(base_path, "")
             require_no_objects(base_path, self.kept, "")
+            if "files" in metadata_partitions(read_properties(open_reader(base_path))):
+                require_listed_below(self.spark, base_path)
             self._looked_at.add(base_path)
         return self.spark
 

@@ -25,8 +25,8 @@ _CHUNK_BYTES = 1 << 20
 
 _INT, _LONG, _PAIR = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">ii")
 _START, _HEAD = struct.Struct(">6sqii"), struct.Struct(">qii")
-#: Where a delete block may begin, by its magic bytes and its kind; what such a place holds may be one of another kind.
-_DELETE_BLOCK = re.compile(rb"(?=" + MAGIC + rb".{12}" + _INT.pack(DELETE) + rb")", re.DOTALL)
+#: Where a delete block may begin, by its magic bytes and its kind; the next magic bytes may begin with the last of these.
+_DELETE_BLOCK = re.compile(MAGIC[:1] + rb"(?=" + MAGIC[1:] + rb".{12}" + _INT.pack(DELETE) + rb")", re.DOTALL)
 
 
 class _NoBlockError(BadLogFile):

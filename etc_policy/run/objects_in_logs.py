@@ -59,9 +59,14 @@ def require_no_objects_for(job: Job, kept: Cache | None) -> None:
         TableError: one may.
 
     """
-    is_made_anew = open_reader(job.base_path).info(METADATA_NOTE) is not None or b"" in index_marks(job).values()
     partitions = sorted({one.partition for one in job.operations})
-    require_no_objects(job.base_path, kept, *(("",) if is_made_anew else (METADATA_TABLE, *partitions)))
+    folders = ("",) if makes_metadata_anew(job) else (METADATA_TABLE, *partitions)
+    require_no_objects(job.base_path, kept, *folders)
+
+
+def makes_metadata_anew(job: Job) -> bool:
+    """Whether Hudi makes the metadata table, or a part of it, as it begins to work for a job: it reads all of the table then."""
+    return open_reader(job.base_path).info(METADATA_NOTE) is not None or b"" in index_marks(job).values()
 
 
 def _is_log(name: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from etc_policy.errors import EngineError
+from etc_policy.errors import EngineError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import parse_data_file
 from etc_policy.plan.carry import is_carried_name
@@ -103,18 +103,56 @@ def opened_metadata(spark: Any, base_path: str) -> Iterator[Any]:
         table.close()
 
 
-def _listed_files(spark: Any, state: TableState) -> dict[str, int]:
-    """The size of each file that the metadata table lists in the partitions of the state, by its path below the table."""
-    base_path = state.base_path
-    root = base_path.rpartition("://")[2].rstrip("/") + "/"
+def require_listed_below(spark: Any, base_path: str) -> None:
+    """Return if all files that the metadata table lists lie in its table: Spark reads any, and nobody has looked at others.
+
+    Raises:
+        TableError: one lies elsewhere.
+        EngineError: the metadata table cannot be read.
+        RetryableError: its store did not answer.
+
+    """
+    jvm = spark._jvm
+    with _reading(spark, base_path) as table:
+        partitions, paths = table.getAllPartitionPaths(), jvm.java.util.ArrayList()
+        names = jvm.java.lang.String.join("\0", partitions).split("\0")
+        for name in names:
+            paths.add(f"{base_path}/{name}".rstrip("/"))
+        text = table.getAllFilesInPartitions(paths).toString()
+    found = _elsewhere(base_path).search(text)
+    if found is not None or len(names) != max(1, partitions.size()):
+        message = f"the metadata table of `{base_path}` lists what does not lie in the table"
+        cause = f"it lists `{text[found.start() : found.start() + 200]}`" if found is not None else None
+        hint = "find out who wrote that; a metadata table that is removed, with its name in the table's properties, is made anew"
+        raise TableError(Code.CANNOT_READ_TABLE, message, hint=hint, cause=cause)
+
+
+def _elsewhere(base_path: str) -> re.Pattern[str]:
+    """A file of a listing that is printed, where it is not below a base path; and a path that leads upwards."""
+    scheme, is_remote, rest = base_path.rstrip("/").rpartition("://")
+    authority, slash, path = rest.partition("/") if is_remote else ("", "", rest)
+    server = f"{scheme}://{re.escape(authority) or '[^/]*'}" if is_remote else "(?:file:(?://)?)?"
+    return re.compile(rf"StoragePathInfo\{{path=(?!{server}{re.escape(slash + path)}/)|/\.\./")
+
+
+@contextmanager
+def _reading(spark: Any, base_path: str) -> Iterator[Any]:
     try:
         with opened_metadata(spark, base_path) as table:
-            partitions = spark._jvm.java.util.ArrayList()
-            for partition in sorted({one.partition for one in state.slices}):
-                partitions.add(f"{base_path}/{partition}".rstrip("/"))
-            text = table.getAllFilesInPartitions(partitions).toString()
+            yield table
     except Exception as error:
         raise_store_outage(base_path, error)
         message = f"cannot read the metadata table of `{base_path}`"
         raise EngineError(Code.CANNOT_READ_VIEW, message, cause=java_causes(error)) from error
+
+
+def _listed_files(spark: Any, state: TableState) -> dict[str, int]:
+    """The size of each file that the metadata table lists in the partitions of the state, by its path below the table."""
+    base_path = state.base_path
+    root = base_path.rpartition("://")[2].rstrip("/") + "/"
+    with _reading(spark, base_path) as table:
+        partitions = spark._jvm.java.util.ArrayList()
+        for partition in sorted({one.partition for one in state.slices}):
+            partitions.add(f"{base_path}/{partition}".rstrip("/"))
+        text = table.getAllFilesInPartitions(partitions).toString()
     return {found["path"].partition(root)[2]: int(found["size"]) for found in _FILE.finditer(text)}

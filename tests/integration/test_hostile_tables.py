@@ -6,20 +6,26 @@ import json
 import os
 import random
 import shutil
+import struct
 import time
 from pathlib import Path
 
 import pytest
 
 from etc_policy.errors import EtcError, TableError
+from etc_policy.gx.verifier import GxVerifier
+from etc_policy.hudi.blocks import read_headers
+from etc_policy.hudi.layout import parse_data_file
 from etc_policy.hudi.plan_file import encode_plan
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.spark.hudi_client import open_client, pairs_of
 from etc_policy.table.history import PLAN_ID, THRESHOLD
+from etc_policy.verify.ports import DataCheck
 from tests.hostile.avro import damaged
 from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_views
 from tests.integration.histories import BUSY
 from tests.integration.history import QUICK, Views, write_history
+from tests.unit.hudi.log_file import DELETE, INSTANT, SCHEMA, block
 
 pytestmark = pytest.mark.spark
 
@@ -100,6 +106,65 @@ def test_a_schema_that_names_classes_makes_none(spark, tmp_path):
     rows = reader.getRecordIterator(hudi.common.schema.HoodieSchema.parse(schema))
     assert str(victim) in str(rows.next().getData())
     assert victim.read_text() == "kept"
+
+
+def objects_that_make(jvm, folder):
+    """A serialized object: whoever reads it opens a database in the folder, which is made, to sort by its connection."""
+    source = jvm.com.zaxxer.hikari.HikariDataSource()
+    source.setJdbcUrl(f"jdbc:derby:{folder};create=true")
+    comparator = jvm.org.apache.hadoop.shaded.org.apache.commons.beanutils.BeanComparator("jdbcUrl")
+    pairs = jvm.java.util.TreeMap(comparator)
+    pairs.put(source, "x")
+    comparator.setProperty("connection")
+    return bytes(jvm.org.apache.hudi.common.util.SerializationUtils.serialize(pairs))
+
+
+def add_objects(path, payload):
+    """Add a delete block of Hudi before 0.14 to a log file, of its own write."""
+    with path.open("rb") as opened:
+        (header, *_) = read_headers(opened, path.stat().st_size)
+    instant = parse_data_file(path.name).instant
+    pairs = {INSTANT: instant, SCHEMA: header[SCHEMA].decode()}
+    with path.open("ab") as opened:
+        opened.write(block(DELETE, struct.pack(">ii", 2, len(payload)) + payload, pairs))
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("place", ["table", "metadata table"])
+def test_a_log_file_runs_nothing_of_its_writer(bench, tmp_path, place):
+    """Reading it by Spark alone does (facts: objects-of-a-delete-block)."""
+    from py4j.protocol import Py4JJavaError
+
+    plan = bench.plan()
+    operation = next(one for one in plan.tables[0].operations if one.log_files_compacted)
+    log = Path(operation.partition) / operation.log_files_compacted[0]
+    if place == "metadata table":
+        log = max((bench.base / ".hoodie/metadata/files").glob(".files-*.log.*")).relative_to(bench.base)
+    stock = tmp_path / "stock"
+    shutil.copytree(bench.base, stock)
+    add_objects(stock / log, objects_that_make(bench.spark._jvm, tmp_path / "made by Spark"))
+    with pytest.raises(Py4JJavaError):
+        bench.spark.read.format("hudi").load(str(stock)).collect()
+    assert (tmp_path / "made by Spark").exists()
+    add_objects(bench.base / log, objects_that_make(bench.spark._jvm, tmp_path / "made by etc"))
+    before = everything_below(bench.base)
+    with pytest.raises(TableError) as error:
+        bench.apply(plan)
+    assert error.value.code == "ETC230"
+    assert everything_below(bench.base) == before
+    policy, state = bench.policy, bench.state()
+    request = DataCheck(policy, bench.location, (), 0, 0, None, None, frozenset(), "", frozenset())
+    verifier = GxVerifier(bench.spark)
+    for look in (
+        lambda: verifier.check(request),
+        lambda: verifier.missed_by_indexes(request, state),
+        lambda: verifier.wrongly_listed(state),
+    ):
+        with pytest.raises(TableError) as error:
+            look()
+        assert error.value.code == "ETC230"
+    assert not (tmp_path / "made by etc").exists()
 
 
 @pytest.mark.extended

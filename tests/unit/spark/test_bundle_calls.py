@@ -50,7 +50,7 @@ CALLS = {
     "org.apache.hudi.config.HoodieWriteConfig": "getProps getSchema newBuilder",
     "org.apache.hudi.config.HoodieWriteConfig$Builder": "build withProperties",
     "org.apache.hudi.hadoop.fs.HadoopFSUtils": "getStorageConf",
-    "org.apache.hudi.metadata.HoodieBackedTableMetadata": "close getAllFilesInPartitions getColumnStats",
+    "org.apache.hudi.metadata.HoodieBackedTableMetadata": "close getAllFilesInPartitions getAllPartitionPaths getColumnStats",
     "org.apache.hudi.metadata.HoodieMetadataPayload": "",
     "org.apache.hudi.metadata.HoodieTableMetadataUtil": "deleteMetadataTable",
     "org.apache.hudi.metadata.SparkHoodieBackedTableMetadataWriter": "create",

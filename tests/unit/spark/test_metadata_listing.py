@@ -1,11 +1,13 @@
 """What the metadata table lists against the files; that Hudi's own listing is read rightly is played with Spark."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from etc_policy.errors import TableError
 from etc_policy.spark import metadata_listing
-from etc_policy.spark.metadata_listing import wrongly_listed
+from etc_policy.spark.metadata_listing import require_listed_below, wrongly_listed
 from tests.unit.hudi.reading import read
 from tests.unit.hudi.table_folder import at, base, log
 
@@ -106,3 +108,72 @@ def test_what_a_pending_compaction_carries_is_listed_with_its_commit(compacted, 
     state = replace(state, slices=(replace(one, log_files=(carried,)),), own_pending=pending if is_pending else None)
     monkeypatch.setattr(metadata_listing, "_listed_files", lambda *_: {f"p/{one.base_file}": 100})
     assert wrongly_listed(None, state) == (() if is_pending else (f"p/{carried.name}: not listed",))
+
+
+class Listing:
+    """What Java says of a metadata table with these partitions and files."""
+
+    def __init__(self, partitions, *paths):
+        self.partitions, self.paths = partitions, paths
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def getAllPartitionPaths(self):
+        return SimpleNamespace(size=lambda: len(self.partitions))
+
+    def getAllFilesInPartitions(self, _):
+        found = ", ".join(f"StoragePathInfo{{path={path}, length=5, isDirectory=false}}" for path in self.paths)
+        return SimpleNamespace(toString=lambda: f"{{x=[{found}]}}")
+
+
+def look(monkeypatch, base_path, listing):
+    monkeypatch.setattr(metadata_listing, "opened_metadata", lambda *_: listing)
+    lang = SimpleNamespace(String=SimpleNamespace(join=lambda between, _: between.join(listing.partitions)))
+    java = SimpleNamespace(lang=lang, util=SimpleNamespace(ArrayList=lambda: SimpleNamespace(add=lambda _: None)))
+    require_listed_below(SimpleNamespace(_jvm=SimpleNamespace(java=java)), base_path)
+
+
+BASES = {
+    "/lake/t": ("/lake/t", "file:/lake/t", "file:///lake/t"),
+    "s3a://bucket/lake/t": ("s3a://bucket/lake/t",),
+    "hdfs://node:8020/lake/t": ("hdfs://node:8020/lake/t",),
+    "hdfs:///lake/t": ("hdfs:///lake/t", "hdfs://node:8020/lake/t"),
+}
+
+
+@pytest.mark.parametrize(("base_path", "shown"), [(one, path) for one, shown in BASES.items() for path in shown])
+def test_what_the_metadata_table_lists_lies_in_its_table(monkeypatch, base_path, shown):
+    files = [f"{shown}/p=1/f.parquet", f"{shown}/.f_1.log.1_0-1-0", f"{shown}/a b/..c/f"]
+    look(monkeypatch, base_path, Listing(["", "p=1", "a b/..c"], *files))
+    look(monkeypatch, base_path, Listing([]))
+
+
+@pytest.mark.parametrize("base_path", BASES)
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/evil/.f_1.log.1",
+        "/evil{base}/.f_1.log.1",
+        "{base}2/.f_1.log.1",
+        "{base}/p/../../.f_1.log.1",
+        "file:/evil/.f_1.log.1",
+        "s3a://evil/lake/t/.f_1.log.1",
+        "hdfs://node:8020/other/t/.f_1.log.1",
+        "https://evil/lake/t/.f_1.log.1",
+    ],
+)
+def test_a_file_elsewhere_that_the_metadata_table_lists_is_refused(monkeypatch, base_path, path):
+    listing = Listing(["p"], f"{base_path}/p/f.parquet", path.format(base=base_path))
+    with pytest.raises(TableError, match="does not lie in the table") as error:
+        look(monkeypatch, base_path, listing)
+    assert error.value.code == "ETC213"
+
+
+def test_a_partition_that_is_named_like_two_is_refused(monkeypatch):
+    """One whose files are not listed would be one that nobody has looked at."""
+    with pytest.raises(TableError, match="does not lie in the table"):
+        look(monkeypatch, "/lake/t", Listing(["a\0b"]))
