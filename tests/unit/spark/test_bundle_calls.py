@@ -82,7 +82,7 @@ IN_SOME = {
 _OF_OTHERS = """
 addHandler alterPartitions asDict asMap bitwiseOR cancelAllJobs countAsync createDataFrame createTime currentThread dataType
 elementType eqNullSafe externalCatalog forName getActiveJobsIds getAll getAllConfs getAuthority getCause getChannel getClass
-getClazz getContextClassLoader getDeclaredField getDeclaredFields getDeclaredMethods getExecutorInfos getField getId
+getClazz getContextClassLoader getDeclaredField getDeclaredFields getDeclaredMethods getDefaultUri getExecutorInfos getField getId
 getImplementationVersion getLogger getMethods getName getOrCreate getPackage getParameterTypes getPartitionOption getProperty
 getScheme getSimpleName getStringCollection getTable getTime getValue groupBy hadoopConfiguration isDone isEmpty
 isInCollection isNotNull isNull keyType lastAccessTime mapAsJavaMap newHadoopConf newInstance orderBy partitionBy
