@@ -17,6 +17,8 @@ PINNED: Mapping[str, str] = {
     **_CALENDAR,
     # Else texts become times without a zone, of which Spark gives no milliseconds.
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # Else `${env:KEY}` in a name that a table's writers have chosen is a variable of this process (facts: variables-in-sql).
+    "spark.sql.variable.substitute": "false",
     # A file that is damaged or gone would be left out of both views alike.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",

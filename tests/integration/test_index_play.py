@@ -41,6 +41,16 @@ def test_no_name_of_an_indexed_column_runs_java(spark):
     assert spark._jvm.java.lang.System.getProperty("etc") is None
 
 
+def test_no_name_of_an_indexed_column_shows_a_variable(spark):
+    """Spark puts the variable in its place, and says in its error that there is no such column."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    written = _expression(IndexDefinition(("${env:PATH}",), {"expr": "upper"}))
+    with pytest.raises(AnalysisException, match=r"\$\{env:PATH\}"):
+        spark.createDataFrame([("a",)], ["ts"]).select(F.expr(written)).collect()
+
+
 def test_columns_that_the_writers_chose_keep_their_statistics(spark, tmp_path):
     table = IndexedTable(spark, tmp_path / "t")
     table.make()
