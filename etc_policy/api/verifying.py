@@ -356,11 +356,13 @@ def _proof(verification: Verification, state: TableState, claim: Claim | None, n
     """What a verification proves where it passed; None where it cannot say how far RO is complete.
 
     Late rows that RO lacks were not held against it: nobody knows whether they are still in log files. Rows are compared as of
-    right before a write in flight, and no later ones.
+    right before a write in flight, and no later ones: where the claim speaks of these, its rows prove nothing.
     """
     if claim is None or verification.threshold_ms is None:
         return None
     level = proof_level(verification)
+    if Level[level].reads_rows and claim.seen_until > (pin_of(state) or ""):
+        level = "logs" if has_read_logs(verification) else "metadata"
     seen_all = state.last_completed if has_read_logs(verification) and not verification.late_rows else None
     seen_until = seen_all or claim.seen_until
     open_since = min((one.requested for one in state.pending), default=seen_until) if seen_all else ""

@@ -217,7 +217,7 @@ class Judged(Lifetime):
     def lose(self) -> str:
         """A stock compaction in which an error of Hudi loses the rows of a log file in RO."""
         keys = [key for key, group in sorted(self.truth.groups.items()) if group.logs]
-        if self.open or not keys:
+        if not keys:
             return ""
         key, instant = keys[self.choices.below(len(keys))], self.tick()
         self.lost += [(key, one) for one in self.truth.groups[key].logs if one.completed < instant]
@@ -318,7 +318,9 @@ class Judged(Lifetime):
             and partition not in believed
         }
         up_to_ms, reads_rows = claim.threshold_ms + self.suite.beyond_ms, Level[level].reads_rows
-        missing = self._missing(read, since_ms or 0, up_to_ms, int_of(claim.seen_until))
+        seen_ms = int_of(claim.seen_until)
+        shown_ms = min((seen_ms, *(requested - 1 for requested, _, _ in self.open)))  # rows are read as of right before
+        missing = self._missing(read, since_ms or 0, up_to_ms, shown_ms)
         missing = missing if reads_rows and self.suite.compares else frozenset()
         twice = frozenset(self.twice & read if reads_rows and self.suite.counts else ())
         verdict = Verification(
@@ -339,6 +341,7 @@ class Judged(Lifetime):
             rests_on=_rests_on(evidence, believed) if believed else None,
         )
         whole = level == "data" and not is_part and self.suite.compares and self.suite.beyond_ms >= 0
+        whole = whole and shown_ms == seen_ms
         after = self.truth.promises[-1] if self.truth.promises else None
         column = self.column, self.truth.names[self.column]
         found = not (missing or twice), whole, frozenset(map(_sliced, state.slices))

@@ -149,6 +149,16 @@ def test_a_lag_beyond_its_limit_disproves_nothing():
     assert [one.until_ms for one in kept.proofs.of] == [1_000]
 
 
+@pytest.mark.parametrize(("begun", "level"), [("20260101115000000", "metadata"), ("20260101121000000", "data")])
+def test_rows_prove_nothing_where_a_write_in_flight_hides_some_that_are_claimed(begun, level):
+    """Both views are read as of right before it, and another commit has completed since."""
+    done = Instant("20260101115500000", "deltacommit", "completed", "20260101120000000")
+    writing = Instant(begun, "deltacommit", "inflight")
+    state, store = replace(STATE, last_compaction=None, instants=(writing, done)), MemoryApplyStates()
+    note_verdict(POLICY, state, store, AGREEING, "data", Claim(1_000, "20260101120000000"))
+    assert [one.level for one in store["/t"].proofs.of] == [level]
+
+
 def test_a_clock_that_lets_nobody_know_now_disproves_nothing():
     unknown = ExpectationResult(
         expectation="completeness_is_known", status="error", message="a writer's clock is ahead"
