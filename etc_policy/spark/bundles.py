@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.log_forms import Changelog
-from etc_policy.hudi.properties import merging_of, read_properties
+from etc_policy.hudi.properties import merging_of, names_in, read_properties
 from etc_policy.hudi.stable_reading import read_until_stable
 from etc_policy.hudi.writer_options import STREAMING, option_of_metadata_commits
 from etc_policy.plan.bundles import DEFAULT_RELEASE, bundle_of, why_unfit
+from etc_policy.policy.secrets import with_values
 from etc_policy.run.ports import Job
+from etc_policy.spark.java_causes import java_causes
 from etc_policy.storage.open_storage import open_reader
 
 #: How Hudi names its bundles for Spark, as jars and as coordinates.
@@ -21,6 +24,11 @@ BUNDLE_NAME = re.compile(r"hudi-spark(?P<spark>\d+\.\d+)-bundle_[\d.]+[-:](?P<hu
 #: Releases whose clients do not stream to metadata tables.
 _BEFORE_STREAMING = ("0.", "1.0.")
 _IN_SPARKS_SETTINGS = ("spark.jars", "spark.jars.packages")
+#: Where the classes of a merger of one's own are named, by releases from 1.0 on and before: no table names them.
+_CLASSES_OF_MERGERS = (
+    "hoodie.write.record.merge.custom.implementation.classes",
+    "hoodie.datasource.write.record.merger.impls",
+)
 
 
 def named_bundle(environ: Mapping[str, str], bundle: str | None, confs: Mapping[str, str]) -> str | None:
@@ -73,6 +81,26 @@ def require_streaming(jvm: Any, job: Job) -> None:
             "writers and in `hudi_options`"
         )
         raise EngineError(Code.BUNDLE_ENDS_WRITES, message, hint=hint)
+
+
+def require_mergers(jvm: Any, job: Job) -> None:
+    """Return if the session has the classes of a merger that the policy names: Hudi looks for them when the plan is carried out.
+
+    Raises:
+        EngineError: it lacks one.
+
+    """
+    from py4j.protocol import Py4JJavaError
+
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    named = with_values({key: job.policy.hudi_options.get(key, "") for key in _CLASSES_OF_MERGERS}, os.environ)
+    for option, name in ((option, name) for option, names in named.items() for name in names_in(names)):
+        try:
+            jvm.java.lang.Class.forName(name, False, loader)
+        except Py4JJavaError as error:
+            message = f"`{option}` of `{job.policy.name}` names `{name}`, a class that Spark's session does not have"
+            hint = "name what has it in `packages` of the target, or its jar in the Spark conf spark.jars; or correct the name"
+            raise EngineError(Code.HUDI_FAILED, message, hint=hint, cause=java_causes(error)) from error
 
 
 def _writers_stream(job: Job) -> bool:

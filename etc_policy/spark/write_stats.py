@@ -15,7 +15,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.errors.lacking import lacks_something
 from etc_policy.plan.model import Operation
 from etc_policy.run.ports import Job
-from etc_policy.spark.bundles import release_of, require_fitting, require_streaming
+from etc_policy.spark.bundles import release_of, require_fitting, require_mergers, require_streaming
 from etc_policy.spark.java_causes import throwable_causes
 from etc_policy.spark.store_outage import raise_store_outage
 from etc_policy.table.formats import count_of
@@ -29,14 +29,15 @@ _SLIM = "org.apache.hudi.client.SparkRDDWriteClient$SlimWriteStats"
 
 def require_bundle(jvm: Any, job: Job) -> None:
     """Return if the loaded bundle is known to merge the table's rows as its readers do, to commit what is carried, and to leave
-    alone what writers have begun in the metadata table.
+    alone what writers have begun in the metadata table; and if the classes of a merger are there that the policy names.
 
     Raises:
-        EngineError: it does not, or was not tried.
+        EngineError: it does not, or was not tried; or one is not.
 
     """
     require_fitting(jvm, job)
     require_streaming(jvm, job)
+    require_mergers(jvm, job)
     version = release_of(jvm) or "" if job.carries else _TRIED[0]
     if job.splits and not version.startswith(_SPLIT_TRIED):
         message = f"splitting by record was not tried with this bundle of Hudi ({version or 'unknown'})"

@@ -113,3 +113,19 @@ def test_the_run_whose_hudi_cannot_read_a_log_file_takes_its_plan_back(spark, tm
     assert (state.own_pending, state.pending, state.last_compaction) == (None, (), None)
     assert (bench.views().ro(), set(bench.base.rglob("*.parquet"))) == (ro, before)
     assert bench.plan().tables[0].action == "compact"
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["hoodie.write.record.merge.custom.implementation.classes", "hoodie.datasource.write.record.merger.impls"],
+)
+def test_the_class_of_a_merger_is_missed_before_its_plan_is_published(bench, option):
+    """Hudi looks for it when the plan is carried out, which would be left pending (facts: custom-merger-classes)."""
+    known = "org.apache.hudi.common.model.HoodieAvroRecordMerger"
+    policy = bench.policy.model_copy(update={"hudi_options": {option: f"{known}, com.example.NoSuchMerger"}})
+    plan, before = bench.plan(), bench.names_in(".hoodie/timeline")
+    with pytest.raises(EngineError, match=f"`{option}` of `t` names `com.example.NoSuchMerger`") as error:
+        bench.runner.apply(policy, plan.tables[0], plan.plan_id, None)
+    assert (error.value.code, "`packages`" in error.value.hint) == ("ETC304", True)
+    assert "ClassNotFoundException" in error.value.cause
+    assert bench.names_in(".hoodie/timeline") == before
