@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import Any
 
+from etc_policy.spark.interrupts import why_java_ended
 from etc_policy.spark.java_runtime import STARTED_BY_SUBMIT, has_utf8_locale, spark_variables
 
 #: The root and what is next to it; the outermost is always shown.
@@ -51,6 +52,8 @@ def java_causes(error: Exception) -> str:
     What a message repeats of its cause is not said again.
     """
     exception = getattr(error, "java_exception", None)
+    if ended := why_java_ended():
+        return ended
     if exception is None:
         return next(iter(str(error).splitlines()), type(error).__name__)
     return throwable_causes(exception)

@@ -30,6 +30,7 @@ from etc_policy.spark.cluster import (
     watch_executors,
 )
 from etc_policy.spark.fetching import SETTINGS, jars_lacking, not_fetched, repositories_alone, require_jars
+from etc_policy.spark.interrupts import end_java_when_stuck
 from etc_policy.spark.ivy_jars import fetching_alone, on_class_path
 from etc_policy.spark.java_runtime import (
     STARTED_BY_SUBMIT,
@@ -131,6 +132,7 @@ def start_spark(
     if not is_local(master):
         require_executor(session, master, cluster_seconds)
         watch_executors(session, cluster_seconds)
+    end_java_when_stuck(session.sparkContext)
     return session
 
 

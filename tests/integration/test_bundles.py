@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from etc_policy.plan.bundles import bundle_of
+from etc_policy.spark import interrupts
 from etc_policy.spark.bundles import BUNDLE_NAME
+from etc_policy.spark.java_causes import java_causes
 from etc_policy.wiring import Environment
 from tests.integration.history import EPOCH_MS, Views
 from tests.integration.mixed_lake import ORACLE, SECOND
@@ -199,4 +201,19 @@ def test_a_java_that_has_died_is_followed_by_another(no_spark, tmp_path):
     java.wait()
     again = environment.spark
     assert again.range(3).count() == 3
+    stop_spark(again)
+
+
+@pytest.mark.extended
+def test_so_is_one_that_comes_to_no_end(no_spark, tmp_path, monkeypatch):
+    """As it does over blocks that lead back to themselves (facts: blocks-that-lead-back)."""
+    monkeypatch.setattr(interrupts, "STUCK_SECONDS", 20.0)
+    environment = Environment(tmp_path, lambda _: None, spark_log=tmp_path / "spark.log")
+    spark = environment.spark
+    with pytest.raises(Exception) as stopped:
+        spark.range(1).foreach(lambda _: time.sleep(600))
+    assert java_causes(stopped.value) == "nothing that Java did had ended for 20s, so that etc ended it"
+    again = environment.spark
+    assert again.range(3).count() == 3
+    assert java_causes(ValueError("x")) == "x"
     stop_spark(again)
