@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from itertools import chain
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from etc_policy.hudi.layout import METADATA_TABLE
+from etc_policy.hudi.metadata_values import texts_in
 from etc_policy.hudi.properties import properties_of
 from etc_policy.hudi.timeline import CLUSTERING, Timeline, all_ends, all_times, read_timeline
 from etc_policy.storage.port import TableReader
@@ -153,16 +153,7 @@ def _written(timeline: Timeline, requested: str) -> _Written:
 def _planned(timeline: Timeline, requested: str) -> Iterator[str]:
     """The names of the files that the plan of a service names."""
     plan = timeline.requested_file(requested, *_PLANNED)
-    return (path.rpartition("/")[2] for path in _texts_in(timeline.metadata(plan))) if plan is not None else iter(())
-
-
-def _texts_in(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from chain.from_iterable(map(_texts_in, value.values()))
-    elif isinstance(value, list):
-        yield from chain.from_iterable(map(_texts_in, value))
+    return (path.rpartition("/")[2] for path in texts_in(timeline.metadata(plan))) if plan is not None else iter(())
 
 
 def metadata_timeline(storage: TableReader) -> Timeline | None:

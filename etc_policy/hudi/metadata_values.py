@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
+from itertools import chain
 from typing import Any, TypeGuard
 
 from etc_policy.errors import TableError
@@ -102,6 +103,18 @@ def mapping_of(value: object, *, nullable: bool = True) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{str(value)[:_SHOWN]} where fields by name are expected")
     return value
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """All texts of Avro's or JSON's values, those of bytes too: Hudi reads bytes where it expects a text."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, bytes):
+        yield value.decode(errors="replace")
+    elif isinstance(value, Mapping):
+        yield from chain.from_iterable(map(texts_in, chain(value, value.values())))
+    elif isinstance(value, list):
+        yield from chain.from_iterable(map(texts_in, value))
 
 
 def list_of(value: object, *, nullable: bool = True) -> list[Any]:

@@ -1,6 +1,7 @@
-"""Delete blocks of which Hudi makes Java objects of any class: what a log file holds there is run by whoever reads it.
+"""Log files that Hudi may not read: what one holds is run by whoever reads it, or keeps its reader at work without an end.
 
-Releases before 0.14 wrote them; the later ones read them yet (facts: objects-of-a-delete-block).
+Hudi makes Java objects of any class of delete blocks as releases before 0.14 wrote them (facts: objects-of-a-delete-block). A
+block whose content ends before it begins leads back to itself (facts: blocks-that-lead-back).
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ _OF_OBJECTS = (1, 2)
 _MAX_HEADERS = 64
 #: It takes lengths of blocks for 32 bits.
 _MAX_LENGTH = (1 << 31) - 1
-#: A file that is broken is searched up to this size, and for so many delete blocks.
-_MAX_BROKEN_BYTES, _MOST_DELETES = 2 << 30, 1_000
+#: A file that is broken is searched up to this size, and for so many blocks.
+_MAX_BROKEN_BYTES, _MOST_BLOCKS = 2 << 30, 100_000
 _CHUNK_BYTES = 1 << 20
 
 _INT, _LONG, _PAIR = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">ii")
-_START, _HEAD = struct.Struct(">6sqii"), struct.Struct(">qii")
-#: Where a delete block may begin, by its magic bytes and its kind; the next magic bytes may begin with the last of these.
-_DELETE_BLOCK = re.compile(MAGIC[:1] + rb"(?=" + MAGIC[1:] + rb".{12}" + _INT.pack(DELETE) + rb")", re.DOTALL)
+_START = struct.Struct(">6sqii")
+#: Where a block may begin, by its magic bytes; the next may begin within what is a block's head.
+_BLOCK = re.compile(MAGIC[:1] + rb"(?=" + MAGIC[1:] + rb".{16})", re.DOTALL)
 
 
 class _NoBlockError(BadLogFile):
     """Hudi reads no block there: the file ends before, or Hudi gives it up."""
 
 
-def may_make_objects(stream: BinaryIO) -> bool:
-    """Whether Hudi may make an object of any class of what a log file holds, by whichever way it goes through it.
+def may_do_harm(stream: BinaryIO) -> bool:
+    """Whether Hudi may make an object of any class of what a log file holds, or come to no end, whichever way it goes.
 
     Its ways differ only where a file is not block after block as it is written: there a block may begin at any magic bytes,
     before the place too, as lengths may be negative.
@@ -76,15 +77,15 @@ def _delete_versions(stream: BinaryIO, size: int) -> Iterator[int]:
 
 
 def _may_anywhere(stream: BinaryIO, size: int) -> bool:
-    """Whether a delete block of objects may begin anywhere in a file; so it is where that would take too long to know."""
+    """Whether a block that does harm may begin anywhere in a file; so it is where that would take too long to know."""
     if size > _MAX_BROKEN_BYTES:
         return True
-    places = enumerate(_delete_blocks(stream))
-    return any(number == _MOST_DELETES or _is_of_objects(stream, at, size) for number, at in places)
+    places = enumerate(_blocks(stream))
+    return any(number == _MOST_BLOCKS or _does_harm(stream, at, size) for number, at in places)
 
 
-def _delete_blocks(stream: BinaryIO) -> Iterator[int]:
-    """All places where a delete block may begin; the stream may be read between them."""
+def _blocks(stream: BinaryIO) -> Iterator[int]:
+    """All places where a block may begin; the stream may be read between them."""
     at, kept = 0, b""
     while True:
         stream.seek(at + len(kept))
@@ -92,24 +93,36 @@ def _delete_blocks(stream: BinaryIO) -> Iterator[int]:
         if not part:
             return
         content = kept + part
-        yield from (at + found.start() for found in _DELETE_BLOCK.finditer(content))
+        yield from (at + found.start() for found in _BLOCK.finditer(content))
         kept = content[1 - _START.size :]
         at += len(content) - len(kept)
 
 
-def _is_of_objects(stream: BinaryIO, at: int, size: int) -> bool:
-    """Whether what begins at a place may be a delete block of objects."""
-    stream.seek(at + _START.size)
+def _does_harm(stream: BinaryIO, at: int, size: int) -> bool:
+    """Whether what begins at a place may be a delete block of objects, or a block that leads back."""
+    stream.seek(at)
+    _, whole, form, kind = _START.unpack(_exactly(stream, _START.size))
+    if (
+        form != FORMAT_VERSION and 0 <= stream.tell() - _INT.size + _lower(whole) <= at
+    ):  # it has no length of its content
+        return True
     try:
         _skip_map(stream)
-        content, version, data = _HEAD.unpack(_exactly(stream, _HEAD.size))
+        length = _lower(_LONG.unpack(_exactly(stream, _LONG.size))[0])
+        if 0 <= stream.tell() + length <= at:
+            return True
+        version, data = _PAIR.unpack(_exactly(stream, _PAIR.size)) if kind == DELETE else (0, 0)
     except _NoBlockError:
         return False
     except BadLogFile:
         return True
-    # Hudi reads the lower half of the content's length, and all of the content before it looks into it
-    length = (content + (1 << 31)) % (1 << 32) - (1 << 31)
+    # Hudi reads all of the content before it looks into it
     return version in _OF_OBJECTS and 0 <= data <= length - _PAIR.size and stream.tell() + length - _PAIR.size <= size
+
+
+def _lower(length: int) -> int:
+    """The lower half of a length, which Hudi takes for the length."""
+    return (length + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def _skip_map(stream: BinaryIO) -> None:

@@ -1,4 +1,4 @@
-"""Whether a pending plan, and what Hudi would take it back by, names files of its table alone.
+"""Whether a pending plan, what Hudi would take it back by, and what pends in the metadata table name files of the table alone.
 
 Every writer of the table can write them, and Hudi reads, writes and removes what they name.
 """
@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
-from etc_policy.hudi.layout import parse_data_file
-from etc_policy.hudi.metadata_values import list_of, mapping_of
+from etc_policy.hudi.layout import METADATA_TABLE, parse_data_file
+from etc_policy.hudi.metadata_values import list_of, mapping_of, text_of, texts_in
 from etc_policy.hudi.pending_writes import announced_by, marker_files
 from etc_policy.hudi.timeline import Timeline
 from etc_policy.plan.carry import is_carried_name
@@ -22,6 +24,10 @@ from etc_policy.storage.open_storage import is_remote, local_path
 from etc_policy.storage.safe_files import parts_of
 
 _INSTANT = re.compile(r"[0-9]{14,17}")
+_HINT = "nothing was touched; look at who may write to the table, and remove what they made once no writer is at work"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+#: Their files on the timeline say what they wrote; nobody carries them out.
+_OF_WRITERS = ("commit", "deltacommit")
 
 
 def require_own(timeline: Timeline, instant: str, operations: tuple[Operation, ...]) -> None:
@@ -34,8 +40,7 @@ def require_own(timeline: Timeline, instant: str, operations: tuple[Operation, .
     found = next(_foreign(timeline, instant, operations), None)
     if found is not None:
         message = f"the pending plan at {instant} of `{timeline.storage.location}` is not one that etc or Hudi writes: {found}"
-        hint = "nothing was touched; look at who may write to the table, and remove what they made once no writer is at work"
-        raise TableError(Code.FOREIGN_PLAN, message, hint=hint)
+        raise TableError(Code.FOREIGN_PLAN, message, hint=_HINT)
 
 
 def _foreign(timeline: Timeline, instant: str, operations: tuple[Operation, ...]) -> Iterator[str]:
@@ -57,9 +62,9 @@ def _foreign(timeline: Timeline, instant: str, operations: tuple[Operation, ...]
         for announced in announced_by(storage, path):
             if not _is_of(announced, instant):
                 yield f"a marker of it names the file `{announced}`"
-    for path in _to_be_removed(timeline, instant):
-        if not _is_of(_below_table(path, storage.location), instant):
-            yield f"a rollback of it would remove `{path}`"
+    for _, plan in pending_rollbacks(timeline, instant):
+        for request in list_of(plan.get("RollbackRequests")):
+            yield from _foreign_rollback(mapping_of(request, nullable=False), storage.location, instant, groups)
 
 
 def _malformed(operation: Operation) -> str | None:
@@ -108,13 +113,23 @@ def _is_of(path: str, instant: str) -> bool:
     return parsed is not None and parsed.instant == instant and _is_partition(partition)
 
 
-def _to_be_removed(timeline: Timeline, instant: str) -> Iterator[str]:
-    """What a pending rollback of the instant says that it will remove; Hudi takes such a rollback up."""
-    for _, plan in pending_rollbacks(timeline, instant):
-        for one in list_of(plan.get("rollbackRequests")):
-            request = mapping_of(one, nullable=False)
-            yield from map(str, list_of(request.get("filesToBeDeleted")))
-            yield from map(str, mapping_of(request.get("logBlocksToBeDeleted")))
+def _foreign_rollback(
+    request: Mapping[str, Any], location: str, instant: str, groups: list[tuple[str, str]]
+) -> Iterator[str]:
+    """What a part of a pending rollback of the instant would do elsewhere; Hudi takes such a rollback up.
+
+    See facts: rollback-by-its-plan.
+    """
+    partition, blocks = text_of(request.get("partitionPath")), mapping_of(request.get("logBlocksToBeDeleted"))
+    if not _is_partition(partition):
+        yield f"a rollback of it names the partition `{partition}`"
+    for path in map(text_of, chain(list_of(request.get("filesToBeDeleted")), blocks)):
+        if not _is_of(_below_table(path, location), instant):
+            yield f"a rollback of it would remove `{path}`"
+    if blocks:
+        file_id, at = text_of(request.get("fileId")), text_of(request.get("latestBaseInstant"))
+        if (partition, file_id) not in groups or at != instant:
+            yield f"a rollback of it would write to the file group `{file_id}` at {at}"
 
 
 def pending_rollbacks(timeline: Timeline, instant: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -129,7 +144,38 @@ def rollback_plans(timeline: Timeline, instants: Iterable[str]) -> Iterator[tupl
         plan = timeline.requested_file(requested, "rollback")
         if plan is not None:
             content = timeline.metadata(plan)
-            yield requested, mapping_of(content.get("instantToRollback")).get("commitTime"), content
+            of = mapping_of(content.get("instantToRollback")).get("commitTime")
+            yield requested, None if of is None else text_of(of), content
+
+
+def require_own_in_metadata_table(timeline: Timeline) -> None:
+    """Return if what pends on the timeline of a table's metadata table names files below that alone.
+
+    Hudi carries it out with a client's first commit: cleans, compactions and rollbacks (facts: metadata-services-pending).
+
+    Raises:
+        TableError: something of it names a file elsewhere.
+
+    """
+    location = f"{timeline.storage.location}/{METADATA_TABLE}"
+    pending = (one for one in timeline.files if one not in timeline.completions)
+    for file in chain.from_iterable(map(timeline.files.__getitem__, pending)):
+        with suppress(FileNotFoundError):  # it has ended
+            texts = texts_in(timeline.metadata(file)) if file.action not in _OF_WRITERS else ()
+            found = next((text for text in texts if _leads_out(text, location)), None)
+            if found is not None:
+                message = f"the {file.action} that pends at {file.requested} in `{location}` names `{found}`"
+                raise TableError(Code.FOREIGN_PLAN, message, hint=_HINT)
+
+
+def _leads_out(text: str, location: str) -> bool:
+    """Whether Hudi may take a text of a plan for a path that is not below the table at a location."""
+    below = text
+    if text.startswith("/") or _SCHEME.match(text):
+        below = _below_table(text, location)
+        if below == text:
+            return True
+    return ".." in below.split("/")
 
 
 def _below_table(path: str, location: str) -> str:

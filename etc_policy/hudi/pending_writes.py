@@ -20,7 +20,7 @@ from etc_policy.table.state import WRITE_ACTIONS, GroupKey, WriteInFlight
 #: By Hudi's default a writer beats each minute, and is dead after two beats that were missed.
 HEARTBEAT_EXPIRY_MS = Writer().heartbeat_expiry_ms
 #: A marker is an empty file, or a line of a file of many where a timeline server keeps them.
-_MARKER, _LISTING = ".marker.", "MARKERS"
+_MARKER, _LISTING = ".marker", "MARKERS"
 #: No such file is larger: it has a line for each of so many data files.
 _MAX_BYTES = 64 << 20
 
@@ -84,11 +84,12 @@ def announced_by(storage: TableReader, path: str) -> Iterator[str]:
     """The data files that a file of markers announces, as it names them: paths below the table, unless somebody else wrote it."""
     name, below = path.rpartition("/")[2], path.split("/", 3)[-1]
     lines = _lines_of(storage, path) if name.startswith(_LISTING) else [below]
-    return (line.rsplit(_MARKER, 1)[0].lstrip("/") for line in lines if _MARKER in line)
+    files = (line.partition(_MARKER)[0] for line in lines if _MARKER in line)  # as Hudi does, which cuts at the first
+    return (file.removeprefix("/") if file.count("/") == 1 else file for file in files)
 
 
 def _lines_of(storage: TableReader, path: str) -> list[str]:
     try:
-        return storage.read(path, _MAX_BYTES).decode("utf-8", errors="replace").splitlines()
+        return storage.read(path, _MAX_BYTES).decode("utf-8", errors="replace").replace("\r", "\n").split("\n")
     except FileNotFoundError:
         return []

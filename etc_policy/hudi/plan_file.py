@@ -138,6 +138,8 @@ def _with_carried(operation: Operation, carried: tuple[CarriedFile, ...]) -> Ope
 
 
 def _decoded(entry: Mapping[str, Any], metrics: Mapping[str, Any]) -> Operation:
+    if entry.get("bootstrapFilePath"):  # Hudi would merge the rows of that file, wherever it lies
+        raise ValueError("the plan names a file of bootstrap")
     return Operation(
         partition=partition_of(entry["partitionPath"]),
         file_id=entry["fileId"],

@@ -139,6 +139,8 @@ def require_own(whose: str, properties: Mapping[str, str]) -> None:
             message = f"{whose} sets `{one_line(key)[:100]}`, which is no property of a table"
             hint = "Hudi would take it as an option of etc's own client: take the line out, writers have options of their own"
             raise TableError(Code.DAMAGED_PROPERTIES, message, hint=hint)
+    if "hoodie.bootstrap.base.path" in properties:  # to Hudi an empty one is a path too
+        raise TableError(Code.BOOTSTRAP_TABLE, f"{whose} is of a bootstrap table, which is not supported")
     for key, path in ((key, properties[key]) for key in _PATHS if properties.get(key)):
         try:
             parts_of(path)
@@ -191,8 +193,6 @@ def _require_merge_on_read(base: str, properties: Mapping[str, str]) -> None:
     if kind != "MERGE_ON_READ":
         hint = "its read-optimized and snapshot views are the same: there is nothing to compact"
         raise TableError(Code.NOT_MERGE_ON_READ, f"`{base}` is a {kind.lower().replace('_', '-')} table", hint=hint)
-    if properties.get("hoodie.bootstrap.base.path"):
-        raise TableError(Code.BOOTSTRAP_TABLE, f"`{base}` is a bootstrap table, which is not supported")
     if (kept_as := properties.get("hoodie.table.format", _NATIVE)) != _NATIVE:
         message = (
             f"`{base}` keeps the format `{kept_as[:60]}` beside Hudi's own, which a commit by etc would leave behind"

@@ -45,6 +45,10 @@ CLUSTERING = "CLUSTER"
 _NEVER_EMPTY = frozenset(("completed", action) for action in WRITES)
 _VERSIONS_FOLDER, _MAX_VERSIONS_BYTES = ".hoodie/.schema", 16 << 20
 _VERSIONS_FILE = re.compile(r"(?P<instant>\d{14,17})(?:_\d+)?\.schemacommit")
+#: Services that complete under another name.
+_ONE_ACTION = frozenset(
+    map(frozenset, (("compaction", "commit"), ("logcompaction", "deltacommit"), ("clustering", "replacecommit")))
+)
 CUT_OFF_HINT = (
     "under Hudi 0.x a process that is killed while it writes its commit leaves an empty file; "
     f"`etc explain {Code.DAMAGED_TIMELINE}` says how to go on"
@@ -300,7 +304,24 @@ def read_timeline(
         elif parsed is not None:
             files[parsed.requested].append(parsed)
     found = {requested: tuple(of_instant) for requested, of_instant in files.items()}
+    _require_one_action(found, storage.location)
     return Timeline(storage, folder, layout, found, frozenset(savepointed), facts or CommitFacts())
+
+
+def _require_one_action(files: Mapping[str, tuple[InstantFile, ...]], location: str) -> None:
+    """Return if the files of each instant are of one action: Hudi tells apart by both, and all here goes by the instant.
+
+    Raises:
+        TableError: an instant is of two.
+
+    """
+    for requested, (first, *others) in files.items():
+        if any(one.action != first.action for one in others):
+            actions = frozenset(one.action for one in files[requested])
+            if actions not in _ONE_ACTION:
+                message = f"the instant {requested} of `{location}` is of two actions: {' and '.join(sorted(actions))}"
+                hint = "Hudi gives each instant to one; look at who writes to the table, and at files copied to its timeline"
+                raise TableError(Code.DAMAGED_TIMELINE, message, hint=hint)
 
 
 def file_ids_in(value: Any) -> Iterator[str]:

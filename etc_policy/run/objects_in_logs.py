@@ -13,8 +13,9 @@ from contextlib import suppress
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import METADATA_NOTE, METADATA_TABLE
-from etc_policy.hudi.object_blocks import may_make_objects
+from etc_policy.hudi.object_blocks import may_do_harm
 from etc_policy.hudi.stable_reading import table_errors
+from etc_policy.plan.split import SPLIT_FOLDER
 from etc_policy.policy.bounded_json import load_json
 from etc_policy.run.ports import Job
 from etc_policy.run.table_files import index_marks
@@ -23,7 +24,7 @@ from etc_policy.storage.open_storage import open_reader
 from etc_policy.storage.port import TableReader
 
 #: Raised when the same bytes may give another answer.
-_RULES = 1
+_RULES = 2
 #: Files that are looked at side by side.
 _THREADS = 8
 
@@ -53,14 +54,15 @@ def require_no_objects(base_path: str, kept: Cache | None, *folders: str) -> Non
 def require_no_objects_for(job: Job, kept: Cache | None) -> None:
     """Return if no log file makes objects that Hudi may read as it works for a job.
 
-    It reads those of the metadata table, and of the partitions that are compacted; all where it makes the metadata table anew.
+    It reads those of the metadata table, of the partitions that are compacted, and what a split has made of them; all where it
+    makes the metadata table anew.
 
     Raises:
         TableError: one may.
 
     """
     partitions = sorted({one.partition for one in job.operations})
-    folders = ("",) if makes_metadata_anew(job) else (METADATA_TABLE, *partitions)
+    folders = ("",) if makes_metadata_anew(job) else (METADATA_TABLE, SPLIT_FOLDER, *partitions)
     require_no_objects(job.base_path, kept, *folders)
 
 
@@ -79,7 +81,7 @@ def _of_objects(storage: TableReader, paths: list[str]) -> Iterator[str]:
 
     def look(path: str) -> bool:
         with suppress(FileNotFoundError), storage.open(path) as stream:
-            return may_make_objects(stream)
+            return may_do_harm(stream)
         return False
 
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="log files") as threads:
@@ -87,7 +89,7 @@ def _of_objects(storage: TableReader, paths: list[str]) -> Iterator[str]:
 
 
 def _refusal(base_path: str, path: str) -> TableError:
-    message = f"Hudi would make Java objects of any class of what the log file `{path}` of `{base_path}` holds"
+    message = f"Hudi would make Java objects of any class of the log file `{path}` of `{base_path}`, or read it without an end"
     hint = (
         "its delete blocks are of Hudi before 0.14, or it is broken: if you trust its writers, have one of them compact "
         "the table and clean that file away; else find out who wrote it, as it runs code in whoever reads the table by Hudi"

@@ -13,10 +13,11 @@ from math import inf
 from etc_policy.errors import EngineError, EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.completed_writes import commit_of, completed_write, plan_extra, records_added
+from etc_policy.hudi.completion_times import metadata_timeline
 from etc_policy.hudi.file_slices import MARKER
 from etc_policy.hudi.layout import METADATA_NOTE, METADATA_TABLE, parse_data_file
 from etc_policy.hudi.metadata_values import pairs_of
-from etc_policy.hudi.pending_plan import require_own, rollback_plans
+from etc_policy.hudi.pending_plan import require_own, require_own_in_metadata_table, rollback_plans
 from etc_policy.hudi.pending_writes import marker_files, open_in_metadata_table, writes_in_flight
 from etc_policy.hudi.plan_file import decode_operations, require_full
 from etc_policy.hudi.properties import metadata_partitions, read_properties
@@ -423,6 +424,31 @@ def require_no_links(job: Job) -> None:
     _require_none(job.base_path, found)
     if storage.info(METADATA_NOTE) is not None:  # Hudi lists the whole table to build its metadata table anew
         require_regular(job.base_path, "")
+
+
+def require_own_plan(job: Job) -> None:
+    """Return if the job's plan as it is now, which Hudi is about to read, has a form that etc and Hudi give it.
+
+    Raises:
+        TableError: somebody has changed it since.
+
+    """
+    with table_errors(job.base_path):
+        _job(job.policy, timeline_of(job.base_path), job.instant, job.table_version, job.metadata_partitions)
+
+
+def require_own_services(job: Job) -> None:
+    """Return if what pends in the metadata table names files below it alone: Hudi carries that out with the job.
+
+    Raises:
+        TableError: so it is not.
+
+    """
+    storage = open_reader(job.base_path)
+    timeline = read_until_stable(job.base_path, lambda: metadata_timeline(storage))
+    if timeline is not None:
+        with table_errors(job.base_path):
+            require_own_in_metadata_table(timeline)
 
 
 def timeline_of(base_path: str) -> Timeline:

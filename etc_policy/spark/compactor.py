@@ -17,6 +17,8 @@ from etc_policy.run.table_files import (
     index_marks,
     require_no_links,
     require_no_metadata_commits,
+    require_own_plan,
+    require_own_services,
     require_same_indexes,
     timeline_of,
     wait_for_metadata_commits,
@@ -144,7 +146,7 @@ class HudiCompactor:
                     require_same_indexes(job, indexes)
                     require_engine_time(self._jvm, job, completes=True)  # the wait for the lock may have been long
                     require_carried(job)
-                    require_no_objects_for(job, self._looked_at)  # it reads the metadata table as it is now
+                    self._require_harmless(job)
                     require_held()
                     client.commitCompaction(job.instant, written, self._empty())
             except OvertakenError:
@@ -197,6 +199,7 @@ class HudiCompactor:
 
     def _begin(self, job: Job, client: Any) -> Any:
         """Make the plan inflight, under the lock; where Hudi also does the work in this call, without the lock."""
+        require_own_plan(job)
         if takes_write_metadata(client):
             rolls_back = is_inflight(job)
             with self._lock_to_commit(job, client) if rolls_back else self._lock(job, client):
@@ -290,10 +293,15 @@ class HudiCompactor:
         self._require_incomplete(job)
         remove_plan(job)
 
+    def _require_harmless(self, job: Job) -> None:
+        """Of the metadata table as it is now, which Hudi reads, and whose services it carries out."""
+        require_own_services(job)
+        require_no_objects_for(job, self._looked_at)
+
     @contextmanager
     def _client(self, job: Job) -> Iterator[Any]:
         require_no_links(job)
-        require_no_objects_for(job, self._looked_at)
+        self._require_harmless(job)
         with hudi_client(self._spark, job, _failure(job)) as client, java_lease(self._jvm, job):
             yield client
 

@@ -22,7 +22,7 @@ _ROLLBACK = {
     "fields": [
         {"name": "instantToRollback", "type": {"type": "map", "values": "string"}},
         {
-            "name": "rollbackRequests",
+            "name": "RollbackRequests",
             "type": {"type": "array", "items": {"type": "map", "values": {"type": "array", "items": "string"}}},
         },
     ],
@@ -79,7 +79,7 @@ def _linked_markers(case: Case, instant: str) -> None:
 
 def _rollback(case: Case, instant: str) -> None:
     request = {"filesToBeDeleted": [case.random.choice(_PATHS)]}
-    content = avro(_ROLLBACK, {"instantToRollback": {"commitTime": instant}, "rollbackRequests": [request]})
+    content = avro(_ROLLBACK, {"instantToRollback": {"commitTime": instant}, "RollbackRequests": [request]})
     case.table.file(at("12:00:02"), ".rollback.requested", content)
 
 

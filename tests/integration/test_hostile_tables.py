@@ -26,6 +26,7 @@ from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_vie
 from tests.integration.histories import BUSY
 from tests.integration.history import QUICK, Views, write_history
 from tests.unit.hudi.log_file import DELETE, INSTANT, SCHEMA, block
+from tests.unit.hudi.table_folder import CLEAN_PLAN, avro
 
 pytestmark = pytest.mark.spark
 
@@ -240,6 +241,29 @@ def test_nothing_is_written_where_a_folder_of_the_table_is_a_link(bench, linked)
         bench.apply(bench.plan())
     assert everything_below(elsewhere) == before
     assert refused.value.code == "ETC442"
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("removed", ["file", "folder"])
+def test_a_clean_in_the_metadata_table_of_what_lies_elsewhere_is_not_carried_out(bench, monkeypatch, removed):
+    """Hudi does what pends there as its client begins, and looks at no path of it (facts: metadata-services-pending)."""
+    kept, plan = outside(bench), bench.plan()
+    files = {"files": [{"filePath": str(kept)}]} if removed == "file" else {}
+    clean = {
+        "policy": "KEEP_LATEST_COMMITS",
+        "filePathsToBeDeletedPerPartition": files,
+        "partitionsToBeDeleted": ["../../../other"] if removed == "folder" else [],
+    }
+    timeline = bench.base / ".hoodie" / "metadata" / ".hoodie" / "timeline"
+    at = max(path.name for path in timeline.glob("*.deltacommit"))[:17]
+    (timeline / f"{int(at) + 1}.clean.requested").write_bytes(avro(CLEAN_PLAN, clean))
+    with pytest.raises(EtcError) as refused:
+        bench.apply(plan)
+    assert refused.value.code == "ETC245"
+    assert kept.read_bytes() == b"kept"
+    monkeypatch.setattr("etc_policy.spark.compactor.require_own_services", lambda job: None)
+    bench.finish()
+    assert not kept.exists()
 
 
 @pytest.mark.extended

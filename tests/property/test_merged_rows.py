@@ -147,7 +147,7 @@ class Lifetime:
             return
         at, names = self.tick(), self.writes[last]
         requests = [{"partitionPath": "p", "fileId": self.files[name][0], "filesToBeDeleted": []} for name in names]
-        plan = {"instantToRollback": {"commitTime": last, "action": "deltacommit"}, "rollbackRequests": requests}
+        plan = {"instantToRollback": {"commitTime": last, "action": "deltacommit"}, "RollbackRequests": requests}
         self.table.file(at, ".rollback.requested", avro(ROLLBACK_PLAN, plan))
         self.table.file(at, ".rollback.inflight")
         if self.version == 9:

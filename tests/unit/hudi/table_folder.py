@@ -57,7 +57,7 @@ ROLLBACK_PLAN = {
     "fields": [
         {"name": "instantToRollback", "type": {"type": "map", "values": "string"}},
         {
-            "name": "rollbackRequests",
+            "name": "RollbackRequests",
             "type": {
                 "type": "array",
                 "items": {
@@ -66,6 +66,7 @@ ROLLBACK_PLAN = {
                     "fields": [
                         {"name": "partitionPath", "type": "string", "default": ""},
                         {"name": "fileId", "type": ["null", "string"], "default": None},
+                        {"name": "latestBaseInstant", "type": ["null", "string"], "default": None},
                         {"name": "filesToBeDeleted", "type": {"type": "array", "items": "string"}},
                         {
                             "name": "logBlocksToBeDeleted",
@@ -76,6 +77,28 @@ ROLLBACK_PLAN = {
                 },
             },
         },
+    ],
+}
+CLEAN_PLAN = {
+    "type": "record",
+    "name": "HoodieCleanerPlan",
+    "fields": [
+        {"name": "policy", "type": "string"},
+        {
+            "name": "filePathsToBeDeletedPerPartition",
+            "type": {
+                "type": "map",
+                "values": {
+                    "type": "array",
+                    "items": {
+                        "type": "record",
+                        "name": "HoodieCleanFileInfo",
+                        "fields": [{"name": "filePath", "type": ["null", "string", "bytes"]}],
+                    },
+                },
+            },
+        },
+        {"name": "partitionsToBeDeleted", "type": {"type": "array", "items": "string"}},
     ],
 }
 CLEAN_SCHEMA = {

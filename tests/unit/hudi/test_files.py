@@ -115,7 +115,7 @@ class TestHudiFiles:
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
         table.commit(at("10:00:02"), at("10:00:03"), log("f1"))
         table.plan(C, OURS)
-        plan = {"instantToRollback": {"commitTime": at(of)}, "rollbackRequests": []}
+        plan = {"instantToRollback": {"commitTime": at(of)}, "RollbackRequests": []}
         table.file(at("10:00:08"), ".rollback.requested", avro(ROLLBACK_PLAN, plan))
         if is_done:
             table.rollback(at("10:00:08"), at("10:00:09"))
@@ -152,7 +152,7 @@ class TestHudiFiles:
             **(named or {}),
         }
         requests = [request] if named else []
-        plan = {"instantToRollback": {"commitTime": at(of)}, "rollbackRequests": requests}
+        plan = {"instantToRollback": {"commitTime": at(of)}, "RollbackRequests": requests}
         table.file(at("10:00:08"), ".rollback.requested", avro(ROLLBACK_PLAN, plan))
         job = job_of(table, operation("f1", base("f1").name(at("10:00:00")), OLD_LOG))
         assert HudiFiles().read_at_commit(job) == AtCommit(

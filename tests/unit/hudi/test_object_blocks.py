@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from etc_policy.hudi import object_blocks
-from etc_policy.hudi.object_blocks import may_make_objects
+from etc_policy.hudi.object_blocks import may_do_harm
 from tests.unit.hudi.log_file import AVRO, CDC, COMMAND, DELETE, TIMESTAMP, avro, block, deletes
 
 MAGIC = b"#HUDI#"
@@ -155,7 +155,7 @@ def read_by_hudi(content):
 
 
 def looked_at(content):
-    return may_make_objects(io.BytesIO(content))
+    return may_do_harm(io.BytesIO(content))
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -277,8 +277,33 @@ def test_one_over_the_edge_of_what_is_read_at_once_is_found(monkeypatch):
 
 def test_a_file_that_would_take_too_long_is_refused():
     many = b"#HUDI#" + bytes(12) + struct.pack(">i", DELETE)
-    assert looked_at(many * 1_001)
-    assert not looked_at(b"#HUDI#" * 100_000)
+    assert looked_at(many * 100_001)
+    assert not looked_at(many * 1_000)
+
+
+def leading_back(before, form=1, content=None):
+    """A block of a command whose content ends where the block before it has no footer; Hudi reads both again and again."""
+    head = struct.pack(">iii", form, 3, 0)
+    length = -len(head) - len(before) if content is None else content
+    body = head + struct.pack(">q", length) + struct.pack(">i", 0)
+    return MAGIC + struct.pack(">q", len(body) + 8) + body + struct.pack(">q", len(body) + 14)
+
+
+@pytest.mark.parametrize("content", [None, -40, -40 - (1 << 40), (1 << 32) - 40])
+def test_a_block_that_leads_back_is_found(content):
+    assert looked_at(GOOD[1] + leading_back(GOOD[1], content=content))
+    assert looked_at(b"broken" * 20 + leading_back(b"broken" * 10, content=content))
+
+
+@pytest.mark.parametrize("content", [-(1 << 20), 1 << 31, 3])
+def test_one_that_leads_nowhere_is_an_error_of_its_reader(content):
+    assert not looked_at(GOOD[1] + leading_back(GOOD[1], content=content))
+
+
+def test_one_of_another_form_leads_back_by_its_own_length():
+    assert looked_at(bytes(20) + MAGIC + struct.pack(">qi", -30, 0) + bytes(20))
+    assert not looked_at(MAGIC + struct.pack(">qi", -30, 0) + bytes(20))
+    assert not looked_at(MAGIC + struct.pack(">qi", 20, 0) + bytes(20))
 
 
 def test_a_header_of_any_length_takes_no_memory(tmp_path):
@@ -289,7 +314,7 @@ def test_a_header_of_any_length_takes_no_memory(tmp_path):
         file.truncate((2 << 30) + 1)
     tracemalloc.start()
     with path.open("rb") as file:
-        assert may_make_objects(file)
+        assert may_do_harm(file)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 16 << 20

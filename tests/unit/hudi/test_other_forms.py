@@ -79,7 +79,7 @@ def every_kind(tmp_path):
     table.plan(PENDING, OURS, operation("f2", None))
     undone = {
         "instantToRollback": {"commitTime": PENDING},
-        "rollbackRequests": [{"filesToBeDeleted": [f"p/f2_0-1-0_{PENDING}.parquet"]}],
+        "RollbackRequests": [{"filesToBeDeleted": [f"p/f2_0-1-0_{PENDING}.parquet"]}],
     }
     table.file(at("10:00:55"), ".rollback.requested", avro(ROLLBACK_PLAN, undone))
     for path in table.timeline.glob("*_*commit"):

@@ -206,10 +206,15 @@ class TestOfATableAlone:
     @pytest.mark.extended
     @pytest.mark.parametrize("release", RELEASES)
     def test_what_a_release_keeps_in_a_table_is_taken(self, release):
-        """But for names of files, a prefix, and a merger's classes, which readers have from their own options."""
+        """But for names of files, a prefix, the path of bootstrap, and classes of a merger, which readers have from options."""
         texts = bundle(release).read("org.apache.hudi.common.table.HoodieTableConfig").texts
         kept = {text for text in texts if re.fullmatch(r"hoodie(\.[a-z0-9_]+)+", text)}
-        kept -= {"hoodie.properties", "hoodie.properties.backup", "hoodie.record.merge.property"}
+        kept -= {
+            "hoodie.properties",
+            "hoodie.properties.backup",
+            "hoodie.record.merge.property",
+            "hoodie.bootstrap.base.path",
+        }
         kept -= {
             "hoodie.datasource.write.record.merger.impls",
             "hoodie.write.record.merge.custom.implementation.classes",

@@ -167,6 +167,7 @@ class TestRefused:
             ({"hoodie.table.type": "COPY_ON_WRITE"}, "ETC203"),
             ({"hoodie.table.type": None}, "ETC203"),
             ({"hoodie.bootstrap.base.path": "/old"}, "ETC204"),
+            ({"hoodie.bootstrap.base.path": ""}, "ETC204"),
             ({"hoodie.table.format": "iceberg"}, "ETC206"),
             ({"hoodie.table.version": None}, "ETC205"),
             ({"hoodie.table.version": "nine"}, "ETC205"),

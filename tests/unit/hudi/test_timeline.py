@@ -1,6 +1,7 @@
 import json
 import os
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -9,13 +10,14 @@ from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi import stable_reading
 from etc_policy.hudi.commits import decode_metadata
-from etc_policy.hudi.properties import fingerprint
+from etc_policy.hudi.properties import fingerprint, read_properties
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.hudi.timeline import all_times, read_timeline
 from etc_policy.hudi.zones import table_zone
 from etc_policy.plan.fleet import Allowance
 from etc_policy.policy.manifest import EventTime
 from etc_policy.storage.local import LocalStorage
+from etc_policy.storage.open_storage import open_reader
 from tests.unit.hudi.reading import OURS, slices
 from tests.unit.hudi.table_folder import (
     COMMIT_SCHEMA,
@@ -106,7 +108,7 @@ class TestEmptyRollback:
     def test_what_it_touched_is_in_its_plan(self, table):
         table.rollback(at("10:00:02"), at("10:00:03")).write_bytes(b"")
         path = f"{table.base}/p/{base('f1').name(at('10:00:00'))}"
-        plan = {"instantToRollback": {"commitTime": at("10:00:00")}, "rollbackRequests": [{"filesToBeDeleted": [path]}]}
+        plan = {"instantToRollback": {"commitTime": at("10:00:00")}, "RollbackRequests": [{"filesToBeDeleted": [path]}]}
         table.file(at("10:00:02"), ".rollback.requested", avro(ROLLBACK_PLAN, plan))
         assert self.touched(table) == {"f1"}
 
@@ -415,3 +417,23 @@ def test_damaged_tables_are_waited_for_a_minute_an_hour_together(monkeypatch):
     now[0] += 3600
     read_tables(1000)
     assert sum(waited) == pytest.approx(120, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_refused"),
+    [
+        (".rollback.requested", f"_{at('10:00:05')}.deltacommit", True),
+        (".compaction.requested", f"_{at('10:00:05')}.clean", True),
+        (".compaction.requested", f"_{at('10:00:05')}.commit", False),
+        (".logcompaction.requested", f"_{at('10:00:05')}.deltacommit", False),
+        (".clustering.requested", f"_{at('10:00:05')}.replacecommit", False),
+        (".deltacommit.requested", ".savepoint.inflight", False),
+    ],
+)
+def test_an_instant_of_two_actions_is_refused(table, one, other, is_refused):
+    """Hudi sees both, and would carry out a rollback that a completed write hides here."""
+    table.file(at("10:00:04"), one)
+    table.file(at("10:00:04"), other)
+    storage = open_reader(str(table.base))
+    with pytest.raises(TableError, match="is of two actions") if is_refused else nullcontext():
+        read_timeline(storage, read_properties(storage))

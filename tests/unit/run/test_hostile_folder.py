@@ -285,7 +285,7 @@ def test_spark_does_not_read_a_table_of_whose_log_files_hudi_makes_objects(table
     assert f"`{path}`" in error.value.message
 
 
-@pytest.mark.parametrize("path", [LOGS[0], LOGS[1], LOGS[3]])
+@pytest.mark.parametrize("path", [LOGS[0], LOGS[1], LOGS[3], f".hoodie/.etc/split/{C}/p/.f1_{C}.log.1_0-1-0"])
 @pytest.mark.parametrize("step", ["publish", "run", "withdraw", "locked"])
 def test_hudi_is_not_asked_to_work_where_it_would_make_objects(table, monkeypatch, path, step):
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"), base("f2", partition="q"))
