@@ -151,7 +151,7 @@ def rollback_plans(timeline: Timeline, instants: Iterable[str]) -> Iterator[tupl
 def require_own_in_metadata_table(timeline: Timeline) -> None:
     """Return if what pends on the timeline of a table's metadata table names files below that alone.
 
-    Hudi carries it out with a client's first commit: cleans, compactions and rollbacks (facts: metadata-services-pending).
+    A client of Hudi takes up rollbacks there, and may do other services (facts: metadata-services-pending).
 
     Raises:
         TableError: something of it names a file elsewhere.

@@ -438,7 +438,7 @@ def require_own_plan(job: Job) -> None:
 
 
 def require_own_services(job: Job) -> None:
-    """Return if what pends in the metadata table names files below it alone: Hudi carries that out with the job.
+    """Return if what pends in the metadata table names files below it alone: Hudi may carry that out with the job.
 
     Raises:
         TableError: so it is not.

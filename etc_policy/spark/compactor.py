@@ -294,7 +294,7 @@ class HudiCompactor:
         remove_plan(job)
 
     def _require_harmless(self, job: Job) -> None:
-        """Of the metadata table as it is now, which Hudi reads, and whose services it carries out."""
+        """Of the metadata table as it is now, which Hudi reads, and some of whose services it takes up."""
         require_own_services(job)
         require_no_objects_for(job, self._looked_at)
 

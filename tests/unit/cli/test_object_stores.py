@@ -113,6 +113,7 @@ def without_moments(text, root, target):
     )
     text = re.sub(rf"target `{target}`|\"{target}\"|--target {target}|\b{target} of", "TARGET", text)
     text = re.sub(r"tables below \S+", "tables below ROOT", text)
+    text = re.sub(r"[\d.]+ \w+ in \d+ files?( \(`etc cache)", r"KEPT\1", text)  # the first of two commands fills it
     text = re.sub(r'"(plan_id|fingerprint|policy_fingerprint|created_at|generated_at|git_sha)": "[^"]*"', "", text)
     return re.sub(r"\d\d:\d\d:\d\d\.\d+|\b[0-9a-f]{12,64}\b|\[ *[\d.]+ s\]", "MOMENT", text)
 

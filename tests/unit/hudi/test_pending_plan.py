@@ -254,7 +254,7 @@ DONE = {"policy": "", "filePathsToBeDeletedPerPartition": {}, "partitionsToBeDel
 
 
 class TestServicesOfTheMetadataTable:
-    """Hudi carries out what pends there when its client begins, as the user of etc."""
+    """Hudi's client takes up what pends there, as the user of etc."""
 
     def clean(self, table, path, partition="files", state="requested"):
         metadata = TableFolder(table.meta / "metadata", version=9 if table.layout == 2 else 6)
