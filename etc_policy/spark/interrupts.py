@@ -60,9 +60,7 @@ def end_java_when_stuck(context: Any) -> None:
 
     Another one is started where it is asked for, so that one table does not stop others; an idle one ends too.
     """
-    process = _java()
-    if process is not None:  # else spark-submit's, in which this process runs
-        threading.Thread(target=_watch, args=(context, process), name="etc-stuck", daemon=True).start()
+    threading.Thread(target=_watch, args=(context, _java()), name="etc-stuck", daemon=True).start()
 
 
 def _watch(context: Any, process: Any) -> None:

@@ -21,6 +21,8 @@ from etc_policy.table.state import AT_THE_END, TableState, path_below
 
 #: A file as Java prints it: one call for a whole listing instead of some for each file.
 _FILE = re.compile(r"StoragePathInfo\{path=(?P<path>.*?), length=(?P<size>\d+), isDirectory=")
+#: How Java prints what is before the path of a local file.
+_LOCAL = "(?:file:(?://)?)?"
 
 
 def wrongly_listed(spark: Any, state: TableState) -> tuple[str, ...]:
@@ -131,7 +133,7 @@ def _elsewhere(base_path: str) -> re.Pattern[str]:
     """A file of a listing that is printed, where it is not below a base path; and a path that leads upwards."""
     scheme, is_remote, rest = base_path.rstrip("/").rpartition("://")
     authority, slash, path = rest.partition("/") if is_remote else ("", "", rest)
-    server = f"{scheme}://{re.escape(authority) or '[^/]*'}" if is_remote else "(?:file:(?://)?)?"
+    server = (re.escape(f"{scheme}://{authority}") if authority else f"{scheme}:(?://[^/]*)?") if is_remote else _LOCAL
     return re.compile(rf"StoragePathInfo\{{path=(?!{server}{re.escape(slash + path)}/)|/\.\./")
 
 

@@ -132,7 +132,7 @@ def start_spark(
     if not is_local(master):
         require_executor(session, master, cluster_seconds)
         watch_executors(session, cluster_seconds)
-    end_java_when_stuck(session.sparkContext)
+    _end_own_java_when_stuck(session.sparkContext)
     return session
 
 
@@ -146,6 +146,11 @@ class _OwnJava:
 def may_start_java() -> bool:
     """Whether this process may have a Java with other jars: not where spark-submit or somebody's PySpark has started one."""
     return _gateway() in (None, _OwnJava.gateway) and STARTED_BY_SUBMIT not in os.environ
+
+
+def _end_own_java_when_stuck(context: Any) -> None:
+    if may_start_java():  # one that somebody else has started may idle, and no other is started in its place
+        end_java_when_stuck(context)
 
 
 def java_has_died() -> bool:

@@ -141,7 +141,8 @@ BASES = {
     "/lake/t": ("/lake/t", "file:/lake/t", "file:///lake/t"),
     "s3a://bucket/lake/t": ("s3a://bucket/lake/t",),
     "hdfs://node:8020/lake/t": ("hdfs://node:8020/lake/t",),
-    "hdfs:///lake/t": ("hdfs:///lake/t", "hdfs://node:8020/lake/t"),
+    "hdfs:///lake/t": ("hdfs:/lake/t", "hdfs:///lake/t", "hdfs://node:8020/lake/t"),  # Java prints the first
+    "file:///lake/t": ("file:/lake/t",),
 }
 
 

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
@@ -11,11 +12,12 @@ import pytest
 
 from etc_policy.errors import EngineError
 from etc_policy.policy.secrets import with_hidden
-from etc_policy.spark import session
+from etc_policy.spark import interrupts, session
 from etc_policy.spark.session import (
     DEFAULT_BUNDLE,
     _brief,
     _confs,
+    _end_own_java_when_stuck,
     _end_unfit_java,
     _last_lines,
     _OwnJava,
@@ -328,6 +330,19 @@ class TestJavaOfOtherJars:
         monkeypatch.setattr(_OwnJava, "gateway", None)
         assert not may_start_java()
         assert not self.ended(java, self.OTHER)
+
+    @pytest.mark.parametrize("is_own", [True, False])
+    def test_it_is_ended_as_stuck_where_it_is_our_own_alone(self, java, monkeypatch, is_own):
+        """Somebody's notebook had its Java ended after a night."""
+        monkeypatch.setattr(interrupts, "STUCK_SECONDS", 0.1)
+        monkeypatch.setattr(interrupts, "_stuck", None)
+        if not is_own:
+            monkeypatch.setattr(_OwnJava, "gateway", None)
+        tracker = SimpleNamespace(getActiveStageIds=list, getActiveJobsIds=list)
+        _end_own_java_when_stuck(SimpleNamespace(statusTracker=lambda: tracker))
+        for watch in (one for one in threading.enumerate() if one.name == "etc-stuck"):
+            watch.join(10)
+        assert (interrupts.why_java_ended() is not None) == (java.poll() is not None) == is_own
 
     def test_it_is_seen_to_have_died(self, java, monkeypatch):
         assert not java_has_died()
