@@ -179,7 +179,9 @@ def _leads_out(text: str, location: str) -> bool:
 
 
 def _below_table(path: str, location: str) -> str:
-    """A whole path of Hudi's as one below the table; as it is where it leads elsewhere."""
+    """A whole path of Hudi's as one below the table; as it is where it leads elsewhere, or upwards: Hudi takes no link then."""
+    if ".." in path.split("/"):
+        return path
     if is_remote(location):
         return _plain(path).removeprefix(f"{_plain(location)}/")
     try:

@@ -76,8 +76,8 @@ def _beats(storage: TableReader, instant: str, expiry_ms: int) -> bool | None:
 
 
 def marker_files(storage: TableReader, instant: str) -> Iterator[str]:
-    """The files in an instant's folder of markers, as paths below the table, without Hadoop's checksum files beside them."""
-    return (path for path in storage.below(f".hoodie/.temp/{instant}") if not path.endswith(".crc"))
+    """The files in an instant's folder of markers, as paths below the table, without those that Hadoop hides: its checksums."""
+    return (path for path in storage.below(f".hoodie/.temp/{instant}") if not path.rpartition("/")[2].startswith("."))
 
 
 def announced_by(storage: TableReader, path: str) -> Iterator[str]:

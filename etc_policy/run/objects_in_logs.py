@@ -25,6 +25,8 @@ from etc_policy.storage.port import TableReader
 
 #: Raised when the same bytes may give another answer.
 _RULES = 2
+#: What a commit adds to these parts of the metadata table it knows from what was written.
+_OF_WHAT_IS_WRITTEN = {"files", "column_stats", "bloom_filters", "record_index"}
 #: Files that are looked at side by side.
 _THREADS = 8
 
@@ -54,16 +56,22 @@ def require_no_objects(base_path: str, kept: Cache | None, *folders: str) -> Non
 def require_no_objects_for(job: Job, kept: Cache | None) -> None:
     """Return if no log file makes objects that Hudi may read as it works for a job.
 
-    It reads those of the metadata table, of the partitions that are compacted, and what a split has made of them; all where it
-    makes the metadata table anew.
+    It reads those of the metadata table, of the partitions that are compacted, and what a split has made of them; any that the
+    metadata table lists for an index of rows, and all where it makes the metadata table anew.
 
     Raises:
         TableError: one may.
 
     """
     partitions = sorted({one.partition for one in job.operations})
-    folders = ("",) if makes_metadata_anew(job) else (METADATA_TABLE, SPLIT_FOLDER, *partitions)
+    is_all = makes_metadata_anew(job) or indexes_read_rows(job)
+    folders = ("",) if is_all else (METADATA_TABLE, SPLIT_FOLDER, *partitions)
     require_no_objects(job.base_path, kept, *folders)
+
+
+def indexes_read_rows(job: Job) -> bool:
+    """Whether a commit reads log files for the metadata table, as that lists them; else it knows all from what was written."""
+    return not _OF_WHAT_IS_WRITTEN.issuperset(job.metadata_partitions)
 
 
 def makes_metadata_anew(job: Job) -> bool:

@@ -11,7 +11,7 @@ from etc_policy.errors import EngineError, EtcError, OvertakenError, StalePlanEr
 from etc_policy.errors.codes import Code
 from etc_policy.errors.lacking import lacks_something
 from etc_policy.run.carrying import carry_files, require_carried
-from etc_policy.run.objects_in_logs import makes_metadata_anew, require_no_objects_for
+from etc_policy.run.objects_in_logs import indexes_read_rows, makes_metadata_anew, require_no_objects_for
 from etc_policy.run.ports import CommitGate, Job
 from etc_policy.run.table_files import (
     index_marks,
@@ -58,10 +58,6 @@ from etc_policy.spark.write_stats import (
 )
 from etc_policy.storage.object_cache import MemoryCache
 from etc_policy.storage.open_storage import open_reader
-
-#: What a commit adds to these parts of the metadata table it knows from what was written. For others it reads the log files of
-#: the file groups, as the metadata table lists them.
-_OF_WHAT_IS_WRITTEN = {"files", "column_stats", "bloom_filters", "record_index"}
 
 
 class HudiCompactor:
@@ -132,7 +128,7 @@ class HudiCompactor:
         """
         indexes = index_marks(job)
         with self._client(job) as client:
-            if not _OF_WHAT_IS_WRITTEN.issuperset(job.metadata_partitions) and not makes_metadata_anew(job):
+            if indexes_read_rows(job) and not makes_metadata_anew(job):
                 require_listed_below(self._spark, job.base_path)
             with self._workable(job, client):
                 result = self._begin(job, client)

@@ -84,7 +84,7 @@ def _done(context: Any) -> object:
     """What changes with each job and task that begins or ends; always another where tasks wait for a cluster's executors."""
     tracker = context.statusTracker()
     stages = [tracker.getStageInfo(one) for one in tracker.getActiveStageIds()]
-    waits = any(one is not None and one.numActiveTasks == 0 for one in stages)
+    waits = bool(stages) and not any(one is not None and one.numActiveTasks for one in stages)
     return tuple(stages), tuple(tracker.getActiveJobsIds()), time.monotonic() if waits else 0.0
 
 

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -210,8 +211,15 @@ def test_so_is_one_that_comes_to_no_end(no_spark, tmp_path, monkeypatch):
     monkeypatch.setattr(interrupts, "STUCK_SECONDS", 20.0)
     environment = Environment(tmp_path, lambda _: None, spark_log=tmp_path / "spark.log")
     spark = environment.spark
+
+    def hang():
+        with suppress(Exception):
+            spark.range(16).foreach(lambda _: time.sleep(600))
+
+    threading.Thread(target=hang, daemon=True).start()
+    time.sleep(5)
     with pytest.raises(Exception) as stopped:
-        spark.range(1).foreach(lambda _: time.sleep(600))
+        spark.range(1).count()  # it waits for a core
     assert java_causes(stopped.value) == "nothing that Java did had ended for 20s, so that etc ended it"
     again = environment.spark
     assert again.range(3).count() == 3

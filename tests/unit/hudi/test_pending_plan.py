@@ -73,7 +73,7 @@ def test_a_file_group_twice_is_refused(table):
 def marker(table, path, name="x"):
     folder = table.meta / ".temp" / C
     folder.mkdir(parents=True)
-    if name == "MARKERS0":
+    if name.startswith("MARKERS"):
         (folder / name).write_text(f"{path}.marker.CREATE\n")
     else:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -95,6 +95,7 @@ def marker(table, path, name="x"):
         (f"../other/canary.marker/f1_0-1-0_{C}.parquet", "MARKERS0"),
         (f"p/canary.marker/f1_0-1-0_{C}.parquet", "x"),
         (f"../other/x\x0bp/f1_0-1-0_{C}.parquet", "MARKERS0"),
+        (f"/lake/other/p/f1_0-1-0_{C}.parquet", "MARKERS0.crc"),
     ],
 )
 def test_a_marker_of_another_file_is_refused(table, path, kind):
@@ -155,10 +156,13 @@ def rollback(table, path, of=C, **request):
         "s3://b/canary",
         "{table}/../canary",
         "{table}-2/{own}",
+        "{table}/q/link/../../../other/{own}",
     ],
 )
 def test_a_rollback_that_would_remove_another_file_is_refused(table, path):
     """Hudi takes up a rollback that pends."""
+    (table.base / "q" / "x" / "y" / "z").mkdir(parents=True)
+    (table.base / "q" / "link").symlink_to(table.base / "q" / "x" / "y" / "z")  # Hudi takes `link/..` for `q`
     rollback(table, path.format(table=table.base, own=f"p/f1_0-1-0_{C}.parquet"))
     with pytest.raises(TableError, match="a rollback of it would remove"):
         job_of(table, GOOD)

@@ -5,6 +5,7 @@ import socket
 import stat
 import struct
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -308,14 +309,17 @@ def test_hudi_is_not_asked_to_work_where_it_would_make_objects(table, monkeypatc
     assert error.value.code == "ETC230"
 
 
-@pytest.mark.parametrize("why", ["it is to be built anew", "it is not there"])
+@pytest.mark.parametrize("why", ["it is to be built anew", "it is not there", "it has an index of rows"])
 def test_all_log_files_are_looked_at_where_hudi_makes_the_metadata_table(table, why):
     policy = Policy(name="orders_ro", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
     job = Job(policy, str(table.base), 9, ("files",), C, (operation("f1", None),))
     write_log(table, f".hoodie/metadata/files/{MARKER}", b"x")
     write_log(table, LOGS[2], OBJECTS)
     require_no_objects_for(job, None)
-    if why == "it is not there":
+    if why == "it has an index of rows":
+        job = replace(job, metadata_partitions=("files", "secondary_index_x"))
+        write_log(table, f".hoodie/metadata/secondary_index_x/{MARKER}", b"x")
+    elif why == "it is not there":
         (table.base / ".hoodie/metadata/files" / MARKER).unlink()
     else:
         write_log(table, METADATA_NOTE, b"files")
