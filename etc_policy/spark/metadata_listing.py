@@ -6,8 +6,9 @@ Where both differ, readers fail, or miss rows, though every file of the table is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from etc_policy.errors import EngineError, TableError
@@ -23,6 +24,8 @@ from etc_policy.table.state import AT_THE_END, TableState, path_below
 _FILE = re.compile(r"StoragePathInfo\{path=(?P<path>.*?), length=(?P<size>\d+), isDirectory=")
 #: How Java prints what is before the path of a local file.
 _LOCAL = "(?:file:(?://)?)?"
+#: So many partitions are listed at once: the text of a million files is more than Java has memory for.
+_AT_ONCE = 200
 
 
 def wrongly_listed(spark: Any, state: TableState) -> tuple[str, ...]:
@@ -114,17 +117,15 @@ def require_listed_below(spark: Any, base_path: str) -> None:
         RetryableError: its store did not answer.
 
     """
-    jvm = spark._jvm
+    pattern = _elsewhere(base_path)
     with _reading(spark, base_path) as table:
-        partitions, paths = table.getAllPartitionPaths(), jvm.java.util.ArrayList()
-        names = jvm.java.lang.String.join("\0", partitions).split("\0")
-        for name in names:
-            paths.add(f"{base_path}/{name}".rstrip("/"))
-        text = table.getAllFilesInPartitions(paths).toString()
-    found = _elsewhere(base_path).search(text)
-    if found is not None or len(names) != max(1, partitions.size()):
+        partitions = table.getAllPartitionPaths()
+        names = spark._jvm.java.lang.String.join("\0", partitions).split("\0")
+        texts = _listings(spark, table, base_path, names)
+        shown = next((text[found.start() :][:200] for text in texts if (found := pattern.search(text))), None)
+    if shown is not None or len(names) != max(1, partitions.size()):
         message = f"the metadata table of `{base_path}` lists what does not lie in the table"
-        cause = f"it lists `{text[found.start() : found.start() + 200]}`" if found is not None else None
+        cause = f"it lists `{shown}`" if shown is not None else None
         hint = "find out who wrote that; a metadata table that is removed, with its name in the table's properties, is made anew"
         raise TableError(Code.CANNOT_READ_TABLE, message, hint=hint, cause=cause)
 
@@ -150,11 +151,17 @@ def _reading(spark: Any, base_path: str) -> Iterator[Any]:
 
 def _listed_files(spark: Any, state: TableState) -> dict[str, int]:
     """The size of each file that the metadata table lists in the partitions of the state, by its path below the table."""
-    base_path = state.base_path
+    base_path, partitions = state.base_path, sorted({one.partition for one in state.slices})
     root = base_path.rpartition("://")[2].rstrip("/") + "/"
     with _reading(spark, base_path) as table:
-        partitions = spark._jvm.java.util.ArrayList()
-        for partition in sorted({one.partition for one in state.slices}):
-            partitions.add(f"{base_path}/{partition}".rstrip("/"))
-        text = table.getAllFilesInPartitions(partitions).toString()
-    return {found["path"].partition(root)[2]: int(found["size"]) for found in _FILE.finditer(text)}
+        found = map(_FILE.finditer, _listings(spark, table, base_path, partitions))
+        return {one["path"].partition(root)[2]: int(one["size"]) for one in chain.from_iterable(found)}
+
+
+def _listings(spark: Any, table: Any, base_path: str, partitions: Sequence[str]) -> Iterator[str]:
+    """What the metadata table lists in the partitions, as Java prints it, some of them at a time."""
+    for first in range(0, len(partitions), _AT_ONCE):
+        paths = spark._jvm.java.util.ArrayList()
+        for partition in partitions[first : first + _AT_ONCE]:
+            paths.add(f"{base_path}/{partition}".rstrip("/"))
+        yield table.getAllFilesInPartitions(paths).toString()

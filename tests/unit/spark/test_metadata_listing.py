@@ -110,11 +110,17 @@ def test_what_a_pending_compaction_carries_is_listed_with_its_commit(compacted, 
     assert wrongly_listed(None, state) == (() if is_pending else (f"p/{carried.name}: not listed",))
 
 
+class Paths(list):
+    """A list of Java."""
+
+    add = list.append
+
+
 class Listing:
     """What Java says of a metadata table with these partitions and files."""
 
     def __init__(self, partitions, *paths):
-        self.partitions, self.paths = partitions, paths
+        self.partitions, self.paths, self.asked = partitions, paths, []
 
     def __enter__(self):
         return self
@@ -125,15 +131,17 @@ class Listing:
     def getAllPartitionPaths(self):
         return SimpleNamespace(size=lambda: len(self.partitions))
 
-    def getAllFilesInPartitions(self, _):
-        found = ", ".join(f"StoragePathInfo{{path={path}, length=5, isDirectory=false}}" for path in self.paths)
+    def getAllFilesInPartitions(self, asked):
+        self.asked.append(len(asked))
+        paths = self.paths if asked[-1].endswith("".join(self.partitions[-1:])) else ()
+        found = ", ".join(f"StoragePathInfo{{path={path}, length=5, isDirectory=false}}" for path in paths)
         return SimpleNamespace(toString=lambda: f"{{x=[{found}]}}")
 
 
 def look(monkeypatch, base_path, listing):
     monkeypatch.setattr(metadata_listing, "opened_metadata", lambda *_: listing)
     lang = SimpleNamespace(String=SimpleNamespace(join=lambda between, _: between.join(listing.partitions)))
-    java = SimpleNamespace(lang=lang, util=SimpleNamespace(ArrayList=lambda: SimpleNamespace(add=lambda _: None)))
+    java = SimpleNamespace(lang=lang, util=SimpleNamespace(ArrayList=Paths))
     require_listed_below(SimpleNamespace(_jvm=SimpleNamespace(java=java)), base_path)
 
 
@@ -178,3 +186,11 @@ def test_a_partition_that_is_named_like_two_is_refused(monkeypatch):
     """One whose files are not listed would be one that nobody has looked at."""
     with pytest.raises(TableError, match="does not lie in the table"):
         look(monkeypatch, "/lake/t", Listing(["a\0b"]))
+
+
+def test_no_more_partitions_are_listed_at_once_than_java_has_memory_for(monkeypatch):
+    """Java with 2 GB ended where it had to print a million files."""
+    listing = Listing([f"p={number}" for number in range(450)], "/evil/.f_1.log.1")
+    with pytest.raises(TableError, match="does not lie in the table"):
+        look(monkeypatch, "/lake/t", listing)
+    assert listing.asked == [200, 200, 50]
