@@ -170,12 +170,12 @@ def require_own_in_metadata_table(timeline: Timeline) -> None:
 
 def _leads_out(text: str, location: str) -> bool:
     """Whether Hudi may take a text of a plan for a path that is not below the table at a location."""
-    below = text
-    if text.startswith("/") or _SCHEME.match(text):
-        below = _below_table(text, location)
-        if below == text:
-            return True
-    return ".." in below.split("/")
+    below = _below_table(text, location) if _is_whole(text) else text
+    return _is_whole(below) or ".." in below.split("/")
+
+
+def _is_whole(path: str) -> bool:
+    return path.startswith("/") or _SCHEME.match(path) is not None
 
 
 def _below_table(path: str, location: str) -> str:

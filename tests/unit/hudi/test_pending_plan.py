@@ -8,6 +8,7 @@ import pytest
 
 from etc_policy.errors import TableError
 from etc_policy.hudi import plan_file
+from etc_policy.hudi.pending_plan import _leads_out
 from etc_policy.hudi.pending_plan import _below_table
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.ports import Job
@@ -321,3 +322,19 @@ class TestServicesOfTheMetadataTable:
 
     def test_without_a_metadata_table_nothing_pends(self, table):
         self.require(table)
+
+    @pytest.mark.parametrize(
+        ("location", "text", "does"),
+        [
+            ("s3://bucket/t", "s3a://bucket/t/files/x.hfile", False),
+            ("hdfs://node/t", "hdfs://node:8020/t/files/x.hfile", False),
+            ("s3://bucket/t", "s3a://bucket/other/x.hfile", True),
+            ("s3a://bucket/t", "s3a://bucket/t-2/x.hfile/", True),
+            ("hdfs://node/t", "hdfs://evil:8020/t/files/x.hfile", True),
+            ("hdfs://node/t", "/other/x.hfile", True),
+            ("gs://bucket/t", "gs://bucket/t/../x.hfile", True),
+        ],
+    )
+    def test_so_it_is_in_a_store(self, location, text, does):
+        """A path of another place that is written in another way than the table's was taken for one below it."""
+        assert _leads_out(text, location) == does
