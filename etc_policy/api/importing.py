@@ -25,12 +25,7 @@ from etc_policy.errors.codes import Code
 from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.files import policies_with_questions, read_template
 from etc_policy.policy.findings import schema_issues
-from etc_policy.policy.locations import (
-    glob_matches,
-    location_fault,
-    location_identity,
-    resolve_location,
-)
+from etc_policy.policy.locations import glob_matches, location_fault, location_identity, resolve_location
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.project import DeclaredPolicy
 from etc_policy.policy.reading import Settings

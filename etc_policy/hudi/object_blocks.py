@@ -102,10 +102,8 @@ def _does_harm(stream: BinaryIO, at: int, size: int) -> bool:
     """Whether what begins at a place may be a delete block of objects, or a block that leads back."""
     stream.seek(at)
     _, whole, form, kind = _START.unpack(_exactly(stream, _START.size))
-    if (
-        form != FORMAT_VERSION and 0 <= stream.tell() - _INT.size + _lower(whole) <= at
-    ):  # it has no length of its content
-        return True
+    if form != FORMAT_VERSION and 0 <= stream.tell() - _INT.size + _lower(whole) <= at:
+        return True  # it has no length of its content
     try:
         _skip_map(stream)
         length = _lower(_LONG.unpack(_exactly(stream, _LONG.size))[0])

@@ -169,9 +169,8 @@ def ro_properties(
     freshness, is not promised: then there is no `complete_until`.
     """
     record = promise_of(policy, state)
-    if (
-        record is not None
-    ):  # what was verified before was another one at its instant, or of files that a restore replaced
+    # what was verified before was another one at its instant, or of files that a restore replaced
+    if record is not None:
         restored = (one.completed or one.requested for one in state.instants if one.action == "restore")
         since = iso_time(instant_to_ms(max((record.completed, *restored)), ZoneInfo(state.timezone)))
         before = before if before.get(VERIFIED_AT, "") >= since else {}
