@@ -81,7 +81,7 @@ def wait_until_stuck(done: Callable[[], object]) -> None:
 
 
 def _done(context: Any) -> object:
-    """What changes with each job and task that begins or ends; always another where tasks wait for a cluster's executors."""
+    """What changes with each job and task that begins or ends; always another where all tasks wait for a cluster's executors."""
     tracker = context.statusTracker()
     stages = [tracker.getStageInfo(one) for one in tracker.getActiveStageIds()]
     waits = bool(stages) and not any(one is not None and one.numActiveTasks for one in stages)

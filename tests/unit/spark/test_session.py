@@ -342,7 +342,22 @@ class TestJavaOfOtherJars:
         _end_own_java_when_stuck(SimpleNamespace(statusTracker=lambda: tracker))
         for watch in (one for one in threading.enumerate() if one.name == "etc-stuck"):
             watch.join(10)
-        assert (interrupts.why_java_ended() is not None) == (java.poll() is not None) == is_own
+        assert (interrupts.why_java_ended() is not None) == is_own
+        if is_own:
+            java.wait(10)
+        assert (java.poll() is not None) == is_own
+
+    @pytest.mark.parametrize(
+        ("active", "waits"), [([0], True), ([0, 0], True), ([2], False), ([2, 0], False), ([], False)]
+    )
+    def test_only_where_no_task_runs_a_stage_waits_for_executors(self, active, waits):
+        """One table had all cores for good, and the stage of another that waited for them hid it."""
+        stages = [SimpleNamespace(numActiveTasks=number) for number in active]
+        tracker = SimpleNamespace(
+            getActiveStageIds=lambda: range(len(stages)), getActiveJobsIds=list, getStageInfo=stages.__getitem__
+        )
+        first, second = (interrupts._done(SimpleNamespace(statusTracker=lambda: tracker)) for _ in range(2))
+        assert (first != second) == waits
 
     def test_it_is_seen_to_have_died(self, java, monkeypatch):
         assert not java_has_died()
