@@ -56,18 +56,21 @@ from etc_policy.spark.write_stats import (
     require_bundle,
     written_stats,
 )
-from etc_policy.storage.object_cache import MemoryCache
+from etc_policy.storage.object_cache import Cache, MemoryCache
 from etc_policy.storage.open_storage import open_reader
 
 
 class HudiCompactor:
-    """Publishes and runs compactions with the stock client of the bundle that Spark has loaded."""
+    """Publishes and runs compactions with the stock client of the bundle that Spark has loaded.
 
-    def __init__(self, spark: Any, progress: Callable[[str], None] = lambda _: None) -> None:
+    Which log files were looked at is kept in `kept` for the next one.
+    """
+
+    def __init__(self, spark: Any, progress: Callable[[str], None] = lambda _: None, kept: Cache | None = None) -> None:
         self._spark = spark
         self._jvm = spark._jvm
         self._progress = progress
-        self._looked_at = MemoryCache()
+        self._looked_at = MemoryCache() if kept is None else kept
 
     def publish(self, job: Job, require_fit: Callable[[], None], require_still_fit: Callable[[], None]) -> None:
         """Write the plan file under the table's lock; `require_fit` is called before the write, `require_still_fit` after it.

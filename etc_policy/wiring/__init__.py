@@ -446,7 +446,7 @@ class Environment(Readings):
         return Runner(
             reader=FileTableReader(MemoryCache(), self.note_state),
             files=HudiFiles(),
-            compactor=lambda: HudiCompactor(self.spark, self.progress),
+            compactor=lambda: HudiCompactor(self.spark, self.progress, self._tables_cache()),
             lease=lambda base_path: lease_of(base_path, local=local, progress=self.progress, goes_on=goes_on),
             progress=self.progress,
         )

@@ -8,8 +8,7 @@ import pytest
 
 from etc_policy.errors import TableError
 from etc_policy.hudi import plan_file
-from etc_policy.hudi.pending_plan import _leads_out
-from etc_policy.hudi.pending_plan import _below_table
+from etc_policy.hudi.pending_plan import _below_table, _leads_out
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.ports import Job
 from etc_policy.run.table_files import HudiFiles, require_own_plan, require_own_services

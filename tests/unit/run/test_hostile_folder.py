@@ -327,6 +327,21 @@ def test_all_log_files_are_looked_at_where_hudi_makes_the_metadata_table(table, 
         require_no_objects_for(job, None)
 
 
+def test_the_next_run_opens_no_log_file_again(table, monkeypatch):
+    """Each one opened all log files of a table that has partition statistics."""
+    monkeypatch.setattr(local, "_AT_REST_NS", 0)
+    opened, kept = [], MemoryCache()
+    read_file = local.LocalStorage.open
+    monkeypatch.setattr(local.LocalStorage, "open", lambda self, path: opened.append(path) or read_file(self, path))
+    policy = Policy(name="orders_ro", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
+    job = Job(policy, str(table.base), 9, ("files", "partition_stats"), C, (operation("f1", None),))
+    for path in LOGS[:3]:
+        write_log(table, path, log_file.avro([1]))
+    for _ in range(2):
+        HudiCompactor(SimpleNamespace(_jvm=NoSpark()), kept=kept)._require_harmless(job)
+        assert sorted(path for path in opened if path in LOGS) == sorted(LOGS[:3])
+
+
 def test_each_version_of_a_log_file_is_looked_at_once(table, monkeypatch):
     monkeypatch.setattr(local, "_AT_REST_NS", 0)
     opened, kept = [], MemoryCache()
