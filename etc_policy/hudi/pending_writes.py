@@ -5,6 +5,7 @@ Markers are what Hudi notes in `.hoodie/.temp/<instant>` of each data file befor
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from etc_policy.errors import TableError
@@ -20,6 +21,7 @@ from etc_policy.table.state import WRITE_ACTIONS, GroupKey, WriteInFlight
 #: By Hudi's default a writer beats each minute, and is dead after two beats that were missed.
 HEARTBEAT_EXPIRY_MS = Writer().heartbeat_expiry_ms
 #: A marker is an empty file, or a line of a file of many where a timeline server keeps them.
+_CHECKSUM = re.compile(r"(?:^|/)\.[^/]*\.crc$")
 _MARKER, _LISTING = ".marker", "MARKERS"
 #: No such file is larger: it has a line for each of so many data files.
 _MAX_BYTES = 64 << 20
@@ -77,7 +79,7 @@ def _beats(storage: TableReader, instant: str, expiry_ms: int) -> bool | None:
 
 def marker_files(storage: TableReader, instant: str) -> Iterator[str]:
     """The files in an instant's folder of markers, as paths below the table, without those that Hadoop hides: its checksums."""
-    return (path for path in storage.below(f".hoodie/.temp/{instant}") if not path.rpartition("/")[2].startswith("."))
+    return (path for path in storage.below(f".hoodie/.temp/{instant}") if not _CHECKSUM.search(path))
 
 
 def announced_by(storage: TableReader, path: str) -> Iterator[str]:

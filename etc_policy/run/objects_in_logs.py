@@ -12,9 +12,12 @@ from contextlib import suppress
 
 from etc_policy.errors import TableError
 from etc_policy.errors.codes import Code
+from etc_policy.hudi.completion_times import metadata_timeline
 from etc_policy.hudi.layout import METADATA_NOTE, METADATA_TABLE
 from etc_policy.hudi.object_blocks import may_do_harm
-from etc_policy.hudi.stable_reading import table_errors
+from etc_policy.hudi.properties import read_properties
+from etc_policy.hudi.stable_reading import read_until_stable, table_errors
+from etc_policy.hudi.writer_options import index_definitions
 from etc_policy.plan.split import SPLIT_FOLDER
 from etc_policy.policy.bounded_json import load_json
 from etc_policy.run.ports import Job
@@ -70,13 +73,23 @@ def require_no_objects_for(job: Job, kept: Cache | None) -> None:
 
 
 def indexes_read_rows(job: Job) -> bool:
-    """Whether a commit reads log files for the metadata table, as that lists them; else it knows all from what was written."""
-    return not _OF_WHAT_IS_WRITTEN.issuperset(job.metadata_partitions)
+    """Whether a client reads log files for the metadata table, as that lists them, for an index that it keeps or makes.
+
+    It makes each that is defined and not there yet.
+    """
+    storage = open_reader(job.base_path)
+    with table_errors(job.base_path):
+        defined = index_definitions(storage, read_properties(storage)) if job.metadata_partitions else ()
+    return not _OF_WHAT_IS_WRITTEN.issuperset(job.metadata_partitions) or not {*defined} <= {*job.metadata_partitions}
 
 
 def makes_metadata_anew(job: Job) -> bool:
     """Whether Hudi makes the metadata table, or a part of it, as it begins to work for a job: it reads all of the table then."""
-    return open_reader(job.base_path).info(METADATA_NOTE) is not None or b"" in index_marks(job).values()
+    storage = open_reader(job.base_path)
+    if storage.info(METADATA_NOTE) is not None or b"" in index_marks(job).values():
+        return True
+    timeline = read_until_stable(job.base_path, lambda: metadata_timeline(storage))
+    return bool(job.metadata_partitions) and (timeline is None or not timeline.completions)
 
 
 def _is_log(name: str) -> bool:

@@ -132,7 +132,7 @@ class HudiCompactor:
         indexes = index_marks(job)
         with self._client(job) as client:
             if indexes_read_rows(job) and not makes_metadata_anew(job):
-                require_listed_below(self._spark, job.base_path)
+                require_listed_below(self._spark, job.base_path, {one.partition for one in job.operations})
             with self._workable(job, client):
                 result = self._begin(job, client)
                 note_inflight()

@@ -84,7 +84,8 @@ def _done(context: Any) -> object:
     """What changes with each job and task that begins or ends; always another where all tasks wait for a cluster's executors."""
     tracker = context.statusTracker()
     stages = [tracker.getStageInfo(one) for one in tracker.getActiveStageIds()]
-    waits = bool(stages) and not any(one is not None and one.numActiveTasks for one in stages)
+    at_work = any(one is not None and one.numActiveTasks for one in stages)
+    waits = bool(stages) and not at_work and not context.master.startswith("local")
     return tuple(stages), tuple(tracker.getActiveJobsIds()), time.monotonic() if waits else 0.0
 
 

@@ -6,7 +6,7 @@ Where both differ, readers fail, or miss rows, though every file of the table is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -108,8 +108,10 @@ def opened_metadata(spark: Any, base_path: str) -> Iterator[Any]:
         table.close()
 
 
-def require_listed_below(spark: Any, base_path: str) -> None:
+def require_listed_below(spark: Any, base_path: str, among: Iterable[str] = ()) -> None:
     """Return if all files that the metadata table lists lie in its table: Spark reads any, and nobody has looked at others.
+
+    Hudi asks for partitions by name too, whether or not they are among all that are listed: `among` are such.
 
     Raises:
         TableError: one lies elsewhere.
@@ -121,7 +123,7 @@ def require_listed_below(spark: Any, base_path: str) -> None:
     with _reading(spark, base_path) as table:
         partitions = table.getAllPartitionPaths()
         names = spark._jvm.java.lang.String.join("\0", partitions).split("\0")
-        texts = _listings(spark, table, base_path, names)
+        texts = _listings(spark, table, base_path, sorted({*names, *among}))
         shown = next((text[found.start() :][:200] for text in texts if (found := pattern.search(text))), None)
     if shown is not None or len(names) != max(1, partitions.size()):
         message = f"the metadata table of `{base_path}` lists what does not lie in the table"

@@ -91,6 +91,8 @@ def marker(table, path, name="x"):
         ("p/canary", "x"),
         (".hoodie/hoodie.properties", "x"),
         (".hidden/canary", "x"),
+        (f"../p/.f1_{at('10:00:00')}.log.1_0-1-0", "MARKERS0"),
+        (f"p/.f1_{at('10:00:00')}.log.1_0-1-0", "x"),
         (f"/lake/other/p/f1_0-1-0_{C}.parquet", "MARKERS0"),
         (f"../other/canary.marker/f1_0-1-0_{C}.parquet", "MARKERS0"),
         (f"p/canary.marker/f1_0-1-0_{C}.parquet", "x"),

@@ -1,5 +1,6 @@
 """Links and pipes where etc keeps its own files in a table: whoever may write there can make it overwrite no other file."""
 
+import json
 import os
 import socket
 import stat
@@ -309,14 +310,30 @@ def test_hudi_is_not_asked_to_work_where_it_would_make_objects(table, monkeypatc
     assert error.value.code == "ETC230"
 
 
-@pytest.mark.parametrize("why", ["it is to be built anew", "it is not there", "it has an index of rows"])
+@pytest.mark.parametrize(
+    "why",
+    [
+        "it is to be built anew",
+        "it is not there",
+        "it has an index of rows",
+        "an index is to be made",
+        "nothing was committed to it",
+    ],
+)
 def test_all_log_files_are_looked_at_where_hudi_makes_the_metadata_table(table, why):
     policy = Policy(name="orders_ro", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
     job = Job(policy, str(table.base), 9, ("files",), C, (operation("f1", None),))
+    table.metadata_table((at("10:00:00"), at("10:00:01")))
     write_log(table, f".hoodie/metadata/files/{MARKER}", b"x")
     write_log(table, LOGS[2], OBJECTS)
     require_no_objects_for(job, None)
-    if why == "it has an index of rows":
+    if why == "an index is to be made":
+        definitions = {"indexDefinitions": {"secondary_index_x": {"sourceFields": ["v"]}}}
+        write_log(table, ".hoodie/.index_defs/index.json", json.dumps(definitions).encode())
+    elif why == "nothing was committed to it":
+        for path in (table.meta / "metadata" / ".hoodie" / "timeline").glob("*_*"):
+            path.unlink()
+    elif why == "it has an index of rows":
         job = replace(job, metadata_partitions=("files", "secondary_index_x"))
         write_log(table, f".hoodie/metadata/secondary_index_x/{MARKER}", b"x")
     elif why == "it is not there":
