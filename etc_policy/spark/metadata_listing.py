@@ -123,7 +123,7 @@ def require_listed_below(spark: Any, base_path: str, among: Iterable[str] = ()) 
     with _reading(spark, base_path) as table:
         partitions = table.getAllPartitionPaths()
         names = spark._jvm.java.lang.String.join("\0", partitions).split("\0")
-        texts = _listings(spark, table, base_path, sorted({*names, *among}))
+        texts = _listings(spark, table, base_path, [*dict.fromkeys((*names, *among))])
         shown = next((text[found.start() :][:200] for text in texts if (found := pattern.search(text))), None)
     if shown is not None or len(names) != max(1, partitions.size()):
         message = f"the metadata table of `{base_path}` lists what does not lie in the table"

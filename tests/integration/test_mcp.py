@@ -134,7 +134,7 @@ def test_what_is_not_there_is_an_error_of_the_tool_that_says_so(asked, project):
     unknown, damaged, _, code, write, hostile = (text for _, text in answers)
     assert "hint: did you mean `orders_ro`?" in unknown
     assert "hoodie.properties" in damaged
-    assert "there is no code or key `ETC999`" in code
+    assert "there is no code, key or page `ETC999`" in code
     assert "apply" in write
     assert ("\\x1b[31mred\\u202e" in hostile, "\x1b" in hostile) == (True, False)
 

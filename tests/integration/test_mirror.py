@@ -206,10 +206,11 @@ def test_encrypted_base_files_are_not_compacted_by_a_session_that_does_not_encry
 
     bench = Bench(spark, tmp_path / "t")
     shutil.copytree(written_table, bench.base)
+    plan = bench.plan()
     for file in bench.base.glob("*/*.parquet"):
         write_encrypted(file, parquet.ParquetFile(file).read(), "v", plaintext_footer=plain)
     before = sorted(bench.names_in(".hoodie/timeline"))
     with pytest.raises(EngineError, match="is encrypted, and a compaction by this session would not be") as error:
-        bench.apply(bench.plan())
+        bench.apply(plan)
     assert error.value.code == "ETC324"
     assert sorted(bench.names_in(".hoodie/timeline")) == before

@@ -356,8 +356,10 @@ class TestJavaOfOtherJars:
         tracker = SimpleNamespace(
             getActiveStageIds=lambda: range(len(stages)), getActiveJobsIds=list, getStageInfo=stages.__getitem__
         )
-        first, second = (interrupts._done(SimpleNamespace(statusTracker=lambda: tracker)) for _ in range(2))
-        assert (first != second) == waits
+        for master, may_wait in (("yarn", True), ("local[2]", False)):
+            context = SimpleNamespace(statusTracker=lambda: tracker, master=master)
+            first, second = (interrupts._done(context) for _ in range(2))
+            assert (first != second) == (waits and may_wait)
 
     def test_it_is_seen_to_have_died(self, java, monkeypatch):
         assert not java_has_died()
