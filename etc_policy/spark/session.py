@@ -30,7 +30,7 @@ from etc_policy.spark.cluster import (
     watch_executors,
 )
 from etc_policy.spark.fetching import SETTINGS, jars_lacking, not_fetched, repositories_alone, require_jars
-from etc_policy.spark.interrupts import end_java_when_stuck
+from etc_policy.spark.interrupts import end_java_when_stuck, why_java_ended
 from etc_policy.spark.ivy_jars import fetching_alone, on_class_path
 from etc_policy.spark.java_runtime import (
     STARTED_BY_SUBMIT,
@@ -156,7 +156,11 @@ def _end_own_java_when_stuck(context: Any) -> None:
 def java_has_died() -> bool:
     """Whether the Java that this process has started is gone, so that its session fails at whatever it is asked."""
     gateway = _gateway()
-    return gateway is not None and gateway is _OwnJava.gateway and gateway.proc.poll() is not None
+    if gateway is None or gateway is not _OwnJava.gateway:
+        return False
+    if why_java_ended() is not None:  # it was killed a moment ago
+        gateway.proc.wait()
+    return gateway.proc.poll() is not None
 
 
 def _gateway() -> Any:

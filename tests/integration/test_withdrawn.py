@@ -104,9 +104,10 @@ def test_the_run_whose_hudi_cannot_read_a_log_file_takes_its_plan_back(spark, tm
     hfile = {**QUICK, "hoodie.logfile.data.block.format": "hfile"}
     write_history(spark, tmp_path / "t", HISTORY[:2], options=hfile)
     bench = Bench(spark, tmp_path / "t")
-    ro, before = bench.views().ro(), set(bench.base.rglob("*.parquet"))
+    ro, before, plan = bench.views().ro(), set(bench.base.rglob("*.parquet")), bench.plan()
+    assert plan.tables[0].action == "compact", plan.tables[0].reason
     with pytest.raises(EngineError, match="nothing was committed, and the plan is withdrawn") as error:
-        bench.apply(bench.plan())
+        bench.apply(plan)
     assert error.value.code == "ETC326"
     assert "ClassCastException" in error.value.cause
     state = bench.state()
