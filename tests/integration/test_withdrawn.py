@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from etc_policy.errors import EngineError
+from etc_policy.plan.clock import MAX_CLOCK_SKEW_MS
 from etc_policy.run.file_lease import FileLease
 from etc_policy.spark.compactor import HudiCompactor
 from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_views
@@ -104,6 +106,7 @@ def test_the_run_whose_hudi_cannot_read_a_log_file_takes_its_plan_back(spark, tm
     hfile = {**QUICK, "hoodie.logfile.data.block.format": "hfile"}
     write_history(spark, tmp_path / "t", HISTORY[:2], options=hfile)
     bench = Bench(spark, tmp_path / "t")
+    time.sleep(MAX_CLOCK_SKEW_MS / 1000)
     ro, before, plan = bench.views().ro(), set(bench.base.rglob("*.parquet")), bench.plan()
     assert plan.tables[0].action == "compact", plan.tables[0].reason
     with pytest.raises(EngineError, match="nothing was committed, and the plan is withdrawn") as error:
