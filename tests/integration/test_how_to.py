@@ -340,5 +340,5 @@ def test_the_whole_tutorial(blocks, no_spark, tmp_path):
     assert shell.succeeds(plan).count("data_latency: 6h -> 2h") == 2
     assert "verified      PASS" in shell.succeeds(apply, timeout=1200)
     assert shell.succeeds(verify, timeout=1200).count("PASS") == 2
-    assert "RO is complete until" in shell.succeeds(use)
+    assert "RO holds every row of day=" in shell.succeeds(use)
     shell.succeeds(debug)
