@@ -96,7 +96,7 @@ def test_log_files_of_a_log_compaction_are_split_by_those_that_they_repeat(spark
         compact_logs(bench)
         time.sleep(0.25)  # past the clock-skew bound
         plan = bench.plan(second, reads_logs=True)
-        assert plan.tables[0].warnings == ()
+        assert not any("merged whole" in warning for warning in plan.tables[0].warnings)
         assert bench.apply(plan).status == "compacted"
         assert views.ro() == views.rust(read_optimized=True) == as_of_event(ROWS[:end], second)
         assert views.rt() == views.rt_without_mdt() == views.rust() == Oracle.of(ROWS[:end]).rt()
