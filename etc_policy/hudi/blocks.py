@@ -28,10 +28,10 @@ MAX_BLOCK_BYTES = 300 << 20
 #: Instants have 17.
 _MAX_INSTANT_BYTES = 100
 #: Hudi writes eight.
-_MAX_HEADERS = 64
+MAX_HEADERS = 64
 
 _INT, _LONG, _PAIR = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">ii")
-_HEAD, _START = struct.Struct(">6sq"), struct.Struct(">6sqii")
+_HEAD, START = struct.Struct(">6sq"), struct.Struct(">6sqii")
 
 
 class BadLogFile(Exception):  # noqa: N818 - what a file is, not what went wrong here
@@ -91,7 +91,7 @@ def read_headers(stream: BinaryIO, size: int) -> Iterator[Mapping[int, bytes]]:
     """
     at = 0
     while at < size:
-        magic, length, version, _ = _START.unpack(_exactly(stream, _START.size))
+        magic, length, version, _ = START.unpack(_exactly(stream, START.size))
         if magic != MAGIC or version != FORMAT_VERSION or length <= 0:
             raise BadLogFile("no block")
         header = _read_header(stream)
@@ -103,7 +103,7 @@ def read_headers(stream: BinaryIO, size: int) -> Iterator[Mapping[int, bytes]]:
 
 def _read_header(stream: BinaryIO) -> dict[int, bytes]:
     (count,) = _INT.unpack(_exactly(stream, _INT.size))
-    if not 0 <= count <= _MAX_HEADERS:
+    if not 0 <= count <= MAX_HEADERS:
         raise BadLogFile("more headers than there are")
     pairs = {}
     for _ in range(count):
@@ -156,7 +156,7 @@ def encode_block(
 def _parse_map(body: memoryview, at: int) -> tuple[dict[int, bytes], int]:
     (count,) = _INT.unpack_from(body, at)
     at += _INT.size
-    if not 0 <= count <= _MAX_HEADERS:
+    if not 0 <= count <= MAX_HEADERS:
         raise BadLogFile("more headers than there are")
     pairs = {}
     for _ in range(count):

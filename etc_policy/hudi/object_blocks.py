@@ -12,12 +12,10 @@ from collections.abc import Iterator
 from os import SEEK_CUR, SEEK_END
 from typing import BinaryIO
 
-from etc_policy.hudi.blocks import DELETE, FORMAT_VERSION, MAGIC, BadLogFile
+from etc_policy.hudi.blocks import DELETE, FORMAT_VERSION, MAGIC, MAX_HEADERS, START, BadLogFile
 
 #: Versions of a delete block whose content is a serialized object; Hudi reads every other one as Avro.
 _OF_OBJECTS = (1, 2)
-#: Hudi knows eleven.
-_MAX_HEADERS = 64
 #: It takes lengths of blocks for 32 bits.
 _MAX_LENGTH = (1 << 31) - 1
 #: A file that is broken is searched up to this size, and for so many blocks.
@@ -25,7 +23,6 @@ _MAX_BROKEN_BYTES, _MOST_BLOCKS = 2 << 30, 100_000
 _CHUNK_BYTES = 1 << 20
 
 _INT, _LONG, _PAIR = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">ii")
-_START = struct.Struct(">6sqii")
 #: Where a block may begin, by its magic bytes; the next may begin within what is a block's head.
 _BLOCK = re.compile(MAGIC[:1] + rb"(?=" + MAGIC[1:] + rb".{16})", re.DOTALL)
 
@@ -57,7 +54,7 @@ def _delete_versions(stream: BinaryIO, size: int) -> Iterator[int]:
     at = 0
     while at < size:
         stream.seek(at)
-        magic, length, version, kind = _START.unpack(_exactly(stream, _START.size))
+        magic, length, version, kind = START.unpack(_exactly(stream, START.size))
         begin = at + len(MAGIC) + _LONG.size
         end = begin + length - _LONG.size
         if magic != MAGIC or version != FORMAT_VERSION or not 0 < length <= _MAX_LENGTH or begin + length > size:
@@ -94,14 +91,14 @@ def _blocks(stream: BinaryIO) -> Iterator[int]:
             return
         content = kept + part
         yield from (at + found.start() for found in _BLOCK.finditer(content))
-        kept = content[1 - _START.size :]
+        kept = content[1 - START.size :]
         at += len(content) - len(kept)
 
 
 def _does_harm(stream: BinaryIO, at: int, size: int) -> bool:
     """Whether what begins at a place may be a delete block of objects, or a block that leads back."""
     stream.seek(at)
-    _, whole, form, kind = _START.unpack(_exactly(stream, _START.size))
+    _, whole, form, kind = START.unpack(_exactly(stream, START.size))
     if form != FORMAT_VERSION and 0 <= stream.tell() - _INT.size + _lower(whole) <= at:
         return True  # it has no length of its content
     try:
@@ -124,13 +121,13 @@ def _lower(length: int) -> int:
 
 
 def _skip_map(stream: BinaryIO) -> None:
-    """As Hudi does, for which a negative number of headers is none."""
+    """As Hudi does, which reads no header where their number is negative."""
     (count,) = _INT.unpack(_exactly(stream, _INT.size))
     for number in range(count):
-        if number == _MAX_HEADERS:
+        if number == MAX_HEADERS:
             raise BadLogFile("more headers than there are")
         key, length = _PAIR.unpack(_exactly(stream, _PAIR.size))
-        if not 0 <= key < _MAX_HEADERS or length < 0:
+        if not 0 <= key < MAX_HEADERS or length < 0:
             raise _NoBlockError("no header")
         stream.seek(length, SEEK_CUR)
 

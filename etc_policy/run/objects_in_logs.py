@@ -1,6 +1,6 @@
-"""No log file that Java is about to read makes objects of any class there: else its writer runs code as the user of etc.
+"""No log file that Java is about to read makes objects of any class, or keeps it reading: its writer could run code, or stop etc.
 
-See facts: objects-of-a-delete-block. It is looked at right before; who changes a file in between is not noticed.
+See facts: objects-of-a-delete-block, blocks-that-lead-back. It is looked at right before; a change in between is not noticed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _THREADS = 8
 
 
 def require_no_objects(base_path: str, kept: Cache | None, *folders: str) -> None:
-    """Return if no log file in these folders of a table, and behind their links, makes objects; each version is read once.
+    """Return if no log file in these folders of a table, and behind their links, does harm; each version is read once.
 
     What was looked at is kept in `kept` for the next time; without one nothing is.
 
@@ -49,7 +49,7 @@ def require_no_objects(base_path: str, kept: Cache | None, *folders: str) -> Non
     with table_errors(base_path):
         found = {path: version for one in folders for path, version in storage.find(one, _is_log)}
         new = [path for path, version in found.items() if not version or before.get(path) != version]
-        bad = next(_of_objects(storage, new), None)
+        bad = next(_harmful(storage, new), None)
     if bad is not None:
         raise _refusal(base_path, bad)
     if kept is not None and (new or len(found) < len(before)):
@@ -57,7 +57,7 @@ def require_no_objects(base_path: str, kept: Cache | None, *folders: str) -> Non
 
 
 def require_no_objects_for(job: Job, kept: Cache | None) -> None:
-    """Return if no log file makes objects that Hudi may read as it works for a job.
+    """Return if no log file does harm that Hudi may read as it works for a job.
 
     It reads those of the metadata table, of the partitions that are compacted, and what a split has made of them; any that the
     metadata table lists for an index of rows, and all where it makes the metadata table anew.
@@ -97,8 +97,8 @@ def _is_log(name: str) -> bool:
     return name.startswith(".") and (".log." in name or ".archive." in name)
 
 
-def _of_objects(storage: TableReader, paths: list[str]) -> Iterator[str]:
-    """The files of which objects may be made."""
+def _harmful(storage: TableReader, paths: list[str]) -> Iterator[str]:
+    """The files that may do harm."""
 
     def look(path: str) -> bool:
         with suppress(FileNotFoundError), storage.open(path) as stream:

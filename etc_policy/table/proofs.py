@@ -131,7 +131,7 @@ def proofs_of(policy: Policy, state: TableState) -> tuple[Proof, ...]:
 
 
 def without_proof(policy: Policy) -> str:
-    """Why nobody knows how far RO is complete where the policy wants a proof, and there is none."""
+    """Why nobody knows how far RO is complete: the proof that the policy wants is missing."""
     level = policy.freshness.proof
     return (
         f"no verification of level `{level}` has passed since the last compaction: "
