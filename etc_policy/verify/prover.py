@@ -384,7 +384,10 @@ def lacks_rows(verification: Verification) -> bool:
 def looked_at(
     verification: Verification, level: VerifyLevel, claim: Claim | None, policy: Policy, state: TableState
 ) -> Looked:
-    """What of the rows a verification of a level looked at, and which checks of them passed, or have nothing to look at."""
+    """What of the rows a verification of a level looked at, and which checks of them passed, or have nothing to look at.
+
+    A write in flight hides rows of those that have completed since it began.
+    """
     coverage = verification.coverage
     return Looked(
         level=level if verification.status in ("fail", "error") else verification.level,
@@ -393,7 +396,7 @@ def looked_at(
         where=coverage.where if coverage is not None else None,
         sample=_sampled(coverage, policy.verify, state) if level == "sample" else None,
         checks=tuple(sorted(_passed(verification) | _without_object(policy, state))),
-        seen_until=claim.seen_until if claim is not None else "",
+        seen_until=min(claim.seen_until, pin_of(state) or claim.seen_until) if claim is not None else "",
     )
 
 

@@ -37,7 +37,14 @@ from etc_policy.table.log_witness import of_event_time, with_earlier_times
 from etc_policy.table.proofs import look_back_to, without_doubts_about_rows
 from etc_policy.table.state import FileSlice, TableState
 from etc_policy.verify.catalog import NO_KEY_TWICE, VIEWS_AGREE
-from etc_policy.verify.compared_rows import choose_file_groups, closed_partitions, listed_files, pin_of, seed_of
+from etc_policy.verify.compared_rows import (
+    choose_file_groups,
+    closed_partitions,
+    listed_files,
+    partitions_read_whole,
+    pin_of,
+    seed_of,
+)
 from etc_policy.verify.evidence import Claim, Evidence, Listing
 from etc_policy.verify.ports import Coverage, ExpectationResult, RestsOn, Verification
 from etc_policy.verify.prover import claim_of, compared_since, files_compared, verdict_on_rows
@@ -262,10 +269,11 @@ class Judged(Lifetime):
             not read
             or not is_closed
             or proven_partitions(policy, without_doubts_about_rows(state), history, self.now) is None
+            or partition not in partitions_read_whole(state, pin_of(state))
         ):
             return ""
         claim = Claim(ends[partition] - 1, state.last_completed or "")
-        missing = self._missing(read, 0, claim.threshold_ms, self.now)
+        missing = self._missing(read, 0, claim.threshold_ms, self._shown_ms(self.now))
         twice = frozenset(self.twice & read)
         whole = policy.model_copy(update={"verify": Verify()})
         part = replace(state, slices=tuple(one for one in state.slices if one.partition == partition))
@@ -319,7 +327,7 @@ class Judged(Lifetime):
         }
         up_to_ms, reads_rows = claim.threshold_ms + self.suite.beyond_ms, Level[level].reads_rows
         seen_ms = int_of(claim.seen_until)
-        shown_ms = min((seen_ms, *(requested - 1 for requested, _, _ in self.open)))  # rows are read as of right before
+        shown_ms = self._shown_ms(seen_ms)
         missing = self._missing(read, since_ms or 0, up_to_ms, shown_ms)
         missing = missing if reads_rows and self.suite.compares else frozenset()
         twice = frozenset(self.twice & read if reads_rows and self.suite.counts else ())
@@ -367,6 +375,10 @@ class Judged(Lifetime):
             for partition, found in paths.items()
         }
         return listed_files(state, versions)
+
+    def _shown_ms(self, seen_ms: int) -> int:
+        """Until which completion rows are read: beside a write in flight as of right before it."""
+        return min((seen_ms, *(requested - 1 for requested, _, _ in self.open)))
 
     def _missing(
         self, read: AbstractSet[Group], since_ms: int, up_to_ms: int, seen_ms: int

@@ -684,6 +684,17 @@ def test_what_was_found_of_a_write_is_taken_back_by_no_verification_to_which_it_
     assert bool(store["/t"].unproven) == (seen_until > CLAIM.seen_until)
 
 
+@pytest.mark.parametrize(("began", "is_doubted"), [("20260101125900000", True), ("20260101130100000", False)])
+def test_nor_by_one_beside_a_write_in_flight_that_hides_it(began, is_doubted):
+    """Rows are compared as of right before it; its writer may have noted it after the other was read."""
+    seen_until = "20260101130000000"
+    store, state, claim = MemoryApplyStates(), with_instant_at(STATE, seen_until), replace(CLAIM, seen_until=seen_until)
+    note_verdict(POLICY, state, store, MISSING, "data", claim)
+    beside = replace(state, instants=(*state.instants, Instant(began, "deltacommit", "inflight")))
+    note_verdict(POLICY, beside_the_table(store, beside), store, AGREEING, "data", claim)
+    assert bool(store["/t"].unproven) == is_doubted
+
+
 @pytest.mark.parametrize(("level", "seen_until"), [("data", "20260101120000999"), ("logs", "20260101150001000")])
 def test_rows_of_files_that_a_write_in_flight_hides_were_not_seen(level, seen_until):
     """Both views are read as of right before it, log files as they are."""
