@@ -214,9 +214,7 @@ class Workspace:
     @property
     def _files_environment(self) -> Mapping[str, str]:
         """The variables that the project's files may have."""
-        if self._allowed is None:
-            return os.environ
-        return {name: value for name, value in os.environ.items() if name in self._allowed.variables}
+        return os.environ if self._allowed is None else self._allowed.environment(os.environ)
 
     def _may_look(self, folder: str) -> bool:
         """Whether the project's files may have a folder of this machine looked at, by its path without links."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -174,6 +174,10 @@ class Allowed:
         given = tuple(terms)
         variables = frozenset(term for term in given if _VARIABLE.fullmatch(term))
         return cls(variables, tuple(location_identity(term) for term in given if term not in variables), given)
+
+    def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Those of the variables that it names."""
+        return {name: value for name, value in variables.items() if name in self.variables}
 
     @property
     def has_server(self) -> bool:

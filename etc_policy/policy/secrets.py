@@ -147,8 +147,12 @@ def as_variables(text: str) -> str:
     return _REFERENCE.sub(lambda match: f"${{{match[1]}{'' if match[2] is None else f':-{match[2]}'}}}", text)
 
 
-def with_values(options: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+def with_values(
+    options: Mapping[str, str], environment: Mapping[str, str], *, keeps_unset: bool = False
+) -> dict[str, str]:
     """The options with every reference replaced by the variable's value; for the engine alone, never to be written.
+
+    With `keeps_unset` the reference to a variable that is not set stays.
 
     Raises:
         EngineError: a variable is not set.
@@ -158,6 +162,8 @@ def with_values(options: Mapping[str, str], environment: Mapping[str, str]) -> d
     def value(match: re.Match[str]) -> str:
         if match[1] not in environment and match[2] is not None:
             return match[2]
+        if match[1] not in environment and keeps_unset:
+            return match[0]
         if match[1] not in environment:
             message = f"the environment variable `{match[1]}` is not set"
             raise EngineError(Code.MISSING_SECRET, message, hint="export it where `etc` runs")

@@ -21,6 +21,7 @@ from etc_policy.storage.open_storage import open_reader
 
 #: How Hudi names its bundles for Spark, as jars and as coordinates.
 BUNDLE_NAME = re.compile(r"hudi-spark(?P<spark>\d+\.\d+)-bundle_[\d.]+[-:](?P<hudi>[\w.-]+?)(?:\.jar)?(?:,|$)")
+_RELEASE = re.compile(r"\d+(\.\d+){1,3}([.-]\w{1,16}){0,4}")
 #: Releases whose clients do not stream to metadata tables.
 _BEFORE_STREAMING = ("0.", "1.0.")
 _IN_SPARKS_SETTINGS = ("spark.jars", "spark.jars.packages")
@@ -38,9 +39,9 @@ def named_bundle(environ: Mapping[str, str], bundle: str | None, confs: Mapping[
 
 
 def release_in(name: str) -> str | None:
-    """The release that a bundle's coordinates or file say; None for another name."""
+    """The release that a bundle's coordinates or file say; None for another name, and for what is no release."""
     found = BUNDLE_NAME.search(name)
-    return found["hudi"] if found else None
+    return found["hudi"] if found and _RELEASE.fullmatch(found["hudi"]) else None
 
 
 def release_of(jvm: Any) -> str | None:

@@ -347,7 +347,12 @@ class SparkSessions:
         """Those of the target, of the command, and of the spark-submit that has started it, which win in this order."""
         from etc_policy.spark.session import submitted_confs
 
-        return {**with_values(self.target.spark_confs, os.environ), **self.spark_options, **submitted_confs()}
+        confs = self.target.spark_confs
+        if self.allowed is None:
+            confs = with_values(confs, os.environ)
+        else:  # nobody else's files learn what a variable holds, nor whether it is set
+            confs = with_values(confs, self.allowed.environment(os.environ), keeps_unset=True)
+        return {**confs, **self.spark_options, **submitted_confs()}
 
     def _shared(self) -> Mapping[str, str]:
         from etc_policy.spark.pools import FAIR

@@ -3,6 +3,8 @@
 import inspect
 import json
 import os
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -251,6 +253,80 @@ def test_what_is_allowed_is_planned(tmp_path, monkeypatch, etc):
     assert actions("--allow", str(tmp_path / "lak")) == (1, {"orders_ro": "refused", "payments_ro": "compact"})
     code, _, err = etc(*at_noon[:-2])
     assert (code, "`ETC_TEST_LAKE` has no value" in err) == (1, True)
+
+
+def of_spark(text):
+    return {"etc_project.yml": f"profiles: {{p: {{target: t, targets: {{t: {{{text}}}}}}}}}\n"}
+
+
+def of_policy(text):
+    return {"policies/a.yml": POLICY.replace("data_latency: 30m,\n", f"data_latency: 30m, {text},\n", 1)}
+
+
+GIVEN = "{{ env_var('ETC_TEST_TOKEN') }}"
+FILE_LOCK = "hoodie.write.lock.provider: org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
+#: Wherever files name a variable, or may have one filled in later.
+USES = {
+    "spark.x": of_spark(f'spark: {{confs: {{spark.x: "{GIVEN}"}}}}'),
+    "spark.jars": of_spark(f'spark: {{confs: {{spark.jars: "{GIVEN}"}}}}'),
+    "a jar": of_spark(f'spark: {{confs: {{spark.jars: "hudi-spark3.5-bundle_2.12-{GIVEN}.jar"}}}}'),
+    "a release": of_spark(f'spark: {{confs: {{spark.jars: "hudi-spark3.5-bundle_2.12-1.2.0-{GIVEN}.jar"}}}}'),
+    "packages": of_spark(
+        f'spark: {{confs: {{spark.jars.packages: "org.apache.hudi:hudi-spark3.5-bundle_2.12:{GIVEN}"}}}}'
+    ),
+    "a default": of_spark(
+        "spark: {confs: {spark.jars: \"hudi-spark3.5-bundle_2.12-{{ env_var('ETC_TEST_TOKEN', '1.1.1') }}.jar\"}}"
+    ),
+    "bundle": of_spark(f'bundle: "hudi-spark3.5-bundle_2.12-{GIVEN}.jar"'),
+    "lock": of_spark(f'lock: {{{FILE_LOCK}, hoodie.write.lock.filesystem.path: "lake/{GIVEN}"}}'),
+    "storage": of_spark(f'storage: {{endpoint: "http://127.0.0.1:1/{GIVEN}", region: "{GIVEN}"}}'),
+    "catalog": of_spark(f'catalog: {{type: hive, uri: "thrift://{GIVEN}"}}'),
+    "writer.lock": of_policy(f'writer: {{lock: {{{FILE_LOCK}, hoodie.write.lock.filesystem.path: "lake/{GIVEN}"}}}}'),
+    "hudi_options": of_policy(f'hudi_options: {{hoodie.parquet.compression.codec: "{GIVEN}"}}'),
+    "mergers": of_policy(f'hudi_options: {{hoodie.write.record.merge.custom.implementation.classes: "{GIVEN}"}}'),
+    "done.http": of_policy(
+        "partition_time: {from: dt=%Y-%m-%d}, "
+        "done: {http: {url: 'http://127.0.0.1:1/', secret_headers: {Authorization: ETC_TEST_TOKEN}}}"
+    ),
+    "notify": {"etc_project.yml": "notify: {http: {url: 'http://127.0.0.1:1/', secret_headers: {X: ETC_TEST_TOKEN}}}\n"},
+    "slack": {"etc_project.yml": "notify: {slack: {webhook: ETC_TEST_TOKEN}}\n"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("use", USES)
+def test_nothing_says_what_a_variable_holds_nor_whether_it_is_set(project, etc, monkeypatch, use):
+    """All commands say and write the same whatever it holds: a secret, a release of Hudi, nothing, or not being there."""
+    monkeypatch.delenv("ETC_HUDI_BUNDLE", raising=False)
+    monkeypatch.setattr("etc_policy.wiring.time.time_ns", lambda: epoch_ms("12:00:00") * 1_000_000)
+    table_in(project / "lake" / "orders")
+    for name, text in USES[use].items():
+        (project / name).write_text(text)
+
+    def said(value):
+        if value is None:
+            monkeypatch.delenv("ETC_TEST_TOKEN", raising=False)
+        else:
+            monkeypatch.setenv("ETC_TEST_TOKEN", value)
+        shutil.rmtree(project / "target", ignore_errors=True)
+        told = [(command, *etc(*command.split(), "--untrusted")) for command in COMMANDS]
+        kept = [(path.name, path.read_text()) for path in sorted((project / "target").rglob("*.*")) if path.is_file()]
+        assert (SECRET in str(told), [name for name, text in kept if SECRET in text]) == (False, [])
+        return [re.sub(r"\b[0-9a-f]{8,}\b|[\d ]+", "0", str(one)) for one in (*told, *kept)]
+
+    without = said(None)
+    for value in (SECRET, "1.0.2", ""):
+        assert said(value) == without, value
+
+
+@pytest.mark.parametrize(("allow", "release"), [((), None), (("--allow", "ETC_TEST_TOKEN"), "1.1.1")])
+def test_a_variable_that_is_allowed_names_the_release(project, etc, monkeypatch, allow, release):
+    monkeypatch.setenv("ETC_TEST_TOKEN", "1.1.1")
+    monkeypatch.delenv("ETC_HUDI_BUNDLE", raising=False)
+    table_in(project / "lake" / "orders")
+    for name, text in USES["a jar"].items():
+        (project / name).write_text(text)
+    _, out, _ = etc("plan", "--at", "2026-01-01T12:00:00Z", "--untrusted", "--output", "json", *allow)
+    assert json.loads(out)["tables"][0]["release"] == release
 
 
 def test_each_other_verb_refuses(project, monkeypatch):

@@ -85,7 +85,12 @@ def test_one_that_would_end_what_writers_stream_to_the_metadata_table_does_nothi
         ("/jars/org.apache.hudi_hudi-spark3.5-bundle_2.12-1.2.0.jar", "1.2.0"),
         ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0,org.example:other:1", "1.2.0"),
         ("/jars/hudi-spark3.5-bundle_2.12-1.0.2-amzn-1.jar", "1.0.2-amzn-1"),
+        ("/jars/hudi-spark3.5-bundle_2.12-1.1.0-SNAPSHOT.jar", "1.1.0-SNAPSHOT"),
+        ("/jars/hudi-spark3.5-bundle_2.12-1.3.0-rc1.jar", "1.3.0-rc1"),
         ("/jars/mine.jar", None),
+        ("hudi-spark3.5-bundle_2.12-ghp_hunter2", None),  # what is no release is in no message
+        ("hudi-spark3.5-bundle_2.12-hunter2-1.2.0.jar", None),
+        ("hudi-spark3.5-bundle_2.12-{{ env_var('TOKEN') }}", None),
     ],
 )
 def test_the_release_in_a_name(name, release):
