@@ -14,12 +14,12 @@ from etc_policy.plan.rules import why_unknown
 from etc_policy.plan.skipped_slices import NAMED_SLICES
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.results import HeldBack, TableFreshness
-from etc_policy.table.apply_state import Proof, proof_of, proven_until
+from etc_policy.table.apply_state import Proof, proof_of
 from etc_policy.table.formats import format_time
 from etc_policy.table.history import TableHistory, promise_of, promises_in, with_times_of
 from etc_policy.table.instants import instant_from_ms, instant_to_ms
 from etc_policy.table.partitions import partitions_freshness
-from etc_policy.table.proofs import without_proof
+from etc_policy.table.proofs import counted_until, without_proof
 from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.table.unknown_times import why_unknown_times
 from etc_policy.table.watermark import completeness_of, event_time_bound
@@ -65,7 +65,9 @@ def with_partitions(
     """
     if found.complete_until_ms is None:
         return found
-    partitions = partitions_freshness(policy, state, now_ms, terms, _until(policy, now_ms, found.proofs), found.proofs)
+    partitions = partitions_freshness(
+        policy, state, now_ms, terms, counted_until(policy, now_ms, found.proofs), found.proofs
+    )
     return found.model_copy(update={"partitions": partitions})
 
 
@@ -86,7 +88,7 @@ def _judge(
 ) -> TableFreshness:
     """The freshness of a table whose files and times can be trusted."""
     until_ms, mark = completeness_of(state, policy, now_ms)
-    until = _until(policy, until_ms, proofs)
+    until = counted_until(policy, until_ms, proofs)
     lag_ms = completeness_lag_ms(now_ms, until)
     last = promise_of(policy, state)
     found = TableFreshness(
@@ -180,14 +182,6 @@ def _not_compacted(policy: Policy, state: TableState) -> dict[str, object]:
         "unknown_log_files": sum(log_file.min_event_time_ms is None for log_file in files),
         "unknown_because": "; ".join(why_unknown_times(policy.event_time, state, files)) or None,
     }
-
-
-def _until(policy: Policy, until_ms: int, proofs: Sequence[Proof]) -> int | None:
-    """Up to where RO counts as complete; None where nothing proves it as the policy wants."""
-    if policy.freshness.proof is None:
-        return until_ms
-    proven_ms = proven_until(proofs, policy.freshness.proof)
-    return None if proven_ms is None else min(until_ms, proven_ms)
 
 
 def unreadable(policy: Policy, reason: str) -> TableFreshness:

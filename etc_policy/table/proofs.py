@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Literal, NamedTuple
@@ -19,6 +19,7 @@ from etc_policy.table.apply_state import (
     Proof,
     Proofs,
     Unproven,
+    proven_until,
     with_proof,
 )
 from etc_policy.table.formats import count_of
@@ -128,6 +129,14 @@ def level_to_prove(policy: Policy, state: TableState, *, is_idle: bool) -> Verif
 def proofs_of(policy: Policy, state: TableState) -> tuple[Proof, ...]:
     """The proofs that are kept of the table's last compaction, or of the table where etc has compacted nothing yet."""
     return state.apply_state.proofs_of(_subject_of(policy, state))
+
+
+def counted_until(policy: Policy, until_ms: int, proofs: Sequence[Proof]) -> int | None:
+    """Up to where RO counts as complete; None where nothing proves it as the policy wants."""
+    if policy.freshness.proof is None:
+        return until_ms
+    proven_ms = proven_until(proofs, policy.freshness.proof)
+    return None if proven_ms is None else min(until_ms, proven_ms)
 
 
 def without_proof(policy: Policy) -> str:

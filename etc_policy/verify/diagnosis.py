@@ -28,12 +28,11 @@ from etc_policy.policy.hudi_options import (
 )
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.policy.writers import TRACKED_SINCE
-from etc_policy.table.apply_state import proven_until
 from etc_policy.table.double_keys import Merged, Written, find_exposed, sees_log_files, written_by
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time, part_of
 from etc_policy.table.history import THRESHOLD, Commit, TableHistory
 from etc_policy.table.impossible_times import ColumnDoubt, LateCommits, doubt_text
-from etc_policy.table.proofs import doubt_about, proofs_of, without_proof
+from etc_policy.table.proofs import counted_until, doubt_about, proofs_of, without_proof
 from etc_policy.table.state import WHOLE_SLICE_VERSIONS, LogFile, TableState, WriterOption
 from etc_policy.table.unknown_times import by_digits, null_rows_in
 from etc_policy.table.watermark import completeness_of
@@ -487,9 +486,8 @@ def compaction_backlog(facts: TableFacts) -> Found:
     policy, freshness = facts.policy, facts.policy.freshness
     files = [log_file for _, log_file in facts.state.log_files]
     until_ms, _ = completeness_of(facts.state, policy, facts.clock_ms)
-    if freshness.proof is not None:
-        until_ms = min(until_ms, proven_until(proofs_of(policy, facts.state), freshness.proof) or until_ms)
-    elif not files:
+    until_ms = counted_until(policy, until_ms, proofs_of(policy, facts.state)) or until_ms
+    if freshness.proof is None and not files:
         return "ok", "no log file is left to compact: RO holds all that is committed", None
     late = judge_lag(completeness_lag_ms(facts.clock_ms, until_ms), freshness) in ("warn", "error")
     size = format_bytes(sum(one.size_bytes for one in files))
@@ -507,8 +505,7 @@ def _why_unknown(facts: TableFacts) -> Found | None:
         return "skipped", f"{not_known}: {empty.reason}", None
     if (refusal := why_unknown(policy, state, facts.clock_ms)) is not None:
         return "warn", f"{not_known}: {refusal.reason}", refusal.hint
-    wanted = policy.freshness.proof
-    is_proven = wanted is None or proven_until(proofs_of(policy, state), wanted) is not None
+    is_proven = counted_until(policy, facts.clock_ms, proofs_of(policy, state)) is not None
     return None if is_proven else ("warn", f"{not_known}: {without_proof(policy)}", None)
 
 

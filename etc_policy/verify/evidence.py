@@ -11,7 +11,9 @@ from zoneinfo import ZoneInfo
 from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.refusals import Reason
 from etc_policy.policy.manifest import Policy
+from etc_policy.table.apply_state import Proof
 from etc_policy.table.history import TableHistory
+from etc_policy.table.proofs import counted_until, proofs_of
 from etc_policy.table.state import FileSlice, LogFile, TableState
 from etc_policy.table.watermark import Completeness, completeness_of
 from etc_policy.verify.ports import ExpectationResult
@@ -43,7 +45,8 @@ class Evidence:
     """A claim, and all that the table's metadata say about it; `unknown` says why nobody can know how far RO is complete.
 
     With `ends` (epoch ms, by partition) the claim is about these partitions alone, each up to its end, and `state` has no slices
-    of others. With a listing it may rest on earlier comparisons of the same files.
+    of others. With a listing it may rest on earlier comparisons of the same files. `proof` is what the verification proves if it
+    passes.
     """
 
     policy: Policy
@@ -54,6 +57,7 @@ class Evidence:
     unknown: Reason | None = None
     ends: Mapping[str, int] = field(default_factory=dict)
     listing: Listing | None = None
+    proof: Proof | None = None
 
     @property
     def zone(self) -> ZoneInfo:
@@ -80,8 +84,11 @@ class Evidence:
 
     @property
     def complete_until_ms(self) -> int | None:
-        """Up to where RO is complete now; None where nobody can know."""
-        return None if self.unknown is not None else self.completeness.until_ms
+        """Up to where RO counts as complete now; None where nobody can know, or nothing proves it as the policy wants."""
+        if self.unknown is not None:
+            return None
+        proofs = (*proofs_of(self.policy, self.state), *([self.proof] if self.proof else []))
+        return counted_until(self.policy, self.completeness.until_ms, proofs)
 
     def speaks_of(self, file_slice: FileSlice, log_file: LogFile) -> bool:
         """Whether the claim speaks of what is in the log file: before version 8 its name shows no more than its base file.

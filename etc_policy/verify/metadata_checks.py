@@ -12,6 +12,7 @@ from etc_policy.policy.manifest import Freshness, Writer
 from etc_policy.table.double_keys import exposed_in, merged_by, sees_log_files
 from etc_policy.table.formats import count_of, part_of
 from etc_policy.table.instants import instant_to_ms
+from etc_policy.table.proofs import without_proof
 from etc_policy.table.state import CompactionRecord, Lacking, LogFile, find_lacking, not_as_recorded, path_below
 from etc_policy.table.watermark import event_time_bound
 from etc_policy.verify.catalog import AS_OF, FRESHNESS, NO_KEY_TWICE, OWN, VIEWS_AGREE
@@ -248,6 +249,8 @@ def _freshness_within(kwargs: Mapping[str, Any], evidence: Evidence) -> Expectat
     message = None if verdict == "pass" else lag_text(lag_ms or 0)
     if lag_ms is None:
         message = _NOT_KNOWN
+        if evidence.unknown is None and evidence.complete_until_ms is None:
+            statuses["unknown"], message = "fail", f"{_NOT_KNOWN}: {without_proof(evidence.policy)}"
     return ExpectationResult(expectation=FRESHNESS, status=statuses[verdict], observed=observed, message=message)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from etc_policy.errors.lacking import is_about_data
 from etc_policy.policy.manifest import Level, Policy, Sample, Verify, VerifyLevel, digest
-from etc_policy.table.apply_state import ComparedFiles, Looked
+from etc_policy.table.apply_state import ComparedFiles, Looked, Proof
 from etc_policy.table.formats import count_of
 from etc_policy.table.history import TableHistory, promise_of
 from etc_policy.table.instants import add_ms, instant_to_ms
@@ -99,6 +99,7 @@ def verify_table(
         EngineError: the data could not be read at all.
 
     """
+    evidence = replace(evidence, proof=_proof_to_be(evidence, suite, level))
     request = _data_check(evidence, suite, level)
     bound = [item for item in bind_suite(suite, suite_parameters(request)) if is_wanted(item, evidence.policy.writer)]
     found = {
@@ -125,6 +126,20 @@ def verify_table(
     )
     reached: VerifyLevel = "logs" if is_proven_by_logs(evidence) else "metadata"
     return _verification(evidence, reached, found, listing, unchecked=unchecked)
+
+
+def _proof_to_be(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: VerifyLevel) -> Proof | None:
+    """What the verification proves if it passes, where a policy wants proof: else nothing could ever be the first to pass."""
+    if evidence.policy.freshness.proof is None:
+        return None
+    request = _data_check(evidence, suite, level)
+    until_ms, pin = request.threshold_ms, request.pinned_instant or ""
+    bound = [one for one in bind_suite(suite, suite_parameters(request)) if one.type == VIEWS_AGREE]
+    is_compared = any(one.kwargs.get(_UP_TO, until_ms) >= until_ms for one in bound)
+    is_seen = evidence.claim.seen_until <= pin and _coverage(request, evidence) is None
+    by_rows = level == "data" and is_compared and is_seen
+    reached: VerifyLevel = "data" if by_rows else "logs" if is_proven_by_logs(evidence) else "metadata"
+    return Proof(level=reached, until_ms=until_ms, proved_at_ms=evidence.now_ms)
 
 
 def _by_rows(

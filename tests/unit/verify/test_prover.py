@@ -6,9 +6,11 @@ import pytest
 from etc_policy.errors import EngineError
 from etc_policy.plan.split import SPLIT
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sample, Verify
+from etc_policy.table.apply_state import ApplyState, Looked, Proof
 from etc_policy.table.history import Commit, GroupWrite
+from etc_policy.table.proofs import Judgement, after_verdict
 from etc_policy.table.state import CompactionRecord, Instant
-from etc_policy.verify.catalog import AS_OF, BOUNDS, VIEWS_AGREE, WAITING
+from etc_policy.verify.catalog import AS_OF, BOUNDS, FRESHNESS, VIEWS_AGREE, WAITING
 from etc_policy.verify.compared_rows import merged_whole
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS
@@ -19,6 +21,7 @@ from etc_policy.verify.prover import (
     claim_of,
     compare_partitions,
     looked_at,
+    on_promise,
     proof_level,
     record_of_run,
     verify_table,
@@ -50,6 +53,12 @@ def state_with(*logs, **told):
 def evidence(state, claim=CLAIM, policy=POLICY):
     """What a table's metadata tell, every file of it recorded as it is."""
     return Evidence(policy, state, history_of(timezone=state.timezone), claim, NOW)
+
+
+def judgement(level, until_ms):
+    """That of a verification that passed, and proves this."""
+    proof = Proof(level=level, until_ms=until_ms, proved_at_ms=NOW)
+    return Judgement(level, "pass", "", proof, Looked(level=level), None, covers=True)
 
 
 def proof(*logs, claim=CLAIM, **told):
@@ -227,6 +236,35 @@ class TestVerdict:
         verdict = self.verify(state_with(), suite=(LAG,), level=level)
         assert (verdict.level, verdict.status, verdict.not_checked) == ("metadata", "fail", ())
         assert self.names(verdict)[-1] == "expect_freshness_within"
+
+    def test_freshness_counts_what_is_proved_as_the_policy_wants(self):
+        """As `etc freshness` does: by metadata RO is complete up to T, and the kept proof reaches two hours less far."""
+        lag = {"type": FRESHNESS, "kwargs": {**LAG["kwargs"], "error_after_ms": 7_200_000}}
+        policy = POLICY.model_copy(update={"freshness": Freshness(proof="data")})
+        verdict = self.verify(state_with(), suite=(lag,), level="logs", policy=policy)
+        message = "how far RO is complete is not known: no verification of level `data` has passed"
+        assert (verdict.status, message in verdict.failures) == ("fail", True)
+        assert (on_promise(verdict).status, verdict.unjudged_lag_ms) == ("warn", None)
+        state = state_with()
+        kept = after_verdict(ApplyState(), policy, state, judgement("data", T - 7_200_000))
+        proven = replace(state, apply_state=kept)
+        verdict = self.verify(proven, suite=(lag,), level="logs", policy=policy)
+        assert (verdict.status, verdict.expectations[-1].observed["lag_ms"]) == ("fail", 3 * 3_600_000)
+        assert self.verify(proven, suite=(), level="logs", policy=policy).unjudged_lag_ms == 3 * 3_600_000
+
+    @pytest.mark.parametrize(
+        ("asked", "level", "status"),
+        [({}, "data", "pass"), ({"threshold_ms": T - 1}, "data", "fail"), ({}, "sample", "fail")],
+    )
+    def test_freshness_counts_what_the_verification_itself_proves(self, asked, level, status):
+        """The first one of a table could never pass else. A suite may compare no more than a part of what is claimed."""
+        lag = {"type": FRESHNESS, "kwargs": {**LAG["kwargs"], "error_after_ms": 7_200_000}}
+        policy = POLICY.model_copy(update={"freshness": Freshness(proof="data")})
+        agree = ExpectationResult(expectation=VIEWS_AGREE, status="pass")
+        suite = ({"type": VIEWS_AGREE, "kwargs": asked}, lag)
+        state = state_with("11:20:00 > 11:30:00, event 11:15:00")
+        verdict = self.verify(state, Verifier(agree), suite=suite, level=level, policy=policy)
+        assert (verdict.status, verdict.expectations[-1].expectation) == (status, FRESHNESS)
 
     def test_results_stand_in_the_suites_order(self):
         verifier = Verifier(result("one"), result("two"))
