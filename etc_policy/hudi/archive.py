@@ -259,7 +259,8 @@ class Archive:
             content = self._storage.read(f"{self._folder}/_version_", _MAX_VERSION_BYTES)
         except (FileNotFoundError, NotADirectoryError):
             return self._newest_manifest()
-        return content.decode("utf-8", errors="replace").strip()
+        version = content.decode("utf-8", errors="replace").strip()
+        return version if version.isascii() and version.isdecimal() else ""  # of an error it would become part
 
     def _newest_manifest(self) -> str | None:
         try:

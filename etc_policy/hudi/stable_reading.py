@@ -15,6 +15,7 @@ from etc_policy.errors import EtcError, RetryableError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.metadata_values import UNKNOWN_FORM, unknown_form
 from etc_policy.plan.fleet import Allowance
+from etc_policy.storage.safe_files import LinkError
 
 _LOCK = Lock()
 #: One for each that is inside, in any thread: whether Python looked for garbage when it came.
@@ -98,7 +99,8 @@ def table_errors(location: str) -> Iterator[None]:
     except OSError as error:
         message = f"cannot read the table at `{location}`"
         code = Code.TOO_LARGE if error.errno == errno.EFBIG else Code.CANNOT_READ_TABLE
-        raise TableError(code, message, hint=permission_hint(error), cause=str(error)) from error
+        code = Code.BEHIND_A_LINK if isinstance(error, LinkError) else code
+        raise TableError(code, message, hint=reading_hint(error), cause=str(error)) from error
     except UNKNOWN_FORM as error:
         clear_frames(error.__traceback__)  # they hold all that was read so far
         raise unknown_form(f"the metadata of the table at `{location}` is", error) from error
@@ -106,8 +108,11 @@ def table_errors(location: str) -> Iterator[None]:
 
 #: What to look at where the system denies something to this user.
 PERMISSIONS = "look at the permissions there, and as which user etc runs"
+_NO_LINKS = "put the file or folder itself there, or mount the folder: a link could lead to what is not the table's"
 
 
-def permission_hint(error: OSError) -> str | None:
-    """What to look at where the system denies something to this user; None for any other error."""
+def reading_hint(error: OSError) -> str | None:
+    """What to look at where the system denies something to this user, or a link is in the way; None for any other error."""
+    if isinstance(error, LinkError):
+        return _NO_LINKS
     return PERMISSIONS if isinstance(error, PermissionError) else None

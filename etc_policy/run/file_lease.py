@@ -10,7 +10,7 @@ from etc_policy.errors import EngineError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import ETC_FOLDER
 from etc_policy.hudi.pending_writes import HEARTBEAT_EXPIRY_MS
-from etc_policy.hudi.stable_reading import permission_hint
+from etc_policy.hudi.stable_reading import reading_hint
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.file_lock import is_left, remove
 from etc_policy.run.lease_document import FILE_LEASE, MAX_LEASE_BYTES, LeaseDocument, read_document
@@ -63,7 +63,7 @@ class FileLease:
         try:
             self._handle = self._open(self._path.name)
         except OSError as error:
-            message, hint = f"cannot write to `{self._path.parent}`", permission_hint(error)
+            message, hint = f"cannot write to `{self._path.parent}`", reading_hint(error)
             raise EngineError(Code.CANNOT_LOCK, message, hint=hint, cause=str(error)) from error
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

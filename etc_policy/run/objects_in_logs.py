@@ -86,7 +86,9 @@ def indexes_read_rows(job: Job) -> bool:
 def makes_metadata_anew(job: Job) -> bool:
     """Whether Hudi makes the metadata table, or a part of it, as it begins to work for a job: it reads all of the table then."""
     storage = open_reader(job.base_path)
-    if storage.info(METADATA_NOTE) is not None or b"" in index_marks(job).values():
+    with table_errors(job.base_path):
+        is_noted = storage.info(METADATA_NOTE) is not None
+    if is_noted or b"" in index_marks(job).values():
         return True
     timeline = read_until_stable(job.base_path, lambda: metadata_timeline(storage))
     return bool(job.metadata_partitions) and (timeline is None or not timeline.completions)

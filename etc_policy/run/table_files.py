@@ -33,7 +33,7 @@ from etc_policy.run.ports import AtCommit, Job
 from etc_policy.run.splitting import discard, discard_extracts, split_files, split_slices
 from etc_policy.storage.clocks import time_at
 from etc_policy.storage.open_storage import open_reader, open_storage
-from etc_policy.storage.port import OWN_FOLDER, Irregular, TableReader
+from etc_policy.storage.port import OWN_FOLDER, TableReader
 from etc_policy.table.history import WITHDRAWN, Commit
 from etc_policy.table.state import TableState, newest_base_file
 
@@ -382,47 +382,37 @@ def require_same_indexes(job: Job, marks: Mapping[str, bytes]) -> None:
 
 
 def require_regular(base_path: str, *folders: str) -> None:
-    """Return if what Java is to read in these folders of a table, and behind their links, are files and folders, each once.
+    """Return if what Java is to read or write in these folders of a table are files and folders.
 
     Raises:
-        TableError: so it is not: Java waits without an end for a pipe that nobody writes to, and goes through links in a circle.
+        EngineError: one is a link, or lies behind one, by which Java would read and write elsewhere.
+        TableError: one is a pipe, a socket or a device: Java waits without an end for a pipe that nobody writes to.
 
     """
     storage = open_storage(base_path)
+    behind = ((folder, "link") for folder in folders if folder and storage.is_linked(f"{folder}/file"))
     with table_errors(base_path):
-        _require_none(base_path, chain.from_iterable(storage.irregular(folder, follow=True) for folder in folders))
-
-
-def _require_none(base_path: str, irregular: Iterable[tuple[str, Irregular]]) -> None:
-    path, kind = next(iter(irregular), (None, None))
+        found = chain.from_iterable(storage.irregular(folder) for folder in folders)
+        path, kind = next(chain(behind, found), (None, None))
+    if kind == "link":
+        message = f"`{path}` of `{base_path}` lies behind a link, through which Hudi would read and write elsewhere"
+        hint = "put the file or folder itself there, or mount the folder, if you know the link; then run this again"
+        raise EngineError(Code.BEHIND_A_LINK, message, hint=hint)
     if path is not None:
         cause, hint = f"`{path}` is a pipe, a socket or a device", "remove it: a table has only files and folders"
-        if kind == "again":
-            cause, hint = f"links lead to the folder `{path}` more than once", "remove those links"
         raise TableError(Code.CANNOT_READ_TABLE, f"cannot read the table at `{base_path}`", hint=hint, cause=cause)
 
 
 def require_no_links(job: Job) -> None:
-    """Return if what Hudi reads or writes for the job are files and folders, and no links that a writer may have made.
+    """Return if what Hudi reads or writes for the job are files and folders: the whole table where it lists all of it anew.
 
     Raises:
         EngineError: it would write where a link leads to, or into the table what its writers may not read.
         TableError: it would wait for a pipe.
 
     """
-    storage, partitions = open_storage(job.base_path), {one.partition for one in job.operations}
-    behind = (folder for folder in (OWN_FOLDER, *partitions) if folder and storage.is_linked(f"{folder}/file"))
-    with table_errors(job.base_path):
-        found = [one for folder in (OWN_FOLDER, *partitions) for one in storage.irregular(folder, follow=False)]
-        linked = next(chain(behind, (path for path, kind in found if kind == "link")), None)
-    if linked is not None:
-        message = (
-            f"`{linked}` of `{job.base_path}` lies behind a link, through which Hudi would read and write elsewhere"
-        )
-        hint = "put the file or folder itself there, or mount the folder, if you know the link; then run this again"
-        raise EngineError(Code.BEHIND_A_LINK, message, hint=hint)
-    _require_none(job.base_path, found)
-    if storage.info(METADATA_NOTE) is not None:  # Hudi lists the whole table to build its metadata table anew
+    require_regular(job.base_path, OWN_FOLDER, *{one.partition for one in job.operations})
+    if open_reader(job.base_path).info(METADATA_NOTE) is not None:
         require_regular(job.base_path, "")
 
 

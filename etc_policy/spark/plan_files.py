@@ -13,6 +13,7 @@ from etc_policy.hudi.pending_plan import pending_rollbacks
 from etc_policy.hudi.pending_writes import writes_in_flight
 from etc_policy.hudi.plan_file import encode_plan
 from etc_policy.hudi.properties import read_properties
+from etc_policy.hudi.stable_reading import table_errors
 from etc_policy.plan.cut import archive_passed
 from etc_policy.run.carrying import ADDED_TO, carried_drafts, carried_paths, untouched_carried
 from etc_policy.run.ports import Job
@@ -119,7 +120,7 @@ def _inflight(job: Job) -> FileInfo | None:
 
 def _files_of(job: Job) -> Iterator[tuple[str, bool]]:
     """Data files that bear the job's instant in their names, and whether each is a log file."""
-    with open_reader(job.base_path).tree() as tree:
+    with table_errors(job.base_path), open_reader(job.base_path).tree() as tree:
         partitions = partitions_of(tree.read())
     for partition, files in partitions.items():
         for name in files:

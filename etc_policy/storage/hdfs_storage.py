@@ -143,7 +143,7 @@ class HdfsStorage:
         self._place(path)
         return False
 
-    def irregular(self, folder: str, *, follow: bool) -> Iterator[tuple[str, Irregular]]:
+    def irregular(self, folder: str) -> Iterator[tuple[str, Irregular]]:
         """None: there are no links, and nothing but files."""
         return iter(())
 

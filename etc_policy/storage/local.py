@@ -13,25 +13,18 @@ from pathlib import Path
 from typing import BinaryIO
 
 from etc_policy.storage.port import MAX_READ_BYTES, OWN_FOLDER, FileInfo, Irregular, too_large
-from etc_policy.storage.safe_files import copy_in, drafted, folder_of, parts_of, replace_in
-
-#: A pipe would block whoever opens it until somebody writes to it.
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-
+from etc_policy.storage.safe_files import LinkError, copy_in, drafted, folder_of, open_regular, parts_of, replace_in
 
 #: Two contents of one size that are written within a tick of the clock have the same times.
 _AT_REST_NS = 2_000_000_000
 #: Checksums that Hadoop keeps beside each file on local disk.
 _CHECKSUM = ".crc"
-#: So much is listed of what links in a table lead to: one may lead to a whole disk.
-_MOST_BEHIND_LINKS = 500_000
 
 
 class LocalStorage:
-    """The files of a table below a folder.
+    """The files of a table below a folder, which may be a link itself.
 
-    Reading follows links, as Hudi does. Writing and removing follow none below the table, so that whoever may write there
-    can make nobody overwrite a file elsewhere.
+    No link below it is followed, so that whoever may write there can make nobody show, overwrite or remove a file elsewhere.
     """
 
     def __init__(self, base: Path) -> None:
@@ -44,27 +37,29 @@ class LocalStorage:
 
     def names(self, folder: str) -> Sequence[str]:
         """The names of all that is in a folder; their sizes are not asked for, which takes most of the time of a listing."""
-        return os.listdir(self._path(folder))  # noqa: PTH208 - names are enough
+        with self._opened(folder) as handle:
+            return os.listdir(handle)  # noqa: PTH208 - it is no path
 
     def list(self, folder: str) -> Mapping[str, FileInfo]:
         """The files of a folder; those that are gone before their size was read are left out."""
         found = {}
-        with os.scandir(self._path(folder)) as entries:
+        with self._opened(folder) as handle, os.scandir(handle) as entries:
             for entry in entries:
-                with suppress(FileNotFoundError):  # also a link that leads nowhere
-                    if entry.is_file():
-                        found[entry.name] = _info(entry.stat())
+                require_no_link(entry, self._path(folder))
+                with suppress(FileNotFoundError):
+                    if entry.is_file(follow_symlinks=False):
+                        found[entry.name] = _info(entry.stat(follow_symlinks=False))
         return found
 
     def versions(self, folder: str, among: Collection[str] | None = None) -> Mapping[str, str]:
         """Size, inode and times of each file that has been at rest for a while, as clocks have ticks."""
         latest_ns, found = time.time_ns() - _AT_REST_NS, {}
-        path = str(self._path(folder))
-        for name in os.listdir(path) if among is None else among:  # noqa: PTH208 - names are enough
-            with suppress(FileNotFoundError):
-                one = os.stat(f"{path}/{name}")  # noqa: PTH116 - so many
-                if stat.S_ISREG(one.st_mode) and (version := _version(one, latest_ns)):
-                    found[name] = version
+        with self._opened(folder) as handle:
+            for name in os.listdir(handle) if among is None else among:  # noqa: PTH208 - it is no path
+                with suppress(FileNotFoundError):
+                    one = os.stat(name, dir_fd=handle, follow_symlinks=False)
+                    if stat.S_ISREG(one.st_mode) and (version := _version(one, latest_ns)):
+                        found[name] = version
         return found
 
     def below(self, folder: str) -> Iterator[str]:
@@ -74,21 +69,16 @@ class LocalStorage:
             yield from (os.path.relpath(os.path.join(parent, name), self._base) for name in (*names, *links))  # noqa: PTH118
 
     def find(self, folder: str, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
-        """Regular files below a folder; whoever goes through links in a circle comes to an end."""
-        latest_ns, folders = time.time_ns() - _AT_REST_NS, [str(self._path(folder))]
-        reached = set[tuple[int, int]]()
-        while folders:
-            path = folders.pop()
-            numbers = _numbers(path)
-            if not reached.isdisjoint(numbers):
-                continue
-            reached.update(numbers)
-            for entry in _entries(path):
-                if entry.is_dir():
-                    folders.append(entry.path)
-                elif is_wanted(entry.name) and entry.is_file():
-                    with suppress(FileNotFoundError):
-                        yield os.path.relpath(entry.path, self._base), _version(entry.stat(), latest_ns)
+        """Regular files below a folder."""
+        latest_ns = time.time_ns() - _AT_REST_NS
+        for entry in self._walk(folder):
+            require_no_link(entry)
+            if is_wanted(entry.name) and entry.is_file(follow_symlinks=False):
+                with suppress(FileNotFoundError):
+                    yield (
+                        os.path.relpath(entry.path, self._base),
+                        _version(entry.stat(follow_symlinks=False), latest_ns),
+                    )
 
     def tree(self) -> LocalTreeLister:
         """Lists the table's folders when it is read."""
@@ -97,9 +87,12 @@ class LocalStorage:
     def info(self, path: str) -> FileInfo | None:
         """A regular file's size and time."""
         try:
-            found = Path(self._path(path)).stat()
+            with folder_of(self._base, path, make=False) as (folder, name):
+                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        if stat.S_ISLNK(found.st_mode):
+            raise LinkError(self._path(path))
         return _info(found) if stat.S_ISREG(found.st_mode) else None
 
     def is_linked(self, path: str) -> bool:
@@ -114,29 +107,23 @@ class LocalStorage:
                 raise
             return True
 
-    def irregular(self, folder: str, *, follow: bool) -> Iterator[tuple[str, Irregular]]:
-        """Links, pipes, sockets and devices below a folder, and folders that links lead to again."""
-        folders, left, has_links = [(self._path(folder), False)], _MOST_BEHIND_LINKS, False
-        reached = set(_numbers(self._path(folder)))
+    def irregular(self, folder: str) -> Iterator[tuple[str, Irregular]]:
+        """Links, pipes, sockets and devices below a folder."""
+        for entry in self._walk(folder):
+            if not entry.is_file(follow_symlinks=False):
+                yield os.path.relpath(entry.path, self._base), "link" if entry.is_symlink() else "special"
+
+    def _walk(self, folder: str) -> Iterator[os.DirEntry[str]]:
+        """All below a folder that is no folder itself."""
+        if folder and self.is_linked(f"{folder}/file"):
+            raise LinkError(self._path(folder))
+        folders = [self._path(folder)]
         while folders:
-            path, is_linked = folders.pop()
-            for entry in _entries(path):
-                is_link = entry.is_symlink()
-                left -= is_linked
-                if left < 0:
-                    raise _too_many_behind_links(str(self._base))
-                if entry.is_file(follow_symlinks=follow):
-                    continue
-                if not entry.is_dir(follow_symlinks=follow):
-                    if not (follow and is_link and not os.path.exists(entry.path)):  # noqa: PTH110 - quicker than a Path
-                        yield os.path.relpath(entry.path, self._base), "link" if is_link and not follow else "special"
-                    continue
-                numbers, has_links = _numbers(entry.path) if follow else (), has_links or is_link
-                if has_links and not reached.isdisjoint(numbers):
-                    yield os.path.relpath(entry.path, self._base), "again"
+            for entry in _entries(folders.pop()):
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
                 else:
-                    reached.update(numbers)
-                    folders.append((entry.path, is_linked or is_link))
+                    yield entry
 
     def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
         """A regular file's content; a file without end, or a sparse one, is refused before it is in memory."""
@@ -149,12 +136,8 @@ class LocalStorage:
 
     def open(self, path: str) -> BinaryIO:
         """A regular file, opened without waiting for anybody."""
-        place = self._path(path)
-        handle = os.open(place, _READ)
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            os.close(handle)
-            raise OSError(f"`{place}` is not a regular file")
-        return os.fdopen(handle, "rb")
+        with folder_of(self._base, path, make=False) as (folder, name):
+            return os.fdopen(open_regular(folder, name, os.O_RDONLY), "rb")
 
     def expect(self, sizes: Mapping[str, int], *, keep: bool = False) -> None:
         """Nothing is done: the system reads ahead by itself."""
@@ -182,8 +165,13 @@ class LocalStorage:
 
     def hard_link(self, source: str, target: str) -> None:
         """A second name for the same bytes."""
-        with folder_of(self._base, target, make=True) as (folder, name):
-            os.link(self._path(source), name, dst_dir_fd=folder)
+        with (
+            folder_of(self._base, source, make=False) as (before, its_name),
+            folder_of(self._base, target, make=True) as (folder, name),
+        ):
+            if stat.S_ISLNK(os.stat(its_name, dir_fd=before, follow_symlinks=False).st_mode):
+                raise LinkError(self._path(source))
+            os.link(its_name, name, src_dir_fd=before, dst_dir_fd=folder, follow_symlinks=False)
 
     def copy(self, source: str, target: str) -> None:
         """A draft beside the target that gets its name when it is whole and on disk."""
@@ -209,6 +197,12 @@ class LocalStorage:
         with suppress(FileNotFoundError), folder_of(self._base, folder, make=False) as (parent, name):
             shutil.rmtree(name, dir_fd=parent)
 
+    @contextmanager
+    def _opened(self, folder: str) -> Iterator[int]:
+        """The number of a folder."""
+        with folder_of(self._base, f"{folder}/file" if folder else "file", make=False) as (handle, _):
+            yield handle
+
     def _path(self, path: str) -> str:
         return os.path.join(self._base, *parts_of(path)) if path else str(self._base)  # noqa: PTH118 - quicker than a Path
 
@@ -230,43 +224,42 @@ def _entries(path: str) -> Iterator[os.DirEntry[str]]:
         yield from entries
 
 
-def _numbers(path: str) -> tuple[tuple[int, int], ...]:
-    """What a folder is known by on this machine, by whatever path; nothing where it is missing."""
-    with suppress(FileNotFoundError):
-        found = os.stat(path)  # noqa: PTH116 - quicker than a Path
-        return ((found.st_dev, found.st_ino),)
-    return ()
+def require_no_link(entry: os.DirEntry[str], folder: str = "") -> None:
+    """Return if what is in a folder of a table is no link.
 
+    Raises:
+        OSError: it is.
 
-def _too_many_behind_links(base: str) -> OSError:
-    return OSError(errno.EFBIG, f"more than {_MOST_BEHIND_LINKS:,} files and folders lie behind links", base)
+    """
+    if entry.is_symlink():
+        raise LinkError(f"{folder}/{entry.name}" if folder else entry.path)
 
 
 def list_tree(base: str) -> Iterator[tuple[str, dict[str, int]]]:
     """(path below the base, bytes by file name) of every folder but Hudi's own, the base itself with an empty path.
 
     What is removed meanwhile, as a cleaner does, is left out.
+
+    Raises:
+        OSError: a folder cannot be read, or there is a link, which Hudi would follow.
+
     """
-    folders, followed, left = [("", False)], set[str](), _MOST_BEHIND_LINKS
+    folders = [""]
     while folders:
-        path, is_linked = folders.pop()
+        path = folders.pop()
         try:
-            below, files = _list_folder(base, path, followed)
+            below, files = _list_folder(base, path)
         except FileNotFoundError:
             if not path:
                 raise
             continue
-        is_linked = is_linked or os.path.islink(f"{base}/{path}")  # noqa: PTH114 - quicker than a Path
-        left -= is_linked * (len(below) + len(files))
-        if left < 0:
-            raise _too_many_behind_links(base)
-        folders += ((one, is_linked) for one in below)
+        folders += below
         yield path, files
 
 
-def _list_folder(base: str, path: str, followed: set[str]) -> tuple[list[str], dict[str, int]]:
+def _list_folder(base: str, path: str) -> tuple[list[str], dict[str, int]]:
     """The folders in a folder, as paths below the base, and the bytes of its files by name."""
-    folder, below, files = f"{base}/{path}", list[str](), dict[str, int]()
+    folder, below, files = f"{base}/{path}".rstrip("/"), list[str](), dict[str, int]()
     with _open_folder(folder) as number, os.scandir(number) as entries:
         for entry in entries:
             name = entry.name
@@ -274,11 +267,11 @@ def _list_folder(base: str, path: str, followed: set[str]) -> tuple[list[str], d
                 if entry.is_file(follow_symlinks=False):
                     if not name.endswith(_CHECKSUM):
                         files[name] = entry.stat(follow_symlinks=False).st_size
-                elif _is_folder(entry, folder, base, followed):
+                elif entry.is_dir(follow_symlinks=False):
                     if name != OWN_FOLDER:
                         below.append(f"{path}/{name}" if path else name)
-                elif entry.is_file() and not name.endswith(_CHECKSUM):
-                    files[name] = entry.stat().st_size
+                else:
+                    require_no_link(entry, folder)
             except FileNotFoundError:  # it has just been removed
                 continue
     return below, files
@@ -292,22 +285,6 @@ def _open_folder(path: str) -> Iterator[int]:
         yield number
     finally:
         os.close(number)
-
-
-def _is_folder(entry: os.DirEntry[str], folder: str, base: str, followed: set[str]) -> bool:
-    """Hudi follows links to folders; a link to a place in the table itself only shows again what is listed anyway.
-
-    What a link leads to is listed once: links in a circle have paths without end.
-    """
-    if not entry.is_dir():
-        return False
-    if not entry.is_symlink():
-        return True
-    table, target = os.path.realpath(base), os.path.realpath(f"{folder}/{entry.name}")
-    if target in followed or os.path.commonpath([table, target]) == table:
-        return False
-    followed.add(target)
-    return True
 
 
 class LocalTreeLister:

@@ -282,7 +282,7 @@ class ObjectStorage:
         self._key(path)
         return False
 
-    def irregular(self, folder: str, *, follow: bool) -> Iterator[tuple[str, Irregular]]:
+    def irregular(self, folder: str) -> Iterator[tuple[str, Irregular]]:
         """None: there are no links, and nothing but files."""
         return iter(())
 

@@ -105,15 +105,16 @@ class TreeLister(Protocol):
         """
 
 
-#: What is no plain file or folder: a link; a pipe, a socket or a device; a folder that was reached before.
-Irregular = Literal["link", "special", "again"]
+#: What is no plain file or folder: a link; a pipe, a socket or a device.
+Irregular = Literal["link", "special"]
 
 
 class TableReader(Protocol):
     """A table's files to read: who has only this changes nothing.
 
     Every method raises OSError with the storage's own words; FileNotFoundError where a path is missing.
-    A path that leads out of the table is a ValueError. What is read must be a regular file: a device or a pipe is an OSError.
+    A path that leads out of the table is a ValueError. What is read must be a regular file that is reached by no link below the
+    table's folder: a link, a device or a pipe is an OSError.
     """
 
     @property
@@ -124,7 +125,7 @@ class TableReader(Protocol):
         """The names of all that is in a folder, in no order."""
 
     def list(self, folder: str) -> Mapping[str, FileInfo]:
-        """The files of a folder, links to files among them, by name; folders are not listed."""
+        """The files of a folder, by name; folders are not listed."""
 
     def versions(self, folder: str, among: Collection[str] | None = None) -> Mapping[str, str]:
         """A text for each file of a folder, by name, that is another one once its content is; files without one are left out.
@@ -137,8 +138,8 @@ class TableReader(Protocol):
         """The paths of all files below a folder, hidden ones and links too; no link is followed."""
 
     def find(self, folder: str, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
-        """The path of each file below a folder whose name is wanted, behind links too, with a text that no other content of it
-        will have, whoever writes it; an empty one where the storage has no such text. No folder is listed twice.
+        """The path of each file below a folder whose name is wanted, with a text that no other content of it will have,
+        whoever writes it; an empty one where the storage has no such text.
         """
 
     def tree(self) -> TreeLister:
@@ -167,12 +168,8 @@ class TableStorage(TableReader, Protocol):
     def is_linked(self, path: str) -> bool:
         """Whether a folder on the way to a path is a link, or none, so that nothing is removed there."""
 
-    def irregular(self, folder: str, *, follow: bool) -> Iterator[tuple[str, Irregular]]:
-        """The paths below a folder of what is neither a file nor a folder; one that is missing has none.
-
-        With `follow` links count as what they lead to, one that leads nowhere as nothing, and a folder that is reached a second
-        time is `again`: who goes through all of them may come to no end.
-        """
+    def irregular(self, folder: str) -> Iterator[tuple[str, Irregular]]:
+        """The paths below a folder of what is neither a file nor a folder; one that is missing has none."""
 
     def create(self, path: str, content: bytes) -> None:
         """Write a new file in one step, its folders too; FileExistsError where there is one, which stays as it is."""

@@ -33,12 +33,29 @@ def folder_of(base: Path, path: str, *, make: bool) -> Iterator[tuple[int, str]]
             if make:
                 with suppress(FileExistsError):
                     os.mkdir(folder, dir_fd=handle)
-            below = os.open(folder, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+            below = _folder_in(handle, folder, base)
             os.close(handle)
             handle = below
         yield handle, name
     finally:
         os.close(handle)
+
+
+def _folder_in(handle: int, name: str, base: Path) -> int:
+    """A folder in an open one, which is not a link."""
+    try:
+        return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+    except NotADirectoryError:
+        if stat.S_ISLNK(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode):
+            raise LinkError(f"{base}/.../{name}") from None
+        raise
+
+
+class LinkError(OSError):
+    """A link would have to be followed."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(errno.ELOOP, "it is a link, and none is followed there", path)
 
 
 @contextmanager
@@ -116,7 +133,12 @@ def copy_draft(path: str) -> str:
 
 def open_regular(folder: int, name: str, flags: int) -> int:
     """A regular file of an open folder, which is not a link, opened without waiting for anybody."""
-    handle = os.open(name, flags | _SAFELY, 0o666, dir_fd=folder)
+    try:
+        handle = os.open(name, flags | _SAFELY, 0o666, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise LinkError(name) from None
+        raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(f"`{name}` is not a regular file")

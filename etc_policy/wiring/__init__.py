@@ -60,7 +60,7 @@ class Readings(SparkSessions):
         if is_catalog_name(location):
             self._require_trust(f"a catalog is needed for `{location}`")
         else:
-            self.require_allowed_table(location)
+            self.require_allowed(location)
         if is_catalog_name(location) and (glue := self._glue()) is not None:
             location = glue.location(location)
         elif is_catalog_name(location):
@@ -191,7 +191,7 @@ class Readings(SparkSessions):
 
         self._reach_storages()
         try:
-            self.require_allowed_table(location)
+            self.require_allowed(location)
             read_properties(open_reader(location))
         except EtcError as error:  # what else is wrong each verb says of the table
             let_go(error)

@@ -80,7 +80,6 @@ class SparkSessions:
     _failed_start: _FailedStart | None = field(init=False, default=None, repr=False, compare=False)
     _data_bytes: dict[str, int] = field(init=False, default_factory=dict, repr=False, compare=False)
     _mergings: dict[str, str] = field(init=False, default_factory=dict, repr=False, compare=False)
-    _links_out: dict[str, str | None] = field(init=False, default_factory=dict, repr=False, compare=False)
     _releases: dict[str, str | None] = field(init=False, default_factory=dict, repr=False, compare=False)
     _release: str | None = field(init=False, default=None, repr=False, compare=False)
     _loaded: str | None = field(init=False, default=None, repr=False, compare=False)
@@ -139,21 +138,6 @@ class SparkSessions:
 
         return endpoint_of(self.target.storage, os.environ) is not None
 
-    def require_allowed_table(self, place: str) -> None:
-        """The same for a table, whose files must be its own too.
-
-        Raises:
-            TableError: it is not allowed, or a link in it leads to what is not.
-
-        """
-        self.require_allowed(place)
-        link = self._link_out_of(place) if self.allowed is not None else None
-        if link is not None:
-            hint = (
-                "put the file itself there, or allow what it leads to by `--allow` or in ETC_ALLOW, where you know it"
-            )
-            raise TableError(Code.NOT_TRUSTED, f"the link `{link}` leads to what `{place}` may not reach", hint=hint)
-
     def may_look(self, place: str) -> bool:
         """Whether the project's files may reach a place; a folder of this machine as the one that links lead to."""
         if self.allowed is None:
@@ -161,22 +145,6 @@ class SparkSessions:
         from etc_policy.storage.open_storage import real_path
 
         return self.allowed.reaches(real_path(place) if is_local(place) else place)
-
-    def _link_out_of(self, place: str) -> str | None:
-        """A link in a folder of the project, which a stranger may have made, that leads to what may not be reached.
-
-        Nobody else puts links there meanwhile: a folder is looked at once.
-        """
-        if not is_local(place):
-            return None
-        from etc_policy.storage.open_storage import real_path
-
-        real, project = real_path(place), os.path.realpath(self.project_dir)
-        if os.path.commonpath([real, project]) != project:
-            return None
-        if real not in self._links_out:
-            self._links_out[real] = next((one for one in _links_in(real) if not self.may_look(one)), None)
-        return self._links_out[real]
 
     @property
     def has_spark(self) -> bool:
@@ -377,10 +345,3 @@ class SparkSessions:
     def local_catalog(self) -> Path:
         """The folder of the catalog of this machine, for a target without one of its own."""
         return self.catalog_dir or self.project_dir / "target" / "catalog"
-
-
-def _links_in(folder: str) -> Iterator[str]:
-    """The links in a folder, at any depth; none is followed."""
-    for parent, folders, names in os.walk(folder):
-        paths = (os.path.join(parent, name) for name in (*folders, *names))  # noqa: PTH118 - quicker than a Path
-        yield from filter(os.path.islink, paths)

@@ -400,13 +400,13 @@ def test_no_glob_shows_what_lies_elsewhere(beside, etc, form, glob):
     [
         "2026",
         ".hoodie/hoodie.properties",
-        ".hoodie/timeline/20260101120000000.commit",
+        f".hoodie/timeline/{at('11:00:00')}_{at('11:00:05')}.deltacommit",
         ".hoodie/.etc",
         "dt=1/f.parquet",
     ],
 )
 def test_a_table_with_a_link_out_of_the_project_is_refused_alone(beside, etc, link):
-    """Else its listing, or what cannot be read of it, would show what lies there."""
+    """Else its listing, or what cannot be read of it, would show what lies there, and so would what lies in `.git`."""
     project, secret = beside
     table_in(project / "lake" / "evil")
     place = project / "lake" / "evil" / link
@@ -418,7 +418,7 @@ def test_a_table_with_a_link_out_of_the_project_is_refused_alone(beside, etc, li
         _, out, err = etc("plan", *at_noon, "--output", "json")
         found = {one["policy"]: one["action"] for one in json.loads(out)["tables"]}
         assert (found["evil"], found["o"] != "refused") == ("refused", True)
-        assert f"evil/{link}` leads to what" in err
+        assert "it is a link, and none is followed there" in err
         assert "payroll" not in out + err
     declare(project, 'name: "x_{table}", tables: {path: "lake/e*"}')
     assert "payroll" not in "".join(map(str, etc("plan")))
@@ -465,7 +465,6 @@ def test_no_message_says_where_a_link_beside_the_project_leads(beside, etc, has_
 def test_a_link_to_what_is_allowed_is_followed(beside, etc):
     project, secret = beside
     (project / "lake" / "more").symlink_to(secret / "payroll")
-    (project / "lake" / "orders" / "more").symlink_to(secret)
     declare(project, "name: more, table: lake/more")
     _, out, _ = etc("plan", "--at", "2026-01-01T12:00:00Z", "--output", "json", "--allow", secret.as_uri())
     assert {one["policy"]: one["action"] for one in json.loads(out)["tables"]} == {"o": "compact", "more": "compact"}

@@ -180,6 +180,13 @@ class TestDamagedArchive:
             read(table)
         assert (error.value.code, error.value.exit_code) == ("ETC208", 3)
 
+    @pytest.mark.parametrize("text", ["[default]\nkey = secret", "1/../../secret", "\u0661"])
+    def test_what_names_no_manifest_is_not_shown(self, table, parquet, text):
+        (parquet.parent / "_version_").write_text(text)
+        with pytest.raises(TableError, match="manifest_`") as error:
+            read(table)
+        assert (error.value.code, text in f"{error.value.message} {error.value.cause}") == ("ETC208", False)
+
     def test_a_manifest_that_names_a_file_again_and_again(self, table, parquet, monkeypatch):
         """Each was opened: 231 KB of manifest took 20 s."""
         manifest, opened = parquet.parent / "manifest_1", []

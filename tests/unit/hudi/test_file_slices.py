@@ -321,20 +321,14 @@ def test_partitions_at_any_depth_and_other_folders(table):
     assert [(s.partition, s.file_id) for s in read(table).slices] == [("", "f2"), ("y=2026/m=01", "f1")]
 
 
-def test_a_partition_that_is_a_link_out_of_the_table(table):
+def test_a_table_with_a_link_is_refused(table):
+    """A partition that is one has rows of the table, which may not be left out."""
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f2", 5))
     (table.base / "p").rename(table.base.parent / "elsewhere")
     (table.base / "p").symlink_to(table.base.parent / "elsewhere")
-    assert set(slices(table)) == {"f1", "f2"}
-    assert read(table).missing_files == ()
-
-
-def test_links_within_the_table_and_to_nowhere_show_nothing_new(table):
-    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
-    (table.base / "latest").symlink_to("p")
-    (table.base / "p" / "round").symlink_to(table.base)
-    (table.base / "p" / base("f2").name(at("10:00:00"))).symlink_to(table.base / "gone")
-    assert [(one.partition, one.file_id) for one in read(table).slices] == [("p", "f1")]
+    with pytest.raises(TableError) as error:
+        read(table)
+    assert (error.value.code, str(table.base / "p") in error.value.cause) == ("ETC442", True)
 
 
 class TestTwins:

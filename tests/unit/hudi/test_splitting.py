@@ -7,7 +7,7 @@ from datetime import UTC
 
 import pytest
 
-from etc_policy.errors import EngineError, TableError
+from etc_policy.errors import EngineError, EtcError, TableError
 from etc_policy.hudi import log_split
 from etc_policy.hudi.block_times import TimesWanted, read_times
 from etc_policy.hudi.log_times import fill_from_logs
@@ -109,7 +109,7 @@ def test_nothing_is_split_from_behind_a_link(table, tmp_path):
     target.replace(tmp_path / "private")
     target.symlink_to(tmp_path / "private")
     before = files(table)
-    with pytest.raises(EngineError) as error:
+    with pytest.raises(EtcError) as error:
         split(table)
     assert error.value.code == "ETC442"
     assert files(table) == before

@@ -21,7 +21,7 @@ from etc_policy.run.file_lock import FileLock
 from etc_policy.run.lock_holder import LockPlace, read_holder
 from etc_policy.run.objects_in_logs import require_no_objects, require_no_objects_for
 from etc_policy.run.ports import Job
-from etc_policy.run.table_files import require_no_links, require_regular
+from etc_policy.run.table_files import require_no_links
 from etc_policy.spark import compactor
 from etc_policy.spark.column_stats import fill_event_times
 from etc_policy.spark.compactor import HudiCompactor
@@ -204,17 +204,13 @@ READINGS = {
 
 
 @pytest.mark.parametrize("reading", READINGS)
-@pytest.mark.parametrize("path", [".hoodie/.hoodie.properties.crc", ".hoodie/linked", ".hoodie/socket"])
-def test_spark_does_not_read_a_table_where_it_would_wait_for_a_pipe(table, precious, monkeypatch, reading, path):
+@pytest.mark.parametrize("path", [".hoodie/.hoodie.properties.crc", ".hoodie/socket"])
+def test_spark_does_not_read_a_table_where_it_would_wait_for_a_pipe(table, monkeypatch, reading, path):
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
     state = read(table)
     policy = Policy(name="orders_ro", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
     request = DataCheck(policy, str(table.base), (), 0, 0, None, None, frozenset(), "", frozenset())
-    (table.base / ".hoodie" / "lost").symlink_to(precious.parent / "lost")
-    if path.endswith("linked"):
-        make_pipe(precious.parent / "below" / "pipe")
-        (table.base / path).symlink_to(precious.parent)
-    elif path.endswith("socket"):
+    if path.endswith("socket"):
         make_socket(table.base / path, monkeypatch)
     else:
         make_pipe(table.base / path)
@@ -223,33 +219,18 @@ def test_spark_does_not_read_a_table_where_it_would_wait_for_a_pipe(table, preci
     assert "is a pipe, a socket or a device" in error.value.cause
 
 
-@pytest.mark.parametrize("form", ["itself", "above", "by way of another folder", "twice"])
-def test_a_folder_that_links_lead_to_again_is_refused(table, precious, form):
-    """Java lists folders as often as links lead there: two links to their own folder are 2^40 folders."""
-    (table.base / "linked").symlink_to(precious.parent)
-    require_regular(str(table.base), "")
-    if form == "twice":
-        (table.base / "another").symlink_to(precious.parent)
-    elif form == "by way of another folder":
-        (precious.parent / "back").symlink_to(table.base)
-    else:
-        (table.base / "p").mkdir(exist_ok=True)
-        (table.base / "p" / "up").symlink_to("." if form == "itself" else "..")
-    with pytest.raises(TableError) as error:
-        require_regular(str(table.base), "")
-    assert "more than once" in error.value.cause
-
-
-def test_such_a_folder_is_no_matter_where_hudi_does_not_list_it(table, precious):
+@pytest.mark.parametrize("reading", READINGS)
+def test_nor_where_there_is_a_link(table, precious, reading):
+    """It would show in the table's own records what its writers may not read, and list links in a circle without an end."""
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    state = read(table)
     policy = Policy(name="orders_ro", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
-    job = Job(policy, str(table.base), 9, (), C, (operation("f1", None),))
-    (table.base / "a").symlink_to(".")
-    require_no_links(job)
-    (table.base / METADATA_NOTE).parent.mkdir()
-    (table.base / METADATA_NOTE).write_text("files")  # it is to be built anew, by a listing of all folders
-    with pytest.raises(TableError, match="cannot read the table"):
-        require_no_links(job)
+    request = DataCheck(policy, str(table.base), (), 0, 0, None, None, frozenset(), "", frozenset())
+    place = ".hoodie/linked" if reading == "event times" else "p/linked"
+    (table.base / place).symlink_to(precious)
+    with pytest.raises(EngineError) as error:
+        READINGS[reading](GxVerifier(NoSpark()), request, state)
+    assert (error.value.code, f"`{place}`" in error.value.message) == ("ETC442", True)
 
 
 #: Log files that Java opens: of an older slice, of a partition that only the metadata table names, of that table itself.
@@ -259,7 +240,6 @@ LOGS = (
     "q/deep/.f9-0_20260101100000000.log.1_0-1-0.cdc",
     ".hoodie/metadata/files/.files-0000-0_20260101100000000.log.1_0-1-0",
     ".hoodie/other/.f1-0_20260101100000000.log.1_0-1-0",
-    "linked/.f1-0_20260101100000000.log.1_0-1-0",
 )
 OBJECTS = log_file.block(log_file.DELETE, struct.pack(">ii", 2, 3) + b"\1\0x")
 
@@ -272,14 +252,13 @@ def write_log(table, path, content):
 
 @pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize("path", LOGS)
-def test_spark_does_not_read_a_table_of_whose_log_files_hudi_makes_objects(table, precious, reading, path):
+def test_spark_does_not_read_a_table_of_whose_log_files_hudi_makes_objects(table, reading, path):
     if reading == "event times" and not path.startswith(".hoodie/metadata"):
         return  # it reads the metadata table alone
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
     state = read(table)
     policy = Policy(name="orders_ro", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
     request = DataCheck(policy, str(table.base), (), 0, 0, None, None, frozenset(), "", frozenset())
-    (table.base / "linked").symlink_to(precious.parent)
     write_log(table, path, log_file.avro([1]) + OBJECTS)
     with pytest.raises(TableError) as error:
         READINGS[reading](GxVerifier(NoSpark()), request, state)

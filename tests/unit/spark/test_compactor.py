@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError
+from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError, StalePlanError
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.commit_metadata import withdrawn_metadata
 from etc_policy.policy.manifest import EventTime, Policy
@@ -416,7 +416,7 @@ def test_nothing_is_removed_where_a_file_of_it_lies_behind_a_link(tmp_path, tabl
     for name in ("a", "q"):
         (table.base / name).symlink_to(outside)
     before = files(table)
-    with pytest.raises(EngineError, match="lies behind a link") as error:
+    with pytest.raises(EtcError) as error:
         compactor.withdraw(job_of(table))
     assert error.value.code == "ETC442"
     assert (files(table), (outside / base("f2").name(C)).read_text()) == (before, "canary")

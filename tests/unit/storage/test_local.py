@@ -27,12 +27,40 @@ def outside(tmp_path):
     return tmp_path / "outside"
 
 
-def test_a_linked_file_and_a_linked_folder_are_read(table, outside):
-    (table / "f").symlink_to(outside / "f")
-    (table / "folder").symlink_to(outside)
-    storage = LocalStorage(table)
-    assert storage.read("f") == storage.read("folder/f") == b"precious"
-    assert storage.list("")["f"].size_bytes == len("precious")
+READINGS = {
+    "names": lambda storage, folder: storage.names(folder),
+    "list": lambda storage, folder: storage.list(folder),
+    "versions": lambda storage, folder: storage.versions(folder),
+    "versions of some": lambda storage, folder: storage.versions(folder, {"f"}),
+    "find": lambda storage, folder: list(storage.find(folder, lambda _: True)),
+    "info": lambda storage, folder: storage.info(f"{folder}/f"),
+    "read": lambda storage, folder: storage.read(f"{folder}/f"),
+    "open": lambda storage, folder: storage.open(f"{folder}/f"),
+    "hard_link": lambda storage, folder: storage.hard_link(f"{folder}/f", "other"),
+    "copy": lambda storage, folder: storage.copy(f"{folder}/f", "other"),
+    "link_or_copy": lambda storage, folder: storage.link_or_copy(f"{folder}/f", "other"),
+}
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("link", ["folder", "folder/above", "folder/f"])
+def test_nothing_is_read_through_a_link(table, outside, reading, link):
+    """Its message, a record that is written anew, or a copy of it would show what lies elsewhere."""
+    (table / link).parent.mkdir(exist_ok=True)
+    (table / link).symlink_to(outside if link != "folder/f" else outside / "f")
+    folder = "folder/above" if link.endswith("above") else "folder"
+    if link == "folder/f" and reading.startswith(("names", "versions")):
+        assert list(READINGS[reading](LocalStorage(table), folder)) == (["f"] if reading == "names" else [])
+        return
+    with pytest.raises(OSError, match="it is a link, and none is followed") as error:
+        READINGS[reading](LocalStorage(table), folder)
+    assert error.value.errno == errno.ELOOP
+    assert not (table / "other").exists()
+
+
+def test_the_table_s_own_folder_may_be_a_link(table, outside):
+    (table / "linked").symlink_to(outside)
+    assert LocalStorage(table / "linked").read("f") == b"precious"
 
 
 def test_nothing_is_written_or_removed_through_a_linked_folder(table, outside):
@@ -94,7 +122,7 @@ def test_a_file_system_without_links_gets_a_copy(table, monkeypatch):
     link = os.link
 
     def refused(source, *args, **kwargs):
-        if str(source).endswith("/f"):
+        if source == "f":
             raise OSError(errno.EPERM, "Operation not permitted")
         return link(source, *args, **kwargs)
 

@@ -1,15 +1,15 @@
 import os
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
-from etc_policy.storage import local
 from etc_policy.storage.local import LocalTreeLister, list_tree
 
 
 @pytest.fixture
 def base(tmp_path):
-    """A table of two partitions, one of them below another folder, with links and what is no data."""
+    """A table of two partitions, one of them below another folder, and what is no data."""
     for folder in ("a", "b/c", ".hoodie", "no_partition"):
         (tmp_path / folder).mkdir(parents=True)
     for partition in ("a", "b/c"):
@@ -18,15 +18,12 @@ def base(tmp_path):
         (tmp_path / partition / ".f1.parquet.crc").touch()
     (tmp_path / "a" / ".f1_1.log.1").write_bytes(b"xx")
     (tmp_path / "a" / os.fsdecode(b"\xff \xc3\xa4.parquet")).write_bytes(b"x")
-    (tmp_path / "a" / "linked.parquet").symlink_to(tmp_path / "b" / "c" / "f1.parquet")
-    (tmp_path / "a" / "dangling.parquet").symlink_to(tmp_path / "nowhere")
     (tmp_path / "no_partition" / "f9.parquet").touch()
-    (tmp_path / "again").symlink_to(tmp_path / "a")
     return str(tmp_path)
 
 
 MARK = ".hoodie_partition_metadata"
-IN_A = {MARK: 0, "f1.parquet": 100, ".f1_1.log.1": 2, "linked.parquet": 100, os.fsdecode(b"\xff \xc3\xa4.parquet"): 1}
+IN_A = {MARK: 0, "f1.parquet": 100, ".f1_1.log.1": 2, os.fsdecode(b"\xff \xc3\xa4.parquet"): 1}
 LISTED = {"": {}, "a": IN_A, "b": {}, "b/c": {MARK: 0, "f1.parquet": 100}, "no_partition": {"f9.parquet": 0}}
 
 
@@ -76,39 +73,15 @@ def test_a_folder_may_begin_with_a_dot_and_only_that_of_hudi_is_left_out(base, t
     assert dict(list_tree(base)) == {**LISTED, ".net": files, "b/.d": files}
 
 
-def test_a_linked_folder_elsewhere_is_a_folder_of_the_table(base, tmp_path_factory):
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
-    (elsewhere / ".hoodie_partition_metadata").touch()
-    (elsewhere / "f2.parquet").touch()
-    os.symlink(elsewhere, f"{base}/d")
-    assert dict(list_tree(base))["d"] == {"f2.parquet": 0, MARK: 0}
-
-
-def test_links_that_lead_in_circles_are_followed_once(base, tmp_path_factory):
-    """Two links in a folder that lead to it have 2**40 paths before the system refuses one."""
-    elsewhere, other = tmp_path_factory.mktemp("elsewhere"), tmp_path_factory.mktemp("other")
-    (elsewhere / "f2.parquet").touch()
-    for folder in (elsewhere, other):
-        for name, target in (("x", elsewhere), ("y", other), ("z", elsewhere)):
-            os.symlink(target, folder / name)
-    os.symlink(elsewhere, f"{base}/d")
-    listed = dict(list_tree(base))
-    assert listed.keys() - LISTED.keys() == {"d", "d/y"}
-    assert listed["d"] == {"f2.parquet": 0}
-
-
-def test_what_links_lead_to_is_not_listed_without_end(base, tmp_path_factory, monkeypatch):
-    """A link in a partition to a disk of ten million files was listed for minutes; the table's own files have no bound."""
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
-    for number in range(4):
-        (elsewhere / f"d{number}").mkdir()
-        (elsewhere / f"d{number}" / "f").touch()
-    os.symlink(elsewhere, f"{base}/a/d")
-    monkeypatch.setattr(local, "_MOST_BEHIND_LINKS", 8)
-    assert dict(list_tree(base))["a/d/d3"] == {"f": 0}
-    monkeypatch.setattr(local, "_MOST_BEHIND_LINKS", 7)
-    with pytest.raises(OSError, match="more than 7 files and folders lie behind links"):
+@pytest.mark.parametrize("target", ["elsewhere", "a", ".", "b/c/f1.parquet", "nowhere"])
+@pytest.mark.parametrize("place", ["d", "a/d", "a/f2.parquet"])
+def test_a_link_is_an_error(base, place, target):
+    """What Hudi reads through it is part of the table to other readers: it may not be left out either."""
+    (Path(base).parent / "elsewhere").mkdir(exist_ok=True)
+    os.symlink(f"{base}/../elsewhere" if target == "elsewhere" else f"{base}/{target}", f"{base}/{place}")
+    with pytest.raises(OSError, match="it is a link, and none is followed") as error:
         dict(list_tree(base))
+    assert error.value.filename == f"{base}/{place}"
 
 
 class TestLister:
