@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from etc_policy.api.each_table import side_by_side
 from etc_policy.api.importing import is_linked, plain_name
 from etc_policy.api.loading import ProjectReading, reached_path
-from etc_policy.errors import EtcError, Issue, RetryableError, TableError
+from etc_policy.errors import EtcError, Issue, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import (
     glob_matches,
@@ -24,7 +24,7 @@ from etc_policy.policy.locations import (
     resolve_location,
 )
 from etc_policy.policy.project import DeclaredNamespace, DeclaredPolicy, RefusedFolder
-from etc_policy.policy.resolve import check_project, table_root
+from etc_policy.policy.resolve import check_project, first_worked_on, table_root
 from etc_policy.policy.schema import PolicyDeclaration, Sync
 from etc_policy.policy.schema_values import GLOB
 from etc_policy.storage.open_storage import real_path, table_identity
@@ -190,18 +190,11 @@ class _Lookup:
             are_found = all(one in found for one in tables)
             places = {resolve_location(one, self.root): one for one in tables if are_found}
             by_identity = {location_identity(place): one for place, one in places.items()}
-            self._of_one_value[tables] = by_identity, self._first_worked_on(places)
+            first = first_worked_on(places.items(), self.environment.worked_on_since)
+            self._of_one_value[tables] = by_identity, first
         known, only = self._of_one_value[tables]
         last = self.last_tables().get(name) if known else None
         return only if last is None else known.get(location_identity(last), only)
-
-    def _first_worked_on(self, places: Mapping[str, str]) -> str | None:
-        try:
-            since = {one: begun for place, one in places.items() if (begun := self.environment.worked_on_since(place))}
-        except RetryableError:  # of which of them it is not known may be the first
-            return None
-        first = [one for one, begun in since.items() if begun == min(since.values())]
-        return first[0] if len(first) == 1 else None
 
     def _stands_for(self, namespace: DeclaredNamespace, error: EtcError) -> None:
         pattern = str(namespace.tables)

@@ -331,9 +331,13 @@ class Workspace:
                 self._variables,
                 self._files_environment,
                 self._may_look,
-                lambda location: self.environment.worked_on_since(location),
+                self._worked_on_since,
             )
         return self._last
+
+    def _worked_on_since(self, location: str) -> int | None:
+        """When etc began to work on a table; no store is asked where nothing is to be looked up."""
+        return self.environment.worked_on_since(location) if self._looks_up or is_local(location) else None
 
     def _read_if_any(self) -> ProjectReading | None:
         """The project; None where it has no policy file yet."""

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
-from etc_policy.errors import Issue, PolicyError
+from etc_policy.errors import EtcError, Issue, PolicyError, let_go
 from etc_policy.errors.codes import Code
 from etc_policy.errors.plain_text import without_passwords
 from etc_policy.policy.hudi_options import (
@@ -61,6 +61,7 @@ class CheckedProject:
     real_path: Callable[[str], str] = str
 
 
+_One = TypeVar("_One")
 Rule: TypeAlias = Callable[[CheckedProject], Iterator[Issue]]
 #: What to do where one entry makes several policies that are alike.
 _EACH = "`for_each` makes a policy for each item: write `{{ each }}`, or a key of it, into this value"
@@ -120,11 +121,9 @@ class _Claims:
         """Which of the policies that claim the same keeps it; None where that is not known."""
         if (by_hand := next((one for one in group if one.folder is None), None)) is not None:
             return by_hand
-        if key == "table":
-            first = [one for one in group if location_identity(self._place(one)) == self._real(one)]
-        else:
-            since = [(begun, one) for one in group if (begun := self.worked_on_since(self._place(one))) is not None]
-            first = [one for begun, one in since if begun == min(begun for begun, _ in since)]
+        if key != "table":
+            return first_worked_on([(self._place(one), one) for one in group], self.worked_on_since)
+        first = [one for one in group if location_identity(self._place(one)) == self._real(one)]
         return first[0] if len(first) == 1 else None
 
     def _place(self, policy: DeclaredPolicy) -> str:
@@ -132,6 +131,18 @@ class _Claims:
 
     def _real(self, policy: DeclaredPolicy) -> str:
         return _real_identity(policy.declaration.table, self.root, self.real_path)
+
+
+def first_worked_on(places: Iterable[tuple[str, _One]], worked_on_since: Callable[[str], int | None]) -> _One | None:
+    """The one whose table etc worked on first, of several with the place of each; None where that is not known."""
+    try:
+        since = [(begun, one) for place, one in places if (begun := worked_on_since(place)) is not None]
+    except EtcError as error:  # a table that may not be reached, or does not answer, may be the first
+        let_go(error)
+        return None
+    earliest = min((begun for begun, _ in since), default=None)
+    first = [one for begun, one in since if begun == earliest]
+    return first[0] if len(first) == 1 else None
 
 
 def without_clashes(

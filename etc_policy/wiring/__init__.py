@@ -327,11 +327,15 @@ class Readings(SparkSessions):
 
         Raises:
             RetryableError: the store does not answer.
+            TableError: the project's files may not reach it.
 
         """
         from etc_policy.hudi.apply_state import worked_on_since
 
+        if is_catalog_name(location):
+            return None
         self._reach_storages()
+        self.require_allowed(location)
         return worked_on_since(location)
 
     def read_mark(self, policy: Policy) -> tuple[str, ApplyState]:

@@ -55,6 +55,12 @@ def test_the_tab_key_looks_nothing_up(project, monkeypatch, flags):
             f"profiles: {{p: {{target: t, targets: {{t: {{storage: {storage}}}}}}}}}\n"
         )
         assert complete(project, "plan", *flags, "--select", "o") == ["orders_ro"]
+        for name in ("a", "b"):  # two that would have one name
+            (project / "found" / name / ".hoodie").mkdir(parents=True)
+        (project / "policies" / "c.yml").write_text(
+            f"version: 1\npolicies:\n  - {{name: same, for_each: found/*, table: 's3://evil/{{{{ each.name }}}}', {rest}}}\n"
+        )
+        assert complete(project, "plan", *flags, "--select", "o") == ["orders_ro"]
         with pytest.raises(BlockingIOError):
             server.accept()
 

@@ -483,6 +483,31 @@ def test_a_link_is_no_way_to_what_git_keeps_or_to_names_of_suites(beside, etc):
         assert (code, "payroll" in out + err) == (1, False), command
 
 
+@pytest.mark.parametrize("claim", ["name: same", "name: '{{ each.name }}_ro', sync: {ro_table: lake.same}"])
+@pytest.mark.parametrize("place", ["hdfs://SERVER/x", "s3://any", "SECRET"])
+def test_nobody_elsewhere_is_asked_which_of_two_tables_was_first(beside, etc, server, monkeypatch, place, claim):
+    """It went to any server with a signature and the session token of the runner, and into any folder."""
+    project, secret = beside
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.setenv(name, "key")
+    storage = f"{{storage: {{endpoint: 'http://{server[0]}', timeout: 2s}}}}"
+    (project / "etc_project.yml").write_text(f"profiles: {{p: {{target: t, targets: {{t: {storage}}}}}}}\n")
+    for name in "ab":
+        table_in(project / "found" / name)
+    table = f"{place}/{{{{ each.name }}}}".replace("SERVER", server[0]).replace("SECRET", str(secret))
+    declare(project, f'{claim}, for_each: found/*, table: "{table}"')
+
+    def said():
+        return [(code, re.sub(r"\d", "", out + err)) for code, out, err in (etc(*one.split()) for one in SHOW)]
+
+    before = said()
+    (secret / "a" / ".hoodie" / ".etc").mkdir(parents=True)
+    (secret / "a" / ".hoodie" / ".etc" / "place").write_text("secret/a")  # as etc has it where it worked
+    assert (said(), server[1]) == (before, [])
+    _, out, _ = etc("plan", "--output", "json")
+    assert {one["policy"]: one["action"] for one in json.loads(out)["tables"]}["o"] != "refused"
+
+
 def test_a_server_that_reads_like_an_allowed_one_is_not_asked(beside, etc, server, monkeypatch):
     project, _ = beside
     monkeypatch.setenv("ETC_ALLOW", "s3://lake http://127.0.0.1:1")
