@@ -28,8 +28,9 @@ from etc_policy.storage.port import TableReader
 
 #: Raised when the same bytes may give another answer.
 _RULES = 2
-#: What a commit adds to these parts of the metadata table it knows from what was written.
-_OF_WHAT_IS_WRITTEN = {"files", "column_stats", "bloom_filters", "record_index"}
+#: What a commit adds to these parts of the metadata table it knows from what was written, and from that table itself
+#: (facts: indexes-of-what-is-written).
+_OF_WHAT_IS_WRITTEN = {"files", "column_stats", "partition_stats", "bloom_filters", "record_index"}
 #: Files that are looked at side by side.
 _THREADS = 8
 

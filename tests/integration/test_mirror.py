@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import shutil
+import struct
 import time
+from pathlib import Path
 
 import pytest
 
@@ -126,6 +130,57 @@ def test_a_way_of_reading_that_is_set_for_all_jobs_is_not_written_into_base_file
     assert Views(spark, bench.base).rt() == ORACLE.rt()
     expected = ORACLE.rt_up_to(SECOND)
     assert {key: Views(spark, bench.base).ro().get(key) for key in expected} == expected
+
+
+IN_OPEN = 0x20
+
+
+class OpenedByJava:
+    """The log files in a folder that Java has opened since: it opens the checksum of each (Linux alone)."""
+
+    def __init__(self, folder: Path) -> None:
+        libc = ctypes.CDLL(None)
+        self.queue = libc.inotify_init1(os.O_NONBLOCK)
+        libc.inotify_add_watch(self.queue, str(folder).encode(), IN_OPEN)
+
+    def names(self) -> set[str]:
+        found = set()
+        while True:
+            try:
+                events = os.read(self.queue, 1 << 16)
+            except BlockingIOError:
+                return {name for name in found if ".log." in name and name.endswith(".crc")}
+            while events:
+                length = struct.unpack_from("iIII", events)[3]
+                found.add(events[16 : 16 + length].rstrip(b"\0").decode())
+                events = events[16 + length :]
+
+
+@pytest.mark.extended
+def test_hudi_opens_no_log_file_of_other_partitions_for_its_statistics_and_the_record_index(spark, tmp_path):
+    """See facts: indexes-of-what-is-written. Only log files of what is compacted need to be looked at before."""
+    keys = range(12)
+    history = (
+        Write(tuple((key, "v0", key) for key in keys)),
+        Write(((1, "v1", 100), (4, "v1", 101))),
+        Write(((3, "v2", 300), (5, "v2", 301), (6, "v2", 302))),
+    )
+    statistics = {
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.metadata.index.partition.stats.enable": "true",
+    }
+    bench = Bench(spark, tmp_path / "t", index="record_index")
+    write_history(spark, bench.base, history, QUICK | INDEXED | statistics)
+    listed = {"bloom_filters", "column_stats", "files", "partition_stats", "record_index"}
+    assert set(bench.state().metadata_partitions) == listed
+    time.sleep(MAX_CLOCK_SKEW_MS / 1000)
+    plan = bench.plan(reads_logs=True)
+    assert {one.partition for one in plan.tables[0].operations} == {"b"}
+    compacted, others = OpenedByJava(bench.base / "b"), [OpenedByJava(bench.base / name) for name in "ac"]
+    assert bench.apply(plan).status == "compacted"
+    assert compacted.names()
+    assert [one.names() for one in others] == [set(), set()]
+    assert bench.views().rt() == Oracle.of(history).rt()
 
 
 CREATE_INDEX = {

@@ -324,13 +324,13 @@ def test_all_log_files_are_looked_at_where_hudi_makes_the_metadata_table(table, 
 
 
 def test_the_next_run_opens_no_log_file_again(table, monkeypatch):
-    """Each one opened all log files of a table that has partition statistics."""
+    """Each one opened all log files of a table that has an index of rows."""
     monkeypatch.setattr(local, "_AT_REST_NS", 0)
     opened, kept = [], MemoryCache()
     read_file = local.LocalStorage.open
     monkeypatch.setattr(local.LocalStorage, "open", lambda self, path: opened.append(path) or read_file(self, path))
     policy = Policy(name="orders_ro", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
-    job = Job(policy, str(table.base), 9, ("files", "partition_stats"), C, (operation("f1", None),))
+    job = Job(policy, str(table.base), 9, ("files", "secondary_index_x"), C, (operation("f1", None),))
     for path in LOGS[:3]:
         write_log(table, path, log_file.avro([1]))
     for _ in range(2):
