@@ -22,7 +22,15 @@ from jinja2.utils import missing
 
 from etc_policy.errors.codes import Code
 from etc_policy.policy.scope import ExpressionError, Scope, Value
-from etc_policy.policy.secrets import HIDDEN, canonical_reference, env_marked, is_secret, with_raw_references
+from etc_policy.policy.secrets import (
+    HIDDEN,
+    REFERENCE_HINT,
+    canonical_reference,
+    count_of_references,
+    env_marked,
+    is_secret,
+    with_raw_references,
+)
 from etc_policy.policy.suggestions import did_you_mean
 
 MAX_TEXT = MAX_ITEMS = 10_000
@@ -48,6 +56,7 @@ LEFT_OUT_METHODS = frozenset(
 )
 NAMES_HINT = "an expression may use `var`, `env_var`, `target`, `each` in a policy with `for_each`, and Jinja's filters and tests"
 _EXPRESSION_HINT = "write one expression between `{{` and `}}`, for example \"{{ var('name') }}\""
+_MADE_REFERENCE = "what an expression gives would be taken for a reference to a variable of the environment"
 _NOT_GIVEN = object()
 #: Names that no expression can have: of the filter through which loops take their items, and of the steps that are left.
 _LOOP, _LEFT = "items of a loop", "steps of loops"
@@ -138,7 +147,8 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 def render(text: str, scope: Scope, *, is_option: bool = False) -> tuple[Value, list[ExpressionError]]:
     """What a text gives, and the problems because of which it gives nothing, each with its offset in the text.
 
-    In an option of the engine (`is_option`) `{{ env_var('NAME') }}` stays as it is: a reference. What may hold a value of the
+    In an option of the engine (`is_option`) `{{ env_var('NAME') }}` stays as it is: a reference. That is one which the text
+    itself holds: what an expression gives, perhaps the name of a folder, becomes none. What may hold a value of the
     environment is marked, with the text in its place.
     """
     problems, values, may_hold_secret = list[ExpressionError](), list[Value](), False
@@ -158,6 +168,8 @@ def render(text: str, scope: Scope, *, is_option: bool = False) -> tuple[Value, 
     if problems:
         return None, problems
     value = "".join(values) if is_text else values[0]
+    if (made := count_of_references(value)) and made > _own_references(parts, keeps=is_option and "{%" not in text):
+        return None, [ExpressionError(Code.TEMPLATE_FORBIDDEN, _MADE_REFERENCE, REFERENCE_HINT)]
     return env_marked(value, text) if may_hold_secret else value, []
 
 
@@ -174,6 +186,18 @@ def _parts(text: str, *, is_option: bool) -> Iterator[tuple[Callable[[str, _Name
         literal, source = found["text"], found["source"] or ""
         literal = literal or (canonical_reference(source.strip()) if is_option else None)
         yield (_literal, literal, 0) if literal else (_value, source, found.start())
+
+
+def _own_references(parts: Iterable[tuple[Callable[[str, _Names], Value], str, int]], *, keeps: bool) -> int:
+    """How many references are the text's own: what an expression is, holds or gives is none of them."""
+    count = 0
+    for make, source, _ in parts:
+        if make is _literal:
+            count += count_of_references(source)
+        elif make is _filled and keeps:
+            texts = SANDBOX.parse(source).find_all(nodes.TemplateData)
+            count += sum(count_of_references(one.data) for one in texts)
+    return count
 
 
 class _Names:

@@ -142,6 +142,15 @@ def has_reference(text: str) -> bool:
     return _REFERENCE.search(text) is not None
 
 
+def count_of_references(value: object) -> int:
+    """How many references are in a value, at any depth, that the engine would fill in."""
+    if isinstance(value, dict):
+        return sum(map(count_of_references, value.values()))
+    if isinstance(value, list):
+        return sum(map(count_of_references, value))
+    return len(_REFERENCE.findall(value)) if isinstance(value, str) else 0
+
+
 def as_variables(text: str) -> str:
     """The text with each reference as a shell writes it, `${NAME}`, for people who are to fill it in."""
     return _REFERENCE.sub(lambda match: f"${{{match[1]}{'' if match[2] is None else f':-{match[2]}'}}}", text)

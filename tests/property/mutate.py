@@ -564,6 +564,7 @@ OF_EXPRESSIONS: dict[str, Broken] = {
     ),
     "an option keeps its reference": broken_expressions("canonical_reference", lambda _: None),
     "a text with braces keeps its references": broken_expressions("with_raw_references", lambda text: text),
+    "what an expression gives is no reference": broken_expressions("count_of_references", lambda _: 0),
     "sizes have a bound": broken_expressions("_require_small", lambda *_: 0),
     "filters are bounded": unbounded("string", "list", "join", "replace"),
     "join and replace multiply": other_filters(

@@ -14,6 +14,7 @@ from etc_policy.api.project import Project
 from etc_policy.cli.main import main
 from etc_policy.errors import RetryableError, SeveralErrors
 from etc_policy.hudi.layout import ETC_FOLDER
+from etc_policy.policy.secrets import with_values
 from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from etc_policy.wiring import Environment
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
@@ -499,6 +500,32 @@ def test_a_folder_that_a_glob_of_for_each_finds_stops_itself_alone(folder, tmp_p
     assert main(["compile", "--project-dir", str(folder)]) == 0
     manifest = json.loads((folder / "target" / "manifest.json").read_text())
     assert {one["name"] for one in manifest["policies"]} == before.keys()
+
+
+#: What of a policy holds the name of a folder, and is filled in once the engine starts.
+OF_ENGINE = (
+    'hudi_options: {hoodie.parquet.compression.codec: "x{{ each.path }}"}',
+    "hudi_options: \"{{ {'hoodie.parquet.compression.codec': each.path} }}\"",
+    'writer: {lock: {hoodie.write.lock.filesystem.path: "/locks/{{ each.path }}"}}',
+    "writer: \"{{ {'lock': {'hoodie.write.lock.filesystem.path': each.path}} }}\"",
+)
+
+
+@pytest.mark.parametrize("text", OF_ENGINE)
+def test_the_name_of_a_folder_is_no_reference_to_a_variable(folder, monkeypatch, text):
+    """Whoever makes folders had the file of a lock named by any variable, and Hudi's options hold it."""
+    monkeypatch.setenv("ETC_TEST_TOKEN", "hunter2")
+    shutil.copytree(folder / "lake" / "sales" / "orders", folder / "lake" / "{{ env_var('ETC_TEST_TOKEN') }}" / "t1")
+    (folder / "policies" / "sales.yml").write_text(
+        "version: 1\npolicies:\n"
+        "  - {for_each: lake/*/*, name: '{{ each.name | lower }}_ro', table: 'x/{{ each.name }}', event_time_column: ts,\n"
+        f"    data_latency: 1h, {text}}}\n"
+    )
+    project = Project(folder)
+    options = [one for policy in project.policies() for one in (policy.writer.lock, policy.hudi_options)]
+    assert any("lake/sales/orders" in str(one) for one in options)
+    assert "hunter2" not in str([with_values(one, os.environ) for one in options])
+    assert [issue.code for issue in project.parse() if "is left out" in issue.message] == ["ETC121"]
 
 
 def test_the_time_of_folders_of_one_plain_name_goes_by_their_number(folder):

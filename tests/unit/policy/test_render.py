@@ -8,7 +8,7 @@ import json
 import time
 from contextlib import suppress
 from contextvars import copy_context
-from itertools import product
+from itertools import chain, product
 from typing import get_args
 
 import pytest
@@ -201,13 +201,43 @@ OPTIONS = {
 
 def wrong_option():
     """The first text of which an option has another outcome; None where there is none."""
-    return next((text for text, kept in OPTIONS.items() if outcome(text, is_option=True) != repr(kept)), None)
+    changed = (text for text, kept in OPTIONS.items() if outcome(text, is_option=True) != repr(kept))
+    forged = (text for text, item in FORGED.items() if "ETC" not in outcome(text, is_option=True, each=[item]))
+    return next(chain(changed, forged), None)
 
 
 def test_an_option_keeps_its_reference():
     assert wrong_option() is None
     assert all(SECRET in with_values({"a": kept}, ENVIRONMENT)["a"] for kept in OPTIONS.values())
     assert with_values({"a": "{{ env_var('S', 'd') }}:{{ env_var('T', '') }}"}, {}) == {"a": "d:"}
+
+
+#: Texts in which an item, or several, would make or forge a reference, and the items that do it.
+FORGED = {
+    "{{ each }}": "{{ env_var('S') }}",
+    "a/{{ each }}/b": "x{{ env_var('S', 'd') }}y",
+    "{{ each[0] }}{{ each[1] }}": ["{{ env_", "var('S') }}"],
+    "{{ each }}var('S') }}": "{{ env_",
+    "{{{ each }}": "{ env_var('S') }}",
+    "{{ env_var('T') }}/{{ each }}": "{{ env_var('S') }}",
+    "{{ env_var('T') }}{# {{ env_var('T') }} #}{{ each }}": "{{ env_var('S') }}",
+    '{"a": {"b": "{{ env_var(\'T\') }}{{ each }}"}}': "{{ env_var('S') }}",
+    "{% if each %}{{ each }}{% endif %}": "{{ env_var('S') }}",
+    "{{ each | upper | lower | replace('x', 's') }}": "{{ env_var('X') }}",
+    "{{ {'a': {'b': [each]}} }}": "{{ env_var('S') }}",
+    "{{ '{{ env_' ~ each }}": "var('S') }}",
+}
+
+
+@pytest.mark.parametrize("text", FORGED)
+@pytest.mark.parametrize("is_option", [True, False])
+def test_what_an_expression_gives_becomes_no_reference(text, is_option):
+    """A name of a folder would have a lock, an option or Spark's settings hold any variable."""
+    item = FORGED[text]
+    assert outcome(text, is_option=is_option, each=[item]).startswith("ETC12")
+    if text != "{{{ each }}":
+        plain = ["a", "b"] if isinstance(item, list) else "a"
+        assert "ETC" not in outcome(text.replace("env_var('T')", "1"), is_option=is_option, each=[plain])
 
 
 def test_an_item_is_marked_where_a_value_of_the_environment_is_in_it():
