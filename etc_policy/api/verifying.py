@@ -343,6 +343,7 @@ def note_verdict(
         files=files,
         rests=verification.rests_on is not None,
         is_flawed=has_flawed_rows(verification),
+        is_blind=Level[promise.level].reads_rows and _hides_rows(state),
     )
     return store.update(policy.table, lambda kept: after_verdict(kept, policy, state, judgement))
 
@@ -350,6 +351,12 @@ def note_verdict(
 def _covers(claim: Claim | None, record: CompactionRecord | None) -> bool:
     """Whether what was claimed reaches as far as the compaction promised, if it did in this event-time column."""
     return claim is not None and (record is None or claim.threshold_ms >= record.threshold_ms)
+
+
+def _hides_rows(state: TableState) -> bool:
+    """Whether rows are compared as of a write in flight that began before what the last compaction had seen."""
+    record, pin = state.last_compaction, pin_of(state)
+    return record is not None and pin is not None and pin < record.saw_until
 
 
 def _proof(verification: Verification, state: TableState, claim: Claim | None, now_ms: int) -> Proof | None:

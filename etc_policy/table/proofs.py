@@ -39,7 +39,8 @@ class Judgement(NamedTuple):
     `failures` are what did not pass. `proof` is what it proves where it passed, None where it cannot say how far RO is complete.
     `rows` is what it looked at, `faults` the checks of it that failed, None where no more than metadata shows what is wrong.
     `covers` says that it was about all that the compaction promised. `files` is what the next one may rest on, `rests` that it
-    rests on earlier ones itself, and `is_flawed` that some check of rows did not pass, however lightly that is taken.
+    rests on earlier ones itself, and `is_flawed` that some check of rows did not pass, however lightly that is taken. `is_blind` says
+    that a write in flight hid rows from it that the compaction speaks of.
     """
 
     level: VerifyLevel
@@ -52,6 +53,7 @@ class Judgement(NamedTuple):
     files: ComparedFiles | None = None
     rests: bool = False
     is_flawed: bool = False
+    is_blind: bool = False
 
 
 def compared_before(
@@ -236,7 +238,7 @@ def after_verdict(kept: ApplyState, policy: Policy, state: TableState, judgement
     if not judgement.covers:
         return kept
     kept = _without_settled(kept, policy, state, judgement)
-    if judgement.level != policy.verify.level or _doubt_in(kept, policy, state) is not None:
+    if judgement.level != policy.verify.level or judgement.is_blind or _doubt_in(kept, policy, state) is not None:
         return kept
     return replace(kept, verified=_verified(policy, state) if state.last_compaction is not None else None)
 

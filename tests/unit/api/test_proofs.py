@@ -159,6 +159,22 @@ def test_rows_prove_nothing_where_a_write_in_flight_hides_some_that_are_claimed(
     assert [one.level for one in store["/t"].proofs.of] == [level]
 
 
+@pytest.mark.parametrize(("begun", "is_verified"), [("20260101120000200", False), ("20260101120000600", True)])
+def test_a_compaction_is_verified_once_no_write_in_flight_hides_rows_that_it_speaks_of(begun, is_verified):
+    """Its plan had seen a write that completed after its instant: later runs with nothing due would compare no rows."""
+    record = replace(RECORD, seen_until="20260101120000500")
+    done = Instant("20260101115500000", "deltacommit", "completed", record.seen_until)
+    state = replace(STATE, last_compaction=record, instants=(done, Instant(begun, "deltacommit", "inflight")))
+    policy, store = at_level("data"), MemoryApplyStates()
+    begin_proof(policy, state, store)
+    note_verdict(policy, state, store, AGREEING, "data", Claim(1_000, record.seen_until))
+    assert is_proven(policy, state, store["/t"]) == is_verified
+    assert level_to_prove(policy, replace(state, apply_state=store["/t"]), is_idle=True) == (
+        "logs" if is_verified else "data"
+    )
+    assert store["/t"].unproven == ()
+
+
 def test_a_clock_that_lets_nobody_know_now_disproves_nothing():
     unknown = ExpectationResult(
         expectation="completeness_is_known", status="error", message="a writer's clock is ahead"
