@@ -12,10 +12,12 @@ from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import is_catalog_name
 from etc_policy.policy.manifest import Policy
 from etc_policy.report.check_titles import result_title
+from etc_policy.report.report import coverage_text
 from etc_policy.report.sync import NOT_DONE, complete_until
 from etc_policy.run.results import TableResult
 from etc_policy.storage.port import Requests
 from etc_policy.table.formats import iso_time
+from etc_policy.verify.catalog import offered
 from etc_policy.verify.ports import ExpectationResult
 
 #: Each entry point is a function of a `Warn` that gives an observer of one run, or None where it is not configured.
@@ -44,11 +46,17 @@ class ObservedTable:
         return (complete_until(self.result) if self.result else None) or (None, None)
 
     @property
-    def checks(self) -> list[tuple[str, ExpectationResult]] | None:
-        """The checks of the verification with their titles; None where nothing was verified."""
+    def checks(self) -> list[tuple[str, ExpectationResult, str | None]] | None:
+        """The checks of the verification with their titles, and what each says or which rows alone it is about.
+
+        None where nothing was verified.
+        """
         if self.result is None or self.result.verification is None:
             return None
-        return [(result_title(one), one) for one in self.result.verification.expectations]
+        found, coverage = self.result.verification.expectations, self.result.verification.coverage
+        part = None if coverage is None else f"rows read: {coverage_text(coverage)}"
+        rows = {name for name, one in offered().items() if one.source != "metadata"}
+        return [(result_title(one), one, one.message or (part if one.expectation in rows else None)) for one in found]
 
 
 class RunObserver:

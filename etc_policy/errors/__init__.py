@@ -81,8 +81,8 @@ class Where:
 class Issue:
     """One finding: an error or a warning, or what a check says, of which `code` is the name then.
 
-    `level` is `error` or `warning`, of a check also `pass`, `no_target`, or `fail` where it is known that what was checked is
-    not so. `details` are more lines about it, `error_code` is that of the error which a check reports.
+    `level` is `error` or `warning`, of a check also `pass`, `no_target`, `skipped`, or `fail` where it is known that what was
+    checked is not so. `details` are more lines about it, `error_code` is that of the error which a check reports.
     """
 
     code: str

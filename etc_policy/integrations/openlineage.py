@@ -205,8 +205,8 @@ def _assertions(table: ObservedTable) -> Any:
             column=check.columns[0] if len(check.columns) == 1 else None,
             severity="warn" if check.status == "warn" else "error",
             name=title,
-            description=check.message,
+            description=message,
         )
-        for title, check in table.checks or ()
+        for title, check, message in table.checks or ()
     ]
     return quality.DataQualityAssertionsDatasetFacet(assertions=assertions, producer=PRODUCER)

@@ -16,6 +16,7 @@ from etc_policy.errors.plain_text import escaped
 from etc_policy.plan.explainer import table_rows
 from etc_policy.plan.model import TablePlan
 from etc_policy.report.check_titles import subject_of
+from etc_policy.report.report import in_part, rests_on_text, verdict_text
 from etc_policy.report.results import TableFreshness, TableVerification
 from etc_policy.run.results import SyncResult, TableResult
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
@@ -33,10 +34,19 @@ _FRESHNESS = {"error": "fail", "unknown": "error"}
 _SAID_BY_CHECK = ("nothing due", "refused", "hint")
 _NOT_DONE = ("refused", "stale", "failed")
 _LEVELS = {"fail": "error", "error": "error", "warn": "warning"}
-_MARKS = {"pass": "✅ pass", "warn": "⚠️ warn", "fail": "❌ fail", "error": "❌ error", "no_target": "no target"}
+_MARKS = {
+    "pass": "✅ pass",
+    "warn": "⚠️ warn",
+    "fail": "❌ fail",
+    "error": "❌ error",
+    "no_target": "no target",
+    "skipped": "not checked",
+}
 #: Letters that Markdown or HTML would take for marks.
 _ENTITIES = {ord(letter): f"&#{ord(letter)};" for letter in "\\`*_[]<>|#~&!"}
-_SHOWN_FIRST = ("error", "fail", "warn", "no_target", "pass")
+_SHOWN_FIRST = ("error", "fail", "warn", "no_target", "skipped", "pass")
+#: Of a check that needs rows where none were read.
+_NOT_CHECKED = "needs rows, and none were read"
 #: What XML 1.0 cannot hold even when it is escaped.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -110,16 +120,29 @@ def _of_table_verification(table: TableVerification) -> Iterator[Issue]:
 
 
 def _of_verification(verification: Verification) -> Iterator[Issue]:
-    """Each expectation; of equal ones each has a number, as CI systems merge what has one name."""
+    """What was proved, where that is something, then each expectation; those that were not checked too.
+
+    Of equal ones each has a number, as CI systems merge what has one name.
+    """
+    if verification.status in ("pass", "warn"):
+        details = () if verification.rests_on is None else (rests_on_text(verification.rests_on),)
+        yield Issue(
+            "verification", f"{verdict_text(verification)}{in_part(verification)}", level="pass", details=details
+        )
     seen: Counter[str] = Counter()
     for result in verification.expectations:
         about = subject_of(result)
-        name = f"{result.expectation} ({about})" if about else result.expectation
-        seen[name] += 1
-        number = f" #{seen[name]}" if seen[name] > 1 else ""
-        yield Issue(f"{name}{number}", result.message or "", level=result.status, error_code=result.error_code)
+        name = _numbered(f"{result.expectation} ({about})" if about else result.expectation, seen)
+        yield Issue(name, result.message or "", level=result.status, error_code=result.error_code)
+    for one in verification.unchecked:
+        yield Issue(_numbered(one.expectation, seen), _NOT_CHECKED, level="skipped")
     if verification.unjudged_lag_ms is not None:
         yield Issue(FRESHNESS, lag_text(verification.unjudged_lag_ms), level="no_target")
+
+
+def _numbered(name: str, seen: Counter[str]) -> str:
+    seen[name] += 1
+    return f"{name} #{seen[name]}" if seen[name] > 1 else name
 
 
 @_checks.register
@@ -232,8 +255,8 @@ def _case(check: Issue) -> TestCase:
         outcome = (Failure if status == "fail" else Error)(_xml_text(text))
         outcome.text = details
         case.result = [outcome]
-    elif status == "no_target":
-        case.result = [Skipped(f"no target: {_xml_text(text)}")]
+    elif status in ("no_target", "skipped"):
+        case.result = [Skipped(f"{_MARKS[status]}: {_xml_text(text)}")]
     elif check.message or status == "warn":
         case.system_out = details if status == "pass" else f"{status}: {details}"
     return case

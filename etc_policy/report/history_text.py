@@ -11,6 +11,7 @@ from etc_policy.errors.plain_text import one_line
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.model import CarriedFile
 from etc_policy.report.history import Attempt, Compaction, PolicyHistory
+from etc_policy.report.report import in_part
 from etc_policy.table.formats import TEXT_WIDTH, Line, block, count_of, format_bytes, format_time, iso_ms
 from etc_policy.verify.ports import Verification
 
@@ -59,14 +60,13 @@ def short_sha(sha: str | None) -> str:
 
 
 def verdict_line(verification: Verification) -> str:
-    """`PASS  5 of 5 checks (level: data)`; what did not pass is counted by status."""
+    """`PASS  5 of 5 checks (level: data)`; what did not pass is counted by status. With the rows that were read, if not all."""
     counts = Counter(expectation.status for expectation in verification.expectations)
     rest = "".join(f", {counts[status]} {status}" for status in ("warn", "fail", "error") if counts[status])
     total = len(verification.expectations)
     late = f", {count_of(verification.late_rows, 'late row')}" if verification.late_rows else ""
-    return (
-        f"{verification.status.upper()}  {counts['pass']} of {total} checks{rest} (level: {verification.level}{late})"
-    )
+    passed = f"{verification.status.upper()}  {counts['pass']} of {total} checks{rest}"
+    return f"{passed} (level: {verification.level}{late}){in_part(verification)}"
 
 
 def _entry(entry: Compaction | Attempt) -> Iterator[Line]:

@@ -191,12 +191,12 @@ def _verified_row(table: TableVerification, shared: Collection[str]) -> Row | No
     found, why = table.verification, _why_unread(table.verification)
     if found.status != "pass" and why not in shared:
         return None
-    status, _, text = _verdict_text(found).partition(" ")
+    status, _, text = verdict_text(found).partition(" ")
     counts = Counter(one.status for one in found.expectations if one.status != "error")
     proved = ", ".join(f"{counts[status]} {status}" for status in ("fail", "warn", "pass") if counts[status])
     unjudged = "" if found.unjudged_lag_ms is None else f"; no target: {lag_text(found.unjudged_lag_ms)}"
     unread = f"; rows not read, without them {proved or 'nothing'}" if why else ""
-    return table.policy, status, f"{text}{unread}{unjudged}"
+    return table.policy, status, f"{text}{in_part(found)}{unread}{unjudged}"
 
 
 def _why_unread(found: Verification) -> str | None:
@@ -218,7 +218,7 @@ def _verification(table: TableVerification) -> Iterator[Line]:
 
 def _verdict(verification: Verification) -> Iterator[Line]:
     """The verdict, then one line per expectation."""
-    yield "verified", _verdict_text(verification)
+    yield "verified", verdict_text(verification)
     if verification.coverage is not None:
         yield "", f"rows read: {coverage_text(verification.coverage)}"
     if verification.read_by is not None:
@@ -233,12 +233,18 @@ def _verdict(verification: Verification) -> Iterator[Line]:
         yield "no target", f"{lag_text(verification.unjudged_lag_ms)}: `freshness.target` says how far it may"
 
 
-def _verdict_text(verification: Verification) -> str:
+def verdict_text(verification: Verification) -> str:
+    """`PASS up to 2026-01-01 10:00:00 UTC (level: data, 7 late rows)`."""
     files = max((int(one.observed.get("late_log_files", 0)) for one in verification.expectations), default=0)
     late = f", {count_of(files, 'late log file')}" if files else ""
     late = f", {count_of(verification.late_rows, 'late row')}" if verification.late_rows else late
     until = f" up to {format_time(verification.threshold_ms)}" if verification.threshold_ms is not None else ""
     return f"{verification.status.upper()}{until} (level: {verification.level}{late})"
+
+
+def in_part(verification: Verification) -> str:
+    """`; rows read: 3 of 30 file groups (seed 7); nothing is proved of other rows`; empty where all were read, or none."""
+    return "" if verification.coverage is None else f"; rows read: {coverage_text(verification.coverage)}"
 
 
 def coverage_text(coverage: Coverage) -> str:

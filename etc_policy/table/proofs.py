@@ -39,8 +39,8 @@ class Judgement(NamedTuple):
     `failures` are what did not pass. `proof` is what it proves where it passed, None where it cannot say how far RO is complete.
     `rows` is what it looked at, `faults` the checks of it that failed, None where no more than metadata shows what is wrong.
     `covers` says that it was about all that the compaction promised. `files` is what the next one may rest on, `rests` that it
-    rests on earlier ones itself, and `is_flawed` that some check of rows did not pass, however lightly that is taken. `is_blind` says
-    that a write in flight hid rows from it that the compaction speaks of.
+    rests on earlier ones itself, and `is_flawed` that some check of rows did not pass, however lightly that is taken. `is_blind`
+    says that a write in flight hid rows from it that the compaction speaks of.
     """
 
     level: VerifyLevel

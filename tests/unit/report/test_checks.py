@@ -8,8 +8,18 @@ from etc_policy.errors import Issue, Where
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.model import make_plan
 from etc_policy.report.checks import checks_of, github_annotations, junit_xml, markdown_summary, with_errors
-from etc_policy.report.results import FreshnessReport, RunResults, SyncReport, TableFreshness
-from etc_policy.verify.ports import ExpectationResult, Verification
+from etc_policy.report.history_text import verdict_line
+from etc_policy.report.report import render_verifications
+from etc_policy.report.results import (
+    FreshnessReport,
+    RunResults,
+    SyncReport,
+    TableFreshness,
+    TableVerification,
+    VerificationReport,
+)
+from etc_policy.table.formats import MANY_TABLES
+from etc_policy.verify.ports import Coverage, ExpectationResult, UncheckedExpectation, Verification
 from tests.unit.plan.states import PLAN
 from tests.unit.report.test_metrics import RUN
 
@@ -70,9 +80,11 @@ def test_results_with_their_expectations():
 def test_a_sync_that_failed_is_an_error_beside_a_run_that_is_done():
     sync = RUN.sync.model_copy(update={"status": "failed", "message": "down"})
     checks = checks_of(RunResults(tables=(RUN.model_copy(update={"sync": sync}),)), PLACES)
-    assert [(check.code, check.level) for check in checks] == [("apply", "pass"), ("sync", "error")]
+    assert [(check.code, check.level) for check in checks] == [
+        ("apply", "pass"), ("verification", "pass"), ("sync", "error"),
+    ]  # fmt: skip
     report = SyncReport(observed_at="2026-01-01T12:00:00.000Z", tables=(sync,))
-    assert checks_of(report, PLACES) == checks[1:]
+    assert checks_of(report, PLACES) == checks[2:]
 
 
 @pytest.mark.parametrize("status", ["refused", "stale", "failed"])
@@ -117,10 +129,42 @@ def test_an_error_of_another_table_with_the_same_words_is_reported_too():
     ]
 
 
+PART = Coverage(file_groups=30, file_groups_read=30, since_ms=1767222000000, where="region = 'eu'")
+
+
+def test_a_verification_of_a_part_is_none_of_all():
+    """Each form says how far it reaches, which rows it read, and what it did not check."""
+    rows = ("expect_ro_to_contain_rt_up_to", "expect_no_key_twice", "expect_no_key_twice")
+    passed = tuple(ExpectationResult(expectation=name, status="pass") for name in rows[:1])
+    found = Verification(
+        level="data", status="warn", threshold_ms=1767225600000, late_rows=7, coverage=PART, expectations=passed,
+        unchecked=tuple(UncheckedExpectation(expectation=name) for name in rows[1:]),
+    )  # fmt: skip
+    table = TableVerification(policy="orders_ro", base_path="/t", verification=found)
+    report = VerificationReport(observed_at="2026-01-01T12:00:00.000Z", tables=(table,))
+    checks = checks_of(report, PLACES, strict=True)
+    part = "rows read: event times after 2025-12-31 23:00:00 UTC, partitions where region = 'eu'; nothing is proved of other rows"
+    why = "needs rows, and none were read"
+    assert told(checks) == [
+        ("orders_ro", "verification", "pass", f"WARN up to 2026-01-01 00:00:00 UTC (level: data, 7 late rows); {part}"),
+        ("orders_ro", rows[0], "pass", ""),
+        ("orders_ro", rows[1], "skipped", why),
+        ("orders_ro", f"{rows[1]} #2", "skipped", why),
+    ]
+    assert f'<skipped message="not checked: {why}"/>' in junit_xml("etc verify", checks).decode()
+    assert "2 skipped, 2 pass" in markdown_summary("etc verify", checks)
+    assert part in unescape(markdown_summary("etc verify", checks))
+    assert verdict_line(found) == f"WARN  1 of 1 checks (level: data, 7 late rows); {part}"
+    good = found.model_copy(update={"status": "pass"})
+    many = tuple(TableVerification(policy=f"t{n}", base_path="/t", verification=good) for n in range(MANY_TABLES))
+    line = render_verifications(report.model_copy(update={"tables": many}), 1000).splitlines()[0]
+    assert line.endswith(f"(level: data, 7 late rows); {part}")
+
+
 def test_equal_expectations_are_checks_with_names_of_their_own():
     twice = ExpectationResult(expectation="expect_event_times_within_bounds", status="pass")
     found = RUN.model_copy(
         update={"verification": Verification(level="data", status="pass", threshold_ms=1, expectations=(twice, twice))}
     )
     names = [check.code for check in checks_of(RunResults(tables=(found,)), PLACES)]
-    assert names[1:3] == ["expect_event_times_within_bounds", "expect_event_times_within_bounds #2"]
+    assert names[2:4] == ["expect_event_times_within_bounds", "expect_event_times_within_bounds #2"]
