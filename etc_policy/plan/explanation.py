@@ -16,7 +16,8 @@ from etc_policy.plan.model import (
     SkipReason,
     TablePlan,
 )
-from etc_policy.plan.pace_explanation import CHOSEN, MERGED, why_now
+from etc_policy.plan.pace_explanation import CHOSEN, MERGED, ON_CLOSE, why_now
+from etc_policy.plan.plan_warnings import EXPOSED
 from etc_policy.policy.times import Boundaries, parse_boundaries
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.table.state import CUT_VERSIONS, path_below
@@ -117,12 +118,31 @@ def _moves(moves: list[Move]) -> Iterator[Row]:
 
 
 def _slices_in(table: TablePlan) -> Iterator[Row]:
-    operations = table.operations
+    due = tuple(one for one in table.operations if one.due_log_files or table.stock_options)
+    others = tuple(one for one in table.operations if one not in due)
+    is_up_to_t = not table.left_out_though_due and all(one.due_log_files > one.unknown_log_files for one in due)
+    which = f"log files that are due{', with events at or before T' if is_up_to_t else ''}"
+    yield from _compacted(due, CHOSEN if table.stock_options else f"{_hold(due)} {which}")
+    yield from _compacted(others, f"{_hold(others)} no log file that is due by T: {_why_all_the_same(table)}")
+
+
+def _hold(operations: tuple[Operation, ...]) -> str:
+    return "holds" if len(operations) == 1 else "hold"
+
+
+def _why_all_the_same(table: TablePlan) -> str:
+    """Why slices are compacted of which nothing is due by their event times."""
+    closed = "RO lacks rows of a closed partition (`strategy.on_close`)"
+    exposed = "a key could come to exist twice (see the warning)"
+    is_exposed = any(EXPOSED in text for text in table.warnings)
+    reasons = [*([closed] if table.policy_values.get(ON_CLOSE) else []), *([exposed] if is_exposed else [])]
+    return ", or ".join(reasons or [closed, exposed])
+
+
+def _compacted(operations: tuple[Operation, ...], which: str) -> Iterator[Row]:
     if not operations:
         return
-    slices, hold = count_of(len(operations), "file slice"), "holds" if len(operations) == 1 else "hold"
-    which = CHOSEN if table.stock_options else f"{hold} log files that are due, with events at or before T"
-    yield "compacted", f"{slices} {which}:"
+    yield "compacted", f"{count_of(len(operations), 'file slice')} {which}:"
     order = sorted(operations, key=lambda o: (o.unknown_log_files == 0, o.oldest_event_ms or 0, o.partition, o.file_id))
     for operation in order[:NAMED_SLICES]:
         yield "", f"- {path_below(operation.partition, operation.file_id)}"
@@ -140,7 +160,10 @@ def _merged(operation: Operation) -> str:
         parts.append(f"{known:,} due, the first event at {format_time(operation.oldest_event_ms)}")
     if unknown:
         parts.append(f"{unknown:,} of unknown event time, which counts as due")
-    if along := merged - operation.due_log_files:
+    along = merged - operation.due_log_files
+    if along and not operation.due_log_files:
+        parts.append(f"the first event at {format_time(operation.oldest_event_ms)}, after T")
+    elif along:
         before = "written before the last due one" if operation.carried else "completed before C too"
         which = ("it is" if along == 1 else "they are") if operation.carried else ("it" if along == 1 else "they")
         parts.append(f"{along:,} newer, merged as {which} {before}")
@@ -159,9 +182,10 @@ def _merged(operation: Operation) -> str:
 def _slices_out(table: TablePlan, left_out: SkippedSlices) -> Iterator[Row]:
     count, slices = left_out.file_slices, count_of(left_out.file_slices, "file slice")
     files = f"{count_of(left_out.log_files, 'log file')}, {format_bytes(left_out.log_bytes)}"
-    due = f"{slices} with events at or before T ({files})"
+    due = f"{slices} that {'is' if count == 1 else 'are'} due ({files})"
+    complete = f": RO has all of {'its' if count == 1 else 'their'} rows" if table.watermark_known else ""
     texts: dict[SkipReason, str] = {
-        "no_log_files": f"{slices} without log files: RO has all of {'its' if count == 1 else 'their'} rows.",
+        "no_log_files": f"{slices} without log files{complete}.",
         "newer_than_threshold": f"{slices} with log files ({files}) without an event at or before T.",
         "due_but_written_to": f"{due}: {'it holds' if count == 1 else 'they hold'} deletes, and writers kept adding to them "
         "while they were compacted (delete rule). So T is earlier for this plan.",
@@ -172,8 +196,8 @@ def _slices_out(table: TablePlan, left_out: SkippedSlices) -> Iterator[Row]:
         "due_but_in_other_partitions": f"{due}, in partitions that the policy does not compact (`strategy.partitions`).",
         "due_but_beyond_budget": f"{slices} with later events than those that are compacted ({files}): `strategy.max_io` is "
         "used up. So T is earlier for this plan.",
-        "due_but_not_chosen": f"{slices} with events at or before T, or of unknown event time ({files}), that Hudi's strategy "
-        "does not take. So T is earlier for this plan.",
+        "due_but_not_chosen": f"{slices} with due events, or events of unknown time ({files}), that Hudi's strategy does not "
+        "take. So T is earlier for this plan.",
         "due_but_refused": f"{due}, because the table is refused.",
     }
     yield "left alone", texts[left_out.reason]

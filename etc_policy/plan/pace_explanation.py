@@ -8,7 +8,7 @@ from etc_policy.plan.model import TablePlan
 from etc_policy.table.formats import count_of, format_duration, format_time
 
 MERGED = "all of the slices below, as Hudi's strategies choose whole slices"
-_ON_CLOSE = "strategy.on_close"
+ON_CLOSE = "strategy.on_close"
 CHOSEN = "compacted whole, whatever the event times"
 
 
@@ -62,7 +62,7 @@ def why_now(table: TablePlan) -> Iterator[tuple[str, str]]:
         f" A slice that is compacted is merged up to {format_duration(latency_ms)} before now all the same, so that it is not "
         "soon due again."
     )
-    closed = ", and so is what RO lacks of a closed partition" if table.policy_values.get(_ON_CLOSE) else ""
+    closed = ", and so is what RO lacks of a closed partition" if table.policy_values.get(ON_CLOSE) else ""
     yield (
         "why now",
         f"A slice is due when it holds an event up to {due}: the next run begins {format_duration(pace.every_ms)} from now and "

@@ -143,13 +143,17 @@ def pace_warning(pace: Pace | None, data_latency_ms: int) -> Iterator[str]:
     )
 
 
+#: In the warning, and in no other.
+EXPOSED = "compacted whatever the event times"
+
+
 def exposed_warning(slices: tuple[FileSlice, ...]) -> tuple[str, ...]:
     """Slices that are compacted whatever their event times, because of the index."""
     if not slices:
         return ()
     first = path_below(slices[0].partition, slices[0].file_id)
     return (
-        f"{count_of(len(slices), 'file slice')} compacted whatever the event times, for example {first}: a writer added to it "
+        f"{count_of(len(slices), 'file slice')} {EXPOSED}, for example {first}: a writer added to it "
         "while a compaction merged deletes, and an upsert of a key in it before this compaction would make a second row",
     )
 

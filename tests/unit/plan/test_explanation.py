@@ -7,6 +7,7 @@ import pytest
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.explainer import explain_plan, list_plan
 from etc_policy.plan.model import UNREAD_VERSION, Move, make_plan
+from etc_policy.plan.plan_warnings import EXPOSED
 from etc_policy.plan.skipped_slices import NAMED_SLICES
 from etc_policy.policy.manifest import EventTime, Policy
 from tests.unit.plan.plan_cases import epoch_ms, state_of
@@ -180,3 +181,36 @@ def test_a_time_before_the_first_commit_is_warned_of_unless_a_table_is_replayed(
         )
     ]
     assert found == [True, False, False]
+
+
+def test_slices_that_are_compacted_whatever_their_event_times_say_why():
+    """None of them is said to hold events up to T."""
+    (table,) = many().tables
+    first, *others = table.operations
+    whatever = first.model_copy(update={"due_log_files": 0, "oldest_event_ms": NOW})
+    table = table.model_copy(update={"operations": (whatever, *others)})
+    closing = table.model_copy(update={"policy_values": {"strategy.on_close": "true"}})
+    exposed = table.model_copy(update={"warnings": (f"1 file slice {EXPOSED}, for example p/due00: ...",)})
+    for one, why in (
+        (closing, "RO lacks rows of a closed partition (`strategy.on_close`)"),
+        (exposed, "a key could come to exist twice (see the warning)"),
+    ):
+        text = explain_plan(make_plan("", (one,)), explain=True, width=1000)
+        assert "29 file slices hold log files that are due, with events at or before T:" in text
+        assert f"1 file slice holds no log file that is due by T: {why}:" in text
+        assert "merges 1 of 1 log file (9.8 KiB): the first event at 2026-01-01 12:00:00 UTC, after T." in text
+
+
+def test_where_t_is_earlier_for_what_is_left_out_no_slice_is_said_to_hold_events_up_to_it():
+    (table,) = many().tables
+    left_out = table.left_out[0].model_copy(update={"reason": "due_but_in_other_partitions", "file_slices": 1})
+    table = table.model_copy(update={"left_out": (left_out,), "left_out_though_due": 1})
+    text = explain_plan(make_plan("", (table,)), explain=True, width=1000)
+    assert "30 file slices hold log files that are due:" in text
+    assert "1 file slice that is due (" in text
+
+
+def test_in_doubt_no_row_is_said_to_be_in_ro():
+    (table,) = many().tables
+    text = explain_plan(make_plan("", (table.model_copy(update={"watermark_known": False}),)), explain=True)
+    assert "1 file slice without log files.\n" in text
