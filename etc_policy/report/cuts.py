@@ -10,6 +10,7 @@ from etc_policy.report.results import Report
 from etc_policy.table.cuts import PublishedCut
 from etc_policy.table.formats import Line, block, count_of, format_bytes, format_time, keep_together
 from etc_policy.table.state import CompactionRecord, TableState
+from etc_policy.verify.compared_rows import first_incomplete, no_time_travel
 
 #: Where no policy names the RO table.
 _TABLE = "db.table_ro"
@@ -19,8 +20,9 @@ class ListedCut(Frozen):
     """The table as of the event time `threshold_ms`, published by the compaction at `instant`.
 
     `readable` says that all `base_files` are there that RO reads as of it, of which `gone` are not, and that Hudi reads them: it
-    refuses what is before `retained_from` (facts: cleaned-cut). `kept_bytes` are those of files that only readers of the past
-    need, each counted with every cut that reads it.
+    refuses what is before `retained_from` (facts: cleaned-cut), and all while the write at `waits_for` has not ended.
+    `in_flight` of the base files are of writes that were in flight when it was published, and have ended since. `kept_bytes` are
+    those of files that only readers of the past need, each counted with every cut that reads it.
     """
 
     threshold_ms: int
@@ -28,7 +30,9 @@ class ListedCut(Frozen):
     readable: bool
     base_files: int
     gone: int
+    in_flight: int
     kept_bytes: int
+    waits_for: str | None = None
     sql: str
 
 
@@ -58,20 +62,26 @@ def table_cuts(policy: Policy, state: TableState, cuts: Iterable[PublishedCut], 
     return TableCuts(
         policy=policy.name,
         base_path=state.base_path,
-        cuts=tuple(
-            ListedCut(
-                threshold_ms=one.record.threshold_ms,
-                instant=one.record.instant,
-                readable=not one.gone and one.record.completed >= (state.earliest_commit_to_retain or ""),
-                base_files=one.base_files,
-                gone=one.gone,
-                kept_bytes=one.kept_bytes,
-                sql=cut_sql(policy, state.event_time_type, one.record),
-            )
-            for one in cuts
-        ),
+        cuts=tuple(_listed(policy, state, one) for one in cuts),
         retained_from=state.earliest_commit_to_retain,
         warnings=tuple(warnings),
+    )
+
+
+def _listed(policy: Policy, state: TableState, cut: PublishedCut) -> ListedCut:
+    completed, writer = cut.record.completed, first_incomplete(state)
+    waits_for = writer if writer is not None and writer <= completed else None
+    is_retained = completed >= (state.earliest_commit_to_retain or "")
+    return ListedCut(
+        threshold_ms=cut.record.threshold_ms,
+        instant=cut.record.instant,
+        readable=not cut.gone and is_retained and waits_for is None,
+        base_files=cut.base_files,
+        gone=cut.gone,
+        in_flight=cut.in_flight,
+        kept_bytes=cut.kept_bytes,
+        waits_for=waits_for,
+        sql=cut_sql(policy, state.event_time_type, cut.record),
     )
 
 
@@ -91,10 +101,7 @@ def _lines(table: TableCuts) -> Iterator[Line]:
     if not table.cuts:
         yield "cuts", "none: no compaction has split this table by record"
     for cut in table.cuts:
-        files = count_of(cut.base_files, "base file")
-        kept = f", {format_bytes(cut.kept_bytes)} of them kept for the past alone" if cut.kept_bytes else ""
-        missing = f"{cut.gone:,} of {files} gone" if cut.gone else "the cleaner may have removed its files"
-        state = f"readable: {files}{kept}" if cut.readable else f"not readable: {missing}"
+        state = f"readable: {_files_of(cut)}" if cut.readable else f"not readable: {_why_not(cut)}"
         yield "as of", f"{format_time(cut.threshold_ms)}  {state}"
         if cut.readable:
             yield "", keep_together(cut.sql)
@@ -102,3 +109,15 @@ def _lines(table: TableCuts) -> Iterator[Line]:
         yield "cleaner", f"has kept what readers need as of {table.retained_from} and later"
     for warning in table.warnings:
         yield "warning", warning
+
+
+def _files_of(cut: ListedCut) -> str:
+    later = f", {cut.in_flight:,} of them of writes that were in flight" if cut.in_flight else ""
+    kept = f", {format_bytes(cut.kept_bytes)} of them kept for the past alone" if cut.kept_bytes else ""
+    return f"{count_of(cut.base_files, 'base file')}{later}{kept}"
+
+
+def _why_not(cut: ListedCut) -> str:
+    if cut.gone:
+        return f"{cut.gone:,} of {count_of(cut.base_files, 'base file')} gone"
+    return no_time_travel(cut.waits_for) if cut.waits_for else "the cleaner may have removed its files"

@@ -1,7 +1,8 @@
 """Published cuts: which base files RO as of each of them reads, and which of these are still there (pure).
 
 A cut is RO as of the completion of its compaction. As of C it would lack what writers had put straight into base files between C,
-which lies in the past, and the plan.
+which lies in the past, and the plan. Hudi goes by when a write began: what was in flight at the completion is part of the cut
+once it has ended (facts: time-travel-by-request).
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ BaseFiles = Mapping[tuple[str, str, str], int]
 class PublishedCut(NamedTuple):
     """What RO reads as of the completion of a compaction that split by record: so many base files, of which `gone` are missing.
 
-    `kept_bytes` are those of files that only readers of the past need.
+    `in_flight` of them are of writes that completed later. `kept_bytes` are those of files that only readers of the past need.
     """
 
     record: CompactionRecord
     base_files: int
     gone: int
+    in_flight: int
     kept_bytes: int
 
 
@@ -34,19 +36,25 @@ def published_cuts(history: TableHistory, files: BaseFiles) -> tuple[PublishedCu
     files = _of_completed(history, files)
     versions = _versions(history, files)
     latest = {(*group, instants[-1]) for group, instants in versions.items()}
+    completed = {one.requested: one.completed for one in history.commits}
     return tuple(
-        _cut(one.record, set(_read_as_of(one, versions, history)), files, latest)
+        _cut(one.record, set(_read_as_of(one, versions, history)), files, latest, completed)
         for one in reversed(history.commits)
         if one.record is not None and one.extra.get(GRANULARITY) == "record"
     )
 
 
 def _cut(
-    record: CompactionRecord, needed: set[tuple[str, str, str]], files: BaseFiles, latest: set[tuple[str, str, str]]
+    record: CompactionRecord,
+    needed: set[tuple[str, str, str]],
+    files: BaseFiles,
+    latest: set[tuple[str, str, str]],
+    completed: Mapping[str, str],
 ) -> PublishedCut:
     there = needed & files.keys()
+    in_flight = sum(completed.get(instant, "") > record.completed for _, _, instant in needed)
     kept_bytes = sum(files[one] for one in there - latest)
-    return PublishedCut(record, len(needed), len(needed) - len(there), kept_bytes)
+    return PublishedCut(record, len(needed), len(needed) - len(there), in_flight, kept_bytes)
 
 
 def _of_completed(history: TableHistory, files: BaseFiles) -> BaseFiles:
@@ -71,8 +79,8 @@ def _versions(history: TableHistory, files: BaseFiles) -> dict[GroupKey, list[st
 def _read_as_of(
     commit: Commit, versions: Mapping[GroupKey, list[str]], history: TableHistory
 ) -> Iterator[tuple[str, str, str]]:
-    """The base files of the latest slices when the commit completed, without those of groups that were replaced before."""
-    replaced = {group for one in history.commits if one.completed <= commit.completed for group in one.replaced}
+    """The latest base files that were requested before the commit completed, without those of groups replaced as early."""
+    replaced = {group for one in history.commits if one.requested <= commit.completed for group in one.replaced}
     for group, instants in versions.items():
         place = bisect_right(instants, commit.completed)
         if place and group not in replaced:

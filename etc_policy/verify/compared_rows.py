@@ -21,7 +21,9 @@ from etc_policy.verify.suites import SuiteExpectation
 #: Of the bytes of base files: where less than this is alike, comparing everything at once costs less.
 LEAST_SHARE = 0.5
 #: What keeps Hudi from time travel beyond it as long as it is incomplete (`TimelineUtils.validateTimestampAsOf`).
-_COMMITS = ("commit", "deltacommit", "replacecommit", "clustering")
+_REFUSED = ("commit", "deltacommit", "replacecommit")
+#: That, and what changes what is read as of a time after it when it ends (facts: time-travel-by-request).
+_COMMITS = (*_REFUSED, "clustering")
 
 
 def spared_files(state: TableState, pin: str | None) -> frozenset[str]:
@@ -110,7 +112,7 @@ def pin_of(state: TableState) -> str | None:
     since is in neither view then; it is late data, which the metadata shows.
     """
     last = state.last_completed
-    incomplete = min((i.requested for i in state.pending if i.action in _COMMITS), default=None)
+    incomplete = min((one.requested for one in state.pending if one.action in _COMMITS), default=None)
     if last is None or incomplete is None or incomplete > last:
         return last
     pin, own = add_ms(incomplete, -1), state.last_compaction
@@ -132,12 +134,18 @@ def why_no_cut(state: TableState) -> str | None:
     )
     if retained is None and (clean := next(cleans, None)) is not None:
         return f"the clean at {clean} may have removed files from before the last compaction"
-    writer = min((i.requested for i in state.pending if i.action in _COMMITS), default=record.instant)
-    return (
-        f"the write at {writer} has not ended, and Hudi allows no time travel beyond it"
-        if writer < record.instant
-        else None
-    )
+    writer = first_incomplete(state)
+    return no_time_travel(writer) if writer is not None and writer < record.instant else None
+
+
+def first_incomplete(state: TableState) -> str | None:
+    """The write at and beyond which Hudi refuses time travel; one that died counts (facts: time-travel-limit)."""
+    return min((one.requested for one in state.pending if one.action in _REFUSED), default=None)
+
+
+def no_time_travel(writer: str) -> str:
+    """That it is refused, as a clause."""
+    return f"the write at {writer} has not ended, and Hudi allows no time travel beyond it"
 
 
 def is_by_record(record: CompactionRecord) -> bool:

@@ -1,6 +1,7 @@
 """A replayed week of `strategy.at` with `keep`: each daily cut is read back by the SQL of `etc cuts`, late data included."""
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -14,11 +15,13 @@ from etc_policy.report.as_of_sql import up_to
 from etc_policy.report.cuts import table_cuts
 from etc_policy.spark.catalog import SparkPropertyStore
 from etc_policy.table.cuts import published_cuts
+from etc_policy.table.instants import add_ms
 from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.wiring import clock_ms
 from tests.integration.bench import Bench
 from tests.integration.exact_histories import BUCKET, as_of_event, oracle_as_of
 from tests.integration.history import QUICK, Oracle, Write, write_history
+from tests.integration.hudi_tables import StockTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended]
 
@@ -133,3 +136,40 @@ def test_seven_days(spark, tmp_path):
                 assert read(sql) != day
     finally:
         spark.sql("DROP TABLE daily.orders_ro")
+
+
+def test_time_travel_goes_by_the_request(spark, tmp_path):
+    """What was in flight at a moment is read as of it once it has ended (facts: time-travel-by-request, time-travel-limit)."""
+    options = {"hoodie.parquet.small.file.limit": "0"}
+    table = StockTable(spark, str(tmp_path / "t"), "id int, p string, ts long", options=options)
+    reader = spark.read.format("hudi").option("hoodie.query.as.ro.table", "true")
+
+    def read(instant):
+        rows = reader.option("as.of.instant", instant).load(table.base).select("id", "_hoodie_file_name").collect()
+        return {row[0] for row in rows}, {row[1] for row in rows}
+
+    def in_flight():
+        completed, requested, _ = table.completed()[-1]
+        moment = add_ms(requested, 1)
+        assert moment < completed
+        return read(add_ms(requested, -1)), read(moment), read(completed)
+
+    table.write([(1, "a", 1_000)], "insert")
+    first = table.last_completed
+    table.write([(2, "a", 500)], "bulk_insert")
+    before, then, after = in_flight()
+    assert ([before[0], then[0]], after) == ([{1}, {1, 2}], then)
+    spark.sql(f"CALL run_clustering(path => '{table.base}', op => 'scheduleAndExecute')").collect()
+    before, then, after = in_flight()
+    assert (then, before[1] & then[1]) == (after, set())
+    table.write([(3, "a", 500)], "insert_overwrite")
+    before, then, after = in_flight()
+    assert ([before[0], then[0]], after) == ([{1, 2}, {3}], then)
+    completed, requested, _ = table.completed()[-1]
+    timeline, died = Path(table.base, ".hoodie", "timeline"), add_ms(requested, -1)
+    (timeline / f"{died}.clustering.requested").touch()
+    assert read(completed)[0] == {3}
+    (timeline / f"{died}.clustering.requested").rename(timeline / f"{died}.deltacommit.requested")
+    with pytest.raises(Exception, match="must be earlier than the first incomplete commit"):
+        read(completed)
+    assert read(first)[0] == {1}

@@ -175,7 +175,7 @@ class TestCuts:
             kept.data(at(clock), base("f1"))
         assert [one["kept_bytes"] > 0 for one in listed()["cuts"]] == [False, True]
         remove(kept, "11:00:00", "f1")
-        assert [one["readable"] for one in listed()["cuts"]] == [True, False]
+        assert [one["gone"] for one in listed()["cuts"]] == [0, 1]
 
     def test_one_that_hudi_refuses_cannot_be_read(self, kept, listed):
         """Whatever is there, as after a clean that has failed half way."""
@@ -186,6 +186,44 @@ class TestCuts:
         kept.commit(at("11:30:02"), at("11:30:04"), base("f3"))
         kept.commit(at("11:50:00"), at("11:50:04"), base("f4"))
         assert [one["base_files"] for one in listed()["cuts"]] == [3, 2]
+
+    def test_what_a_write_in_flight_puts_there_later_is_counted(self, etc, kept, listed):
+        """By facts: time-travel-by-request. The write that began before the older cut completed after it too."""
+        kept.commit(at("11:00:01"), at("11:20:00"), base("f3"))
+        kept.commit(at("11:30:02"), at("11:50:00"), base("f1"), base("f4"))
+        found = [(one["base_files"], one["in_flight"], one["readable"]) for one in listed()["cuts"]]
+        assert found == [(4, 2, True), (3, 1, True)]
+        out = etc("cuts")[1]
+        assert "readable: 4 base files, 2 of them of writes that were in flight" in out
+        assert "readable: 3 base files, 1 of them of writes that were in flight" in out
+
+    @pytest.mark.parametrize("kind", ["INSERT_OVERWRITE", "CLUSTER", "DELETE_PARTITION"])
+    def test_so_is_what_a_write_in_flight_takes_away_later(self, kept, listed, kind):
+        written = () if kind == "DELETE_PARTITION" else (base("f3"),)
+        kept.replace(at("11:30:02"), at("11:50:00"), *written, replaced={"p": ["f2"]}, kind=kind)
+        found = [(one["base_files"], one["in_flight"]) for one in listed()["cuts"]]
+        assert found == [(1 + len(written), len(written)), (2, 0)]
+
+    @pytest.mark.parametrize("action", ["deltacommit", "replacecommit", "commit"])
+    def test_hudi_refuses_those_beyond_a_write_that_has_not_ended(self, etc, kept, listed, action):
+        """Whatever became of it (facts: time-travel-limit)."""
+        kept.file(at("11:20:00"), f".{action}.requested")
+        newest, oldest = listed()["cuts"]
+        assert (newest["readable"], newest["waits_for"]) == (False, at("11:20:00"))
+        assert (oldest["readable"], oldest["waits_for"]) == (True, None)
+        reason = "not readable: the write at 20260101112000000 has not ended, and Hudi allows no time travel beyond it"
+        assert reason in " ".join(etc("cuts")[1].split())
+
+    def test_one_that_began_when_it_was_published_counts(self, kept, listed):
+        kept.start(f"{at('11:30:00')[:-4]}5000", log("f1"))
+        assert [one["readable"] for one in listed()["cuts"]] == [False, True]
+
+    @pytest.mark.parametrize(
+        ("clock", "action"), [("11:20:00", "rollback"), ("11:20:00", "clustering"), ("11:50:00", "deltacommit")]
+    )
+    def test_other_instants_and_later_writes_keep_none_from_it(self, kept, listed, clock, action):
+        kept.file(at(clock), f".{action}.requested")
+        assert [one["readable"] for one in listed()["cuts"]] == [True, True]
 
     def test_what_is_kept_for_the_past_alone(self, kept, listed):
         (size,) = {file.stat().st_size for file in kept.base.glob("p/f1_*.parquet")}
