@@ -7,7 +7,7 @@ what it would have seen then: log files that had completed, writes in flight, an
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -58,7 +58,7 @@ class Schedule:
 
 
 class SimulatedRun(NamedTuple):
-    """A run: what reached RO when it ended, and its bytes; a compaction of the past has no plan."""
+    """A run: what reached RO when it ended, and its bytes; one of the past has no plan, and `left` rows to later ones."""
 
     began_ms: int
     ended_ms: int
@@ -66,6 +66,7 @@ class SimulatedRun(NamedTuple):
     bytes_read: int
     bytes_written: int
     plan: TablePlan | None = None
+    left: tuple[Arrival, ...] = ()
 
 
 def replay(
@@ -106,7 +107,10 @@ def actual_runs(past: Past) -> Iterator[SimulatedRun]:
             place = bisect_left(files, done.began_ms, key=lambda file: file.completed_ms)
             merged += files[:place]
             waiting[group] = files[place:]
-        yield SimulatedRun(done.began_ms, done.ended_ms, tuple(merged), done.bytes_read, done.bytes_written)
+        for one in done.left:
+            insort(waiting.setdefault(one.group, []), one, key=lambda file: file.completed_ms)
+        bytes_moved = done.bytes_read, done.bytes_written
+        yield SimulatedRun(done.began_ms, done.ended_ms, tuple(merged), *bytes_moved, left=done.left)
 
 
 class _Table:
@@ -265,18 +269,20 @@ class Price(Frozen):
 
 def figures_of(past: Past, policy: Policy, runs: Iterable[SimulatedRun]) -> Figures:
     """The figures of some runs; the policy says what counts as late, and which lag is too much."""
-    reached: dict[Arrival, int] = {}
+    reached, left = dict[Arrival, int](), list[Arrival]()
     done, refused, begun, read, written = list[SimulatedRun](), list[TablePlan](), 0, 0, 0
     publishes = False
     for run in runs:
         begun, read, written = begun + 1, read + run.bytes_read, written + run.bytes_written
         publishes = run.plan is not None and not policy.is_stock
         reached.update(dict.fromkeys(run.merged, run.ended_ms))
+        left += run.left
         if run.plan is not None and run.plan.action == "refused":
             refused.append(run.plan)
         elif run.plan is None or run.plan.action == "compact":
             done.append(run._replace(merged=()))
-    lags = list(lags_of(past, reached, policy.data_latency_ms))
+    arrivals = sorted((*past.arrivals, *left), key=lambda one: one.completed_ms)
+    lags = list(lags_of(replace(past, arrivals=tuple(arrivals)), reached, policy.data_latency_ms))
     late = late_writes(past, done) if publishes else None
     target_ms = policy.freshness.target_ms
     return Figures(

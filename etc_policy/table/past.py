@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.table.history import Commit, GroupWrite, TableHistory
 from etc_policy.table.instants import instant_to_ms
-from etc_policy.table.state import GroupKey, LogFile, TableState
+from etc_policy.table.state import CompactionRecord, GroupKey, LogFile, TableState
 from etc_policy.table.write_growth import MergedSlice, learned_from
 
 
@@ -34,13 +34,17 @@ class BaseChange(NamedTuple):
 
 
 class PastCompaction(NamedTuple):
-    """A compaction as it was: it merged the log files of these groups that had completed before it began."""
+    """A compaction as it was: it merged the log files of these groups that had completed before it began.
+
+    What it split off from them, or carried, is `left` to later ones.
+    """
 
     began_ms: int
     ended_ms: int
     groups: frozenset[GroupKey]
     bytes_read: int
     bytes_written: int
+    left: tuple[Arrival, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,12 @@ class _Reader:
                 merged.append(MergedSlice(before, write.merged_log_bytes, write.bytes_written))
             self._wrote(group, write.bytes_written)
         groups = frozenset((write.partition, write.file_id) for write in commit.groups)
-        self.compactions.append(PastCompaction(began_ms, ended_ms, groups, bytes_read, commit.bytes_written))
+        left = tuple(
+            Arrival((one.partition, one.file_id), self._left(one, commit.record), began_ms, ended_ms, one.rows)
+            for one in commit.groups
+            if one.log_files
+        )
+        self.compactions.append(PastCompaction(began_ms, ended_ms, groups, bytes_read, commit.bytes_written, left))
         self.merged.append(merged)
 
     def _wrote(self, group: GroupKey, base_bytes: int) -> None:
@@ -162,6 +171,13 @@ class _Reader:
         """The base files that were there before the first commit; those that are born later come with it."""
         old = (group for group, is_born in self._born.items() if not is_born)
         return {group: self._first.get(group, now.get(group, 0)) for group in old}
+
+    def _left(self, write: GroupWrite, record: CompactionRecord | None) -> LogFile:
+        """What a compaction left to later ones is after its threshold, where more is not known."""
+        file = self._log_file(write)
+        if record is None or file.seen_event_time_ms is not None:
+            return file
+        return file._replace(seen_event_time_ms=record.threshold_ms + 1)
 
     def _log_file(self, write: GroupWrite) -> LogFile:
         """One log file for all that the write brought to the group."""

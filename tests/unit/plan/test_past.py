@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
-from etc_policy.plan.simulation import figures_of
+import pytest
+
+from etc_policy.plan.simulation import actual_runs, figures_of
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.table.history import Commit, GroupWrite, TableHistory
 from etc_policy.table.past import past_of
+from etc_policy.table.state import CompactionRecord
 from etc_policy.table.write_growth import WriteGrowth
 from tests.unit.hudi.table_folder import at
 from tests.unit.plan.plan_cases import epoch_ms
@@ -57,6 +60,29 @@ def test_what_was_replaced_is_lacking_no_longer():
     gone = Commit(at("09:00:00"), at("09:00:59"), "replacecommit", "CLUSTER", (), replaced=frozenset({("p", "f1")}))
     lag = [figures_of(past(*commits), POLICY, ()).lag_max_ms for commits in ((first, last), (first, gone, last))]
     assert lag == [epoch_ms(clock) - epoch_ms("07:59:00") + 1 for clock in ("11:00:59", "09:00:59")]
+
+
+@pytest.mark.parametrize("left", [None, "08:20:00"])
+def test_what_a_compaction_split_off_or_carried_waits_on(left):
+    """From T on, or from its own event time: until the next compaction of its file group, as `etc freshness` says."""
+    split = write("09:00", size=700, log_files=1, event=left, merged=10, action="commit", operation="COMPACT")
+    record = CompactionRecord(split.requested, split.completed, epoch_ms("08:10:00"), "p", "i")
+    split = replace(split, record=record)
+    brought = write("08:30", size=10, event="08:05:00")
+    rest = write("10:30", "f2", size=10, event="10:30:00")
+    found = past(
+        brought, split, rest, compaction("11:00", size=800, merged=10), write("11:30", "f2", size=10, event="11:29:00")
+    )
+    assert [[one.requested_ms for one in run.merged] for run in actual_runs(found)] == [
+        [epoch_ms("08:30:00")],
+        [epoch_ms("09:00:00")],
+    ]
+    first_ms = epoch_ms("08:10:00") + 1 if left is None else epoch_ms(left)
+    figures = figures_of(found, POLICY, actual_runs(found))
+    assert figures.lag_max_ms == epoch_ms("11:00:59") - first_ms + 1
+    assert len(found.arrivals) == 3
+    later = found.since(epoch_ms("09:30:00"))
+    assert figures_of(later, POLICY, actual_runs(later)).lag_max_ms < figures.lag_max_ms
 
 
 def test_event_times_that_were_read_of_log_files_count():
