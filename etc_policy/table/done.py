@@ -20,7 +20,7 @@ from etc_policy.table.state import WHOLE_SLICE_VERSIONS, TableState
 #: Operations that move rows about and bring none.
 _SERVICES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT"})
 #: What ended that a partition was done: later rows; rows that a rollback or a restore took, or an older copy of the table lacks;
-#: the whole partition has left the table; the policy was changed, and it is not done by the new one.
+#: its rows were deleted or overwritten as a whole; the policy was changed, and it is not done by the new one.
 Why = Literal["late_data", "rolled_back", "dropped", "policy"]
 #: The actions that leave something at a place which the policy names.
 NamedAction = Literal["success_file", "partition_property"]
@@ -385,9 +385,13 @@ class _Look:
 
     @cached_property
     def _writes(self) -> dict[str, list[GroupWrite]]:
+        """What was written to each partition, but for what overwrote it."""
         found: dict[str, list[GroupWrite]] = {}
-        for group in chain.from_iterable(one.groups for one in self._commits):
-            found.setdefault(group.partition, []).append(group)
+        for commit in self._commits:
+            overwritten = {partition for partition, _ in commit.replaced}
+            for group in commit.groups:
+                if group.partition not in overwritten:
+                    found.setdefault(group.partition, []).append(group)
         return found
 
     @cached_property

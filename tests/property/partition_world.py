@@ -551,7 +551,7 @@ class World:
             ),
             is_whole=not self.record.open_since
             or any(text(one.requested) <= self.record.open_since for one in self.ops),
-            writes=tuple(one.write for one in self.ops if one.write is not None),
+            writes=tuple(one.write for one in self.ops if one.write is not None and one.replaced is None),
         )
 
     def slices(self) -> Iterator[FileSlice]:

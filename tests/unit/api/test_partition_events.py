@@ -747,6 +747,29 @@ class TestHttp:
         data = endpoint.posted[1][1]["data"]
         assert (data["late_writes"], data["late_rows_at_most"], data["late_event_ms"]) == (1, 3, epoch_ms("10:05:00"))
 
+    @pytest.mark.parametrize("kind", ["INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"])
+    @pytest.mark.parametrize(("late", "said"), [((), ("dropped", None, None)), ((3,), ("late_data", 1, 3))])
+    def test_an_overwrite_is_no_late_data(self, run, done, endpoint, orders, kind, late, said):
+        """What others wrote before is."""
+        run(done)
+        for rows in late:
+            orders.commit(at("11:20:00"), at("11:20:05"), base("late", partition=TEN, rows=rows))
+        orders.replace(
+            at("11:30:00"), at("11:30:05"), base("n", partition=TEN, rows=5), replaced={TEN: ["f10"]}, kind=kind
+        )
+        assert run(done) == (1, 1)
+        data = endpoint.posted[1][1]["data"]
+        assert (data["why"], data["late_writes"], data["late_rows_at_most"]) == said
+        assert DoneStore(str(orders.base)).read().partitions[TEN].reopened == len(late)
+
+    def test_what_an_overwrite_of_other_partitions_adds_is(self, run, done, endpoint, orders):
+        run(done)
+        written, replaced = base("n", partition=TEN, rows=5), {ELEVEN: ["f11"]}
+        orders.replace(at("11:30:00"), at("11:30:05"), written, replaced=replaced, kind="INSERT_OVERWRITE")
+        assert run(done) == (1, 1)
+        data = endpoint.posted[1][1]["data"]
+        assert (data["why"], data["late_writes"], data["late_rows_at_most"]) == ("late_data", 1, 5)
+
     @pytest.mark.parametrize("answers", [[503, 429], [None], [503, None]])
     def test_what_may_pass_is_tried_again_with_the_same_key(self, run, done, endpoint, answers):
         endpoint.answers = list(answers)
