@@ -297,8 +297,8 @@ def _finish_hint(pending: Instant, facts: Facts) -> str:
         )
     if pending.action == "logcompaction":
         return (
-            "etc does not carry it out. If no job of yours is running it, the next commit of a writer with "
-            "`hoodie.log.compaction.inline=true` does"
+            "etc does not carry it out. If no job of yours is running it, the next commit of a writer of Hudi 1.0.2 or later "
+            "with `hoodie.log.compaction.inline=true` does"
         )
     if pending.action in _BY_RESTORE:
         return (

@@ -472,7 +472,7 @@ def test_finish_says_what_it_looked_for_where_a_rollback_is_pending(etc, project
     ("action", "words"),
     [
         ("clustering", "options => 'KEY=VALUE,...')`, with all options of its writers that begin with `hoodie.index.`"),
-        ("logcompaction", "the next commit of a writer with `hoodie.log.compaction.inline=true` does"),
+        ("logcompaction", "a writer of Hudi 1.0.2 or later with `hoodie.log.compaction.inline=true` does"),
     ],
 )
 def test_who_must_carry_out_what_goes_by_its_writers_choices(etc, project, orders, command, action, words):
