@@ -245,7 +245,7 @@ def _watched(project: Project, life: _Life) -> Iterator[None]:
     def watch() -> None:
         last: tuple[object, ...] = ()
         while not ended.wait(_BEAT_SECONDS):
-            with suppress(EtcError, OSError):
+            with suppress(Exception):  # the next look may succeed
                 signs = project.environment.signs_of_runs(life.at_work)
                 if signs != last and any(signs):
                     life.beat()

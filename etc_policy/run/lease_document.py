@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from uuid import uuid4
@@ -15,6 +16,8 @@ from etc_policy.run.lock_holder import Owner
 FILE_LEASE, STORE_LEASE, MAX_LEASE_BYTES = f"{ETC_FOLDER}/apply.lease", f"{ETC_FOLDER}/lease.json", 65_536
 #: No lease of etc is longer: another document does not hold the table for ever.
 MAX_VALID_SECONDS = 600.0
+#: A file has its name: what etc has not written may lead elsewhere.
+_INSTANT = re.compile("[0-9]{0,17}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,5 +60,5 @@ def read_document(content: bytes) -> LeaseDocument | None:
         return None
     texts = (document.instant, document.found, document.made or "", document.nonce)
     is_sound = all(isinstance(text, str) for text in texts) and isinstance(document.valid_seconds, int | float)
-    is_sound = is_sound and document.owner.is_sound
+    is_sound = is_sound and document.owner.is_sound and _INSTANT.fullmatch(document.instant) is not None
     return document if is_sound and 0 <= document.valid_seconds <= MAX_VALID_SECONDS else None

@@ -315,12 +315,19 @@ class Readings(SparkSessions):
         return FileApplyStateStore()
 
     def signs_of_runs(self, policies: Iterable[Policy]) -> tuple[object, ...]:
-        """What changes while runs of etc are at work on these tables; Spark is not asked."""
+        """What changes while runs of etc are at work on these tables; Spark is not asked. A table that fails shows none."""
         from etc_policy.run.run_signs import sign_of_run
         from etc_policy.storage.open_storage import open_reader
 
+        def sign(table: str) -> object:
+            try:
+                return sign_of_run(open_reader(table))
+            except Exception as error:  # whatever a writer has made of it hides the signs of no other table
+                let_go(error)
+                return None
+
         self._reach_storages()
-        return tuple(sign_of_run(open_reader(one.table)) for one in policies if not is_catalog_name(one.table))
+        return tuple(sign(one.table) for one in policies if not is_catalog_name(one.table))
 
     def worked_on_since(self, location: str) -> int | None:
         """When etc began to work on a table, as its storage says (ns); None where nothing of etc says so.

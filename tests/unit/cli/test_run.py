@@ -23,7 +23,10 @@ from etc_policy.cli import run as run_command
 from etc_policy.cli.ci_forms import report_checks
 from etc_policy.errors import EngineError, EtcError, Issue, RetryableError, SeveralErrors, TableError
 from etc_policy.policy.project_schema import Target
+from etc_policy.run import run_signs
 from etc_policy.run.file_lease import FileLease
+from etc_policy.run.lease_document import LeaseDocument
+from etc_policy.run.lock_holder import Owner
 from etc_policy.table.impossible_times import LateCommits, OtherTimes, doubt_text
 from etc_policy.table.instants import instant_from_ms
 from etc_policy.wiring import Environment, sessions
@@ -313,6 +316,43 @@ def test_a_long_compaction_lives_while_its_run_shows_signs(etc, project, monkeyp
             time.sleep(0.2)
             silent_seconds = time.monotonic() - life._at
     assert (silent_seconds < 0.5) == goes_on
+
+
+@pytest.mark.parametrize("fault", ["a forged lease", "a storage that fails", "a look that fails"])
+def test_no_table_ends_the_signs_of_the_others(project, monkeypatch, fault):
+    """By a forged lease one table ended the thread: `/healthz` said of a process at work on another that it was stuck."""
+    monkeypatch.setattr(run_command, "_BEAT_SECONDS", 0.02)
+    for name in ("orders", "payments"):
+        TableFolder(project / "lake" / name).commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    bad, good = (project / "lake" / name for name in ("orders", "payments"))
+    (bad / ".hoodie" / ".etc").mkdir(parents=True)
+    forged = LeaseDocument(Owner("t"), instant="/\n::error file=x::forged" if fault == "a forged lease" else "")
+    (bad / ".hoodie" / ".etc" / "apply.lease").write_bytes(forged.as_bytes())
+    life, sign, look = run_command._Life(), run_signs.sign_of_run, Environment.signs_of_runs
+    once = iter((MemoryError(), ValueError()))
+
+    def of_table(storage):
+        if fault == "a storage that fails" and storage.location == str(bad):
+            raise ValueError("not foreseen")
+        return sign(storage)
+
+    def of_all(environment, policies):
+        for failure in once if fault == "a look that fails" else ():
+            raise failure
+        return look(environment, policies)
+
+    monkeypatch.setattr(run_signs, "sign_of_run", of_table)
+    monkeypatch.setattr(Environment, "signs_of_runs", of_all)
+    with Project(project) as opened, FileLease(str(good), local=True, progress=lambda _: None) as lease:
+        lease.mark(at("09:00:00"))
+        with run_command._watched(opened, life):
+            life.at_work = opened.policies()
+            time.sleep(0.3)
+            marker = good / ".hoodie" / ".temp" / at("09:00:00") / "1.marker.CREATE"
+            marker.parent.mkdir(parents=True)
+            marker.touch()
+            time.sleep(0.3)
+            assert time.monotonic() - life._at < 0.4
 
 
 def test_what_failed_of_tables_that_are_gone_is_not_kept(etc, project, monkeypatch):

@@ -38,9 +38,13 @@ def test_it_is_read_as_it_was_written(changed):
             json.dumps({**GOOD, **changed}).encode()
             for changed in ({"more": 1}, {"nonce": 1}, {"made": 18}, {"found": None})
         ),
+        *(
+            json.dumps({**GOOD, "instant": instant}).encode()
+            for instant in ("a//b", "../../x", "1\0", "1\n", "\n::error::x", "\u0661", "1" * 18)
+        ),
         LeaseDocument(Owner("t")).as_bytes()[:-1],
     ],
-    ids=range(15),
+    ids=range(22),
 )
 def test_what_etc_has_not_written_is_no_document(content):
     assert read_document(content) is None
