@@ -52,7 +52,7 @@ from etc_policy.policy.schema_values import (
     WriterIndex,
     ZoneName,
     duration_ms,
-    is_on_this_machine,
+    is_in_clear,
 )
 from etc_policy.policy.times import Boundaries, PartitionClock, parse_boundaries
 
@@ -242,7 +242,7 @@ class HttpEndpoint(Declared):
 
     @model_validator(mode="after")
     def _secrets_are_safe(self) -> Self:
-        if self.secret_headers and not (self.url.lower().startswith("https:") or is_on_this_machine(self.url)):
+        if self.secret_headers and is_in_clear(self.url):
             raise ValueError("`secret_headers` are not sent in clear: use a URL with `https://`")
         return self
 

@@ -286,6 +286,11 @@ def is_on_this_machine(url: str) -> bool:
         return False
 
 
+def is_in_clear(url: str) -> bool:
+    """Whether others can read what is sent to it: without TLS, to another machine."""
+    return not (url.lower().startswith("https:") or is_on_this_machine(url))
+
+
 NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,99}$"
 _SIGNS = "`{}` has other signs than letters, digits and `_` (and `*` and `|` in `match`)"
 _MARKER = "the name must be one such as `_SUCCESS`, with a `_` first and no dot, so that readers pass over it"

@@ -31,7 +31,7 @@ from etc_policy.policy.bounded_json import load_json
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.project_schema import Email, Notify
 from etc_policy.policy.schema import HttpEndpoint
-from etc_policy.policy.schema_values import is_on_this_machine
+from etc_policy.policy.schema_values import is_in_clear, is_on_this_machine
 from etc_policy.storage.port import Requests, T, TableStorage
 from etc_policy.table.done import DoneEvent
 from etc_policy.table.formats import iso_time
@@ -102,6 +102,9 @@ def _slack(variable: str, document: Document, variables: Variables, seconds: flo
         endpoint = HttpEndpoint(url=secret_of(variable, variables))
     except ValueError:
         raise NotSentError(f"the environment variable `{variable}` holds no URL", is_out=True) from None
+    if is_in_clear(endpoint.url):
+        reason = f"the URL in the environment variable `{variable}` is a secret, not sent in clear: it begins with `https://`"
+        raise NotSentError(reason, is_out=True)
     text = f"*etc: {document['title']}*\n{document['text']}".translate(_SLACK)
     post(endpoint, {"text": text}, _JSON, {}, seconds)
 

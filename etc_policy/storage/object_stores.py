@@ -148,9 +148,8 @@ def _require_url(endpoint: str | None) -> None:
     try:
         require_server(endpoint)
     except ValueError as error:
-        hint = f"write it as `https://{endpoint}`" if "://" not in endpoint else None
-        message = f"`{endpoint[:60]}` is not the URL of a server: it is the value of {' or '.join(ENDPOINTS)}"
-        raise TableError(Code.NOT_LOCAL, message, hint=hint) from error
+        message = f"the value of {' or '.join(ENDPOINTS)} is not the URL of a server: {error}"
+        raise TableError(Code.NOT_LOCAL, message) from None
 
 
 def _provide(keys: Callable[[], AwsKeys]) -> dict[str, object]:

@@ -469,6 +469,16 @@ def own_certificate(folder):
     return context
 
 
+@pytest.mark.parametrize("url", ["http://hooks.example.com/T0", "HTTP://127.0.0.1.example.com/T0"])
+def test_the_url_of_a_webhook_is_not_sent_in_clear(look, monkeypatch, url):
+    """It is a secret: whoever has it writes to the channel."""
+    monkeypatch.setenv("ETC_TEST_SLACK", url)
+    monkeypatch.setattr(socket, "getaddrinfo", None)
+    (error,) = look("{slack: {url_variable: ETC_TEST_SLACK}}")
+    assert "not sent in clear" in error
+    assert "T0" not in error
+
+
 @pytest.mark.parametrize(
     ("notify", "says"),
     [

@@ -391,7 +391,7 @@ def test_the_endpoint_of_the_target_wins_over_the_environment(moto_server, s3_va
     assert moto_server.client.list_objects_v2(Bucket=bucket)["KeyCount"] == 1
 
 
-@pytest.mark.parametrize("endpoint", ["minio:9000", "minio", "ftp://minio", "http://"])
+@pytest.mark.parametrize("endpoint", ["minio:9000", "minio", "ftp://minio", "http://minio?", "https://me:minio@host"])
 def test_an_endpoint_of_the_environment_that_is_no_url(s3_variables, monkeypatch, endpoint):
     """Else obstore panics at the first request."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
@@ -399,6 +399,7 @@ def test_an_endpoint_of_the_environment_that_is_no_url(s3_variables, monkeypatch
         reach(None, "bucket")
     assert (error.value.code, error.value.exit_code) == ("ETC207", 1)
     assert "AWS_ENDPOINT_URL_S3" in error.value.message
+    assert "minio" not in f"{error.value} {error.value.hint}"
 
 
 def test_the_endpoint_of_the_environment(moto_server, s3_variables, monkeypatch):
