@@ -25,6 +25,7 @@ from etc_policy.hudi.timeline import CLUSTERING, Taken, Timeline
 from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.split import SPLIT
+from etc_policy.policy.locations import is_appended_to
 from etc_policy.storage.port import Tree
 from etc_policy.table.history import GroupWrite, is_of_column
 from etc_policy.table.state import FileSlice, GroupKey, LogFile, path_below
@@ -77,6 +78,29 @@ class FileGroup:
         newest = [file for file in self.bases if file.name.instant == instant]
         recorded = [file for file in newest if file.recorded_bytes is not None]
         return (recorded, [file for file in newest if file.recorded_bytes is None]) if recorded else (newest, [])
+
+
+class _Committed:
+    """Before table version 8: between which times the rows of log files were committed, as far as commits are known."""
+
+    def __init__(self, timeline: Timeline, recorded: Iterable[RecordedFile]) -> None:
+        self._first = timeline.first_active or ""
+        self._ends = defaultdict[tuple[str, str], list[str]](list)
+        for one in recorded:
+            if one.file_name.startswith("."):
+                self._ends[one.partition, one.file_name].append(one.completed)
+        grown = any(len(ends) > 1 for ends in self._ends.values())
+        self._are_appended_to = grown or is_appended_to(timeline.storage.location)
+
+    def between(self, partition: str, name: DataFileName) -> tuple[str, str]:
+        """Both included. Writes that the active timeline lacks are archived, and older than it.
+
+        Where writers append, these may have written to a file that a later one recorded too.
+        """
+        ends, base = self._ends.get((partition, name.name)), name.instant
+        if ends is None:
+            return base, max(base, self._first)
+        return base if self._are_appended_to and base < self._first else min(ends), max(ends)
 
 
 class FileGroups(defaultdict[GroupKey, FileGroup]):
@@ -133,6 +157,7 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
             impossible_ms=repeat(None),
             null_rows=repeat(0),
             max_event_time_ms=repeat(None),
+            written=repeat(None),
         )
         for group, log_file in zip(stats.groups, logs, strict=True):
             self[group].logs.append(log_file)
@@ -179,6 +204,7 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         in_order = sorted(recorded, key=attrgetter("size_bytes"))
         sizes = {(one.partition, one.file_name): one.size_bytes for one in in_order}
         written = {(one.partition, one.file_name, one.completed) for one in in_order}
+        committed = _Committed(self._timeline, in_order) if self._by_name else None
         for file in files:
             (partition, _), name = file.group, file.name
             size = sizes.get((partition, name.name))
@@ -191,6 +217,8 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
                 write = None
             unknown = LogFile(*place, None, not self._by_name, size)
             log_file = unknown if write is None else _written(*place, write, size)
+            if committed is not None and not is_carried_name(name.name):
+                log_file = log_file._replace(written=committed.between(partition, name))
             self[file.group].logs.append(log_file._replace(rows_since=self._rows_since(file, write)))
 
     def _rows_since(self, file: DataFile, write: GroupWrite | None) -> str | None:

@@ -254,9 +254,22 @@ def _filled(state: TableState, policy: Policy, cache: TimesCache, *, known_too: 
         if log_file.min_event_time_ms is not None and not known_too:
             return log_file
         times = cache.get(path_of(file_slice, log_file))
-        return log_file if times is None else _with_time(state, policy, file_slice, log_file, times)
+        if times is None:
+            return log_file
+        return _with_writes(_with_time(state, policy, file_slice, log_file, times), times)
 
     return state.with_log_files(filled)
+
+
+def _with_writes(log_file: LogFile, times: LogTimes) -> LogFile:
+    """The log file with when its rows were committed by its own blocks, where commits know no more than its slice's instant.
+
+    All blocks have to be understood.
+    """
+    instants, is_whole = times.instants - times.taken_back, times.why is None or times.deletes
+    if log_file.written is None or log_file.written[0] > log_file.requested or not (instants and is_whole):
+        return log_file
+    return log_file._replace(written=(min(instants), max(instants)))
 
 
 def _unreadable(state: TableState, missing: Files, cache: TimesCache) -> UnreadableTime | None:

@@ -132,8 +132,8 @@ def _held_back(policy: Policy, state: TableState, last: CompactionRecord | None,
     zone, due_ms = ZoneInfo(state.timezone), policy.at(now_ms).latest_ms(now_ms)
     saw_until = _left_until(state, last, zone)
     for one in state.slices if saw_until else ():
-        seen = (f for f in one.log_files if f.completed <= saw_until)
-        bounds = ((event_time_bound(f, policy.longest_latency_ms, zone).ms, f.completed) for f in seen)
+        seen = (f for f in one.log_files if f.committed[1] <= saw_until)
+        bounds = ((event_time_bound(f, policy.longest_latency_ms, zone).ms, f.committed[1]) for f in seen)
         due = [found for found in bounds if found[0] <= due_ms]
         if due:
             since_ms = instant_to_ms(min(completed for _, completed in due), zone)

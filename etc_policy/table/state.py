@@ -91,6 +91,13 @@ class LogFile(NamedTuple):
     null_rows: int = 0
     #: The latest as its blocks were read, None where they were not: a commit's leaves some values out (facts: dropped-maximum).
     max_event_time_ms: int | None = None
+    #: Before table version 8, where its name says nothing of that: all of its rows were committed between these times.
+    written: tuple[str, str] | None = None
+
+    @property
+    def committed(self) -> tuple[str, str]:
+        """Between which times its rows were committed, both included."""
+        return self.written or (self.completed, self.completed)
 
     @property
     def may_hold_anything(self) -> bool:

@@ -14,7 +14,7 @@ from etc_policy.policy.manifest import Policy
 from etc_policy.table.apply_state import Proof
 from etc_policy.table.history import TableHistory
 from etc_policy.table.proofs import counted_until, proofs_of
-from etc_policy.table.state import FileSlice, LogFile, TableState
+from etc_policy.table.state import LogFile, TableState
 from etc_policy.table.watermark import Completeness, completeness_of
 from etc_policy.verify.ports import ExpectationResult
 
@@ -74,14 +74,6 @@ class Evidence:
         """The completeness watermark now."""
         return self.completeness.watermark.value_ms
 
-    @cached_property
-    def completions(self) -> Mapping[tuple[str, str], list[str]]:
-        """When commits to the log of each file group completed, by partition and file id."""
-        found: dict[tuple[str, str], list[str]] = {}
-        for write in self.history.writes:
-            found.setdefault((write.partition, write.file_id), []).append(write.completed)
-        return found
-
     @property
     def complete_until_ms(self) -> int | None:
         """Up to where RO counts as complete now; None where nobody can know, or nothing proves it as the policy wants."""
@@ -90,20 +82,12 @@ class Evidence:
         proofs = (*proofs_of(self.policy, self.state), *([self.proof] if self.proof else []))
         return counted_until(self.policy, self.completeness.until_ms, proofs)
 
-    def speaks_of(self, file_slice: FileSlice, log_file: LogFile) -> bool:
-        """Whether the claim speaks of what is in the log file: before version 8 its name shows no more than its base file.
-
-        There the first commit that wrote to the log of its slice decides, where the commits since the base file are known.
-        """
-        if is_carried_name(log_file.name):
-            return True  # its rows were there when the plan that carried it was made
-        seen_until = self.claim.seen_until
-        if self.state.is_cut or log_file.completed > seen_until:
-            return log_file.completed <= seen_until
-        base, group = file_slice.base_instant, file_slice.group
-        is_known = any(instant.requested == base for instant in self.state.instants)
-        written = (completed for completed in self.completions.get(group, ()) if completed > base)
-        return not is_known or min(written, default="") <= seen_until
+    def speaks_of(self, log_file: LogFile) -> bool | None:
+        """Whether the claim speaks of what is in the log file; None where nobody knows, or of a part alone."""
+        first, last = log_file.committed
+        if is_carried_name(log_file.name) or last <= self.claim.seen_until:
+            return True  # the rows of a carried one were there when the plan that carried it was made
+        return False if first > self.claim.seen_until else None
 
 
 def judged(name: str, observed: dict[str, Any], message: str | None) -> ExpectationResult:

@@ -69,5 +69,5 @@ def _why_unproven(
 ) -> str | None:
     if log_file.min_event_time_ms is not None or (witness is not None and witness.damaged):
         return witness.why if witness is not None else "it was not read"
-    is_assumed = evidence.claim.leaves_out and evidence.speaks_of(file_slice, log_file)
+    is_assumed = evidence.claim.leaves_out and evidence.speaks_of(log_file) is not False
     return "its event times are only bounded by `data_latency`" if is_assumed else None

@@ -446,6 +446,22 @@ def test_before_version_8_blocks_say_of_which_write_a_log_file_is(tmp_path, cach
     assert with_read_times(past, state, POLICY, cache).read_times == {(one, "p", "f1"): MS for one in known}
 
 
+def test_before_version_8_blocks_say_when_rows_came_of_which_commits_do_not(tmp_path, cache):
+    """The commits of the slice, and of its first write, are archived, and a later one added to the log file."""
+    table = TableFolder(tmp_path / "t", version=6, properties=OF_HUDI_0)
+    content = rows_of(DIED) + rows_of(LATER)
+    file = written("f1", base_instant=FIRST, size=len(content))
+    other = written("f2", base_instant=LATER)
+    table.data(FIRST, base("f1"))
+    table.commit(LATER, "", base("f2"), replace(file, on_disk=False), other)
+    table.commit(at("11:00:00"), "", other)
+    (table.base / "p" / file.name(FIRST)).write_bytes(content)
+    state = FileTableReader().read(str(table.base), TIMES)
+    (found,) = (f.written for s, f in state.log_files if s.file_id == "f1")
+    (filled,) = (f.written for s, f in fill_from_logs(state, POLICY, cache).log_files if s.file_id == "f1")
+    assert (found, filled) == ((FIRST, LATER), (DIED, LATER))
+
+
 def test_a_table_is_read_with_what_its_writes_were_found_to_hold(folder, cache):
     policy = POLICY.model_copy(update={"table": str(folder.base)})
     environment = Environment(folder.base.parent, lambda _: None)

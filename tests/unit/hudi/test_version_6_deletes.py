@@ -1,9 +1,9 @@
-"""On version 6 a log file has its slice's name: whether it holds deletes is told by the commits on that slice."""
+"""On version 6 a log file has its slice's name: commits tell whether it holds deletes, and when it was written."""
 
-from tests.unit.hudi.reading import slices
+from tests.unit.hudi.reading import read, slices
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 
-FIRST, SECOND = at("10:00:00"), at("10:00:02")
+FIRST, SECOND, THIRD = at("10:00:00"), at("10:00:02"), at("10:00:04")
 
 
 def old_table(folder, **properties):
@@ -33,3 +33,39 @@ def test_deletes_that_no_commit_counts(tmp_path):
     table = old_table(tmp_path, **{"hoodie.record.merge.property.hoodie.payload.delete.field": "Op"})
     table.commit(FIRST, FIRST, base("f1"), log("f1", 70, base_instant=FIRST))
     assert deletes(table) == {"f1": [True]}
+
+
+def written(table):
+    """When the rows of each log file were committed at the earliest and the latest."""
+    return {f.name[1:3] + f.name[-7]: f.written for _, f in read(table).log_files}
+
+
+def test_commits_say_of_the_log_files_that_they_name_when_they_were_written(tmp_path):
+    table = old_table(tmp_path)
+    table.commit(FIRST, FIRST, base("f1"))
+    table.commit(SECOND, SECOND, log("f1", base_instant=FIRST))
+    table.commit(THIRD, THIRD, log("f1", base_instant=FIRST, version=2))
+    assert written(table) == {"f11": (SECOND, SECOND), "f12": (THIRD, THIRD)}
+
+
+def test_so_they_do_where_that_of_the_base_file_is_archived(tmp_path):
+    """A log file that no commit names was written before the first of them, as far as is known."""
+    table = old_table(tmp_path)
+    table.data(FIRST, base("f1"), log("f1", base_instant=FIRST))
+    table.commit(THIRD, THIRD, log("f1", base_instant=FIRST, version=2))
+    assert written(table) == {"f11": (FIRST, THIRD), "f12": (THIRD, THIRD)}
+
+
+def test_where_writers_append_archived_ones_may_have_written_to_the_same_file(tmp_path):
+    table = old_table(tmp_path)
+    table.data(FIRST, base("f1"))
+    table.commit(SECOND, SECOND, base("f2"), log("f1", base_instant=FIRST), log("f2", base_instant=SECOND))
+    table.commit(THIRD, THIRD, log("f1", base_instant=FIRST), log("f2", base_instant=SECOND))
+    assert written(table) == {"f11": (FIRST, THIRD), "f21": (SECOND, THIRD)}
+
+
+def test_from_version_8_on_the_name_says_it(tmp_path):
+    table = TableFolder(tmp_path / "v8")
+    table.commit(FIRST, SECOND, base("f1"), log("f2"))
+    (found,) = (f for _, f in read(table).log_files)
+    assert (found.written, found.committed) == (None, (SECOND, SECOND))

@@ -66,6 +66,28 @@ def test_slices_that_the_last_compaction_left_out_are_named_with_since_when():
     assert table_freshness(POLICY, whole, NOW, NOW).held_back == ()
 
 
+@pytest.mark.parametrize(("last", "held"), [("11:40:00", ["f1"]), ("11:41:00", [])])
+def test_before_version_8_the_name_of_a_log_file_does_not_say_since_when_it_waits(last, held):
+    """It bears the instant of its slice; where one of its writes came later nobody knows which of them is due."""
+    record = CompactionRecord(
+        instant("11:30:00"),
+        instant("11:30:05"),
+        epoch_ms("11:24:00"),
+        "orders_ro",
+        "x",
+        instant("11:40:00"),
+        left_out=1,
+    )
+    told = {
+        "version": 6,
+        "slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "08:00:00 > 08:00:00, event 11:25:00"}}},
+    }
+    state = replace(state_of("/t", told), last_compaction=record)
+    state = state.with_log_files(lambda _, one: one._replace(written=(instant("11:00:00"), instant(last))))
+    found = table_freshness(POLICY, state, NOW, NOW).held_back
+    assert [(one.file_id, one.waits_since_ms) for one in found] == [(name, epoch_ms(last)) for name in held]
+
+
 @pytest.mark.parametrize(("since", "held"), [("11:46:00", ["f1"]), ("11:40:00", []), (None, [])])
 def test_slices_that_refused_runs_have_left_are_named_too(since, held):
     """Such a run commits nothing that would tell of them; what came after the first of them may not have been due then."""
