@@ -392,7 +392,9 @@ JUDGED: dict[str, Broken] = {
         "is_of_column", lambda *_: True, history, table_commits, file_slices, verifying
     ),
     "a promise of another column is none of this one": replaced(history, "is_of_column", lambda *_: True),
-    "what a proof reaches is all that counts": replaced(freshness, "_until", lambda policy, until_ms, proofs: until_ms),
+    "what a proof reaches is all that counts": replaced(
+        freshness, "counted_until", lambda policy, until_ms, proofs: until_ms
+    ),
     "a proof is of one column": replaced(proofs, "subject_key", lambda *_: "any"),
     "a proof is of one compaction": replaced(
         proofs, "_subject_of", lambda policy, state: real_proof(policy, with_values(state, last_compaction=None))
