@@ -56,7 +56,7 @@ def proven_partitions(
     policy: Policy, state: TableState, history: TableHistory, now_ms: int
 ) -> PartitionsFreshness | None:
     """The figures of each partition with its proof; None where it is not known how far the table is complete."""
-    if freshness_of(policy, state, now_ms, history).remaining_log_files is None:
+    if freshness_of(policy, state, now_ms, history).complete_until_ms is None:
         return None
     return partitions_freshness(policy, state, now_ms, proofs=proofs_of(policy, state))
 

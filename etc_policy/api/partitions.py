@@ -51,7 +51,9 @@ def prove_partitions(environment: Environment, policy: Policy, now_ms: int) -> V
     if not compares_partitions(policy):
         return None
     state, history = environment.read_table(policy, notes_before=True)[:2]
-    found = proven_partitions(policy, without_doubts_about_rows(state), history, now_ms)
+    # what is compared counts once the table has its own proof
+    unproven = policy.model_copy(update={"freshness": policy.freshness.model_copy(update={"proof": None})})
+    found = proven_partitions(unproven, without_doubts_about_rows(state), history, now_ms)
     if found is None:
         return None
     if after_comparison(state.apply_state, policy, state, {}, {}).unproven != state.apply_state.unproven:

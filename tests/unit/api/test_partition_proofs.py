@@ -1,12 +1,12 @@
 """`done.proof: data` compares the rows of the partitions that are to be done, and of no others, once."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from etc_policy.api.project import Project
-from etc_policy.errors import EngineError
+from etc_policy.errors import EngineError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.report.sync import complete_until
 from etc_policy.table.history import PLAN_ID, SEEN_UNTIL, THRESHOLD
@@ -99,6 +99,24 @@ def test_the_rows_of_what_is_to_be_done_are_compared_once(tmp_path, verifier, se
     assert status(tmp_path, TEN) == ("done", "data")
     send()
     assert len(verifier.requests) == 1
+
+
+def test_nothing_is_sent_before_the_table_has_the_proof_that_it_wants(tmp_path, verifier, send, orders):
+    """As it is unknown until then, and no job that waits goes on; what was compared counts once it has it."""
+    path = tmp_path / "policies" / "a.yml"
+    path.write_text(path.read_text() + "    freshness: {proof: data}\n")
+    assert (send(), verifier.asked) == ((None, None), [{TEN: epoch_ms("11:00:00")}])
+    assert not list(orders.base.glob("h=*/_SUCCESS"))
+    with Project(tmp_path) as project:
+        (table,) = project.freshness(at=NOON, partitions=["*"]).tables
+        assert (table.status, table.partitions) == ("unknown", None)
+        with pytest.raises(RetryableError, match="of unknown completeness"):
+            project.wait("orders_ro", partition=TEN, timeout=timedelta(0))
+    assert verify(tmp_path, "data") == "pass"
+    _, sent = send()
+    assert (sent.done, status(tmp_path, TEN), len(list(orders.base.glob("h=*/_SUCCESS")))) == (1, ("done", "data"), 1)
+    with Project(tmp_path) as project:
+        assert project.wait("orders_ro", partition=TEN, timeout=timedelta(0))
 
 
 @pytest.mark.parametrize("change", ["a log file", "a base file"])
