@@ -259,7 +259,7 @@ def _next_run(table: TablePlan) -> str:
             "as soon as Hudi's strategy takes them, or a policy with `type: event_time` or `unbounded` compacts them."
         )
     if "due_but_in_other_partitions" in reasons:
-        return "as soon as a policy that names the other partitions compacts them."
+        return "as soon as `strategy.partitions` takes their partitions too."
     return "as soon as a run ends while no writer adds to them, for example in the writer's job, between two batches."
 
 

@@ -338,7 +338,7 @@ def _freshness(table: TableFreshness) -> Iterator[Line]:
         yield "unknown", f"{count_of(table.unknown_log_files, 'log file')} without a known event time{why}"
     if table.left_out_file_slices:
         slices = count_of(table.left_out_file_slices, "file slice")
-        yield "left out", f"{slices} by the last run, though they were due"
+        yield "left out", f"{slices} by the last compaction by etc, though they were due"
     yield from _held_back(table)
     if table.held_back_by and table.watermark_ms is not None:
         yield "next event", next_event(table.watermark_ms + 1, table.held_back_by, table.watermark_assumed)

@@ -208,6 +208,7 @@ def test_where_t_is_earlier_for_what_is_left_out_no_slice_is_said_to_hold_events
     text = explain_plan(make_plan("", (table,)), explain=True, width=1000)
     assert "30 file slices hold log files that are due:" in text
     assert "1 file slice that is due (" in text
+    assert "as soon as `strategy.partitions` takes their partitions too." in text
 
 
 def test_in_doubt_no_row_is_said_to_be_in_ro():

@@ -57,6 +57,7 @@ def test_slices_that_the_last_compaction_left_out_are_named_with_since_when():
     text = render_freshness(FreshnessReport(observed_at="", tables=(found,)))
     words = "held back by p/f1 from 2026-01-01 11:25:00 UTC on, committed 2026-01-01 11:40:05 UTC"
     assert words in " ".join(text.split())
+    assert "left out 1 file slice by the last compaction by etc, though they were due" in " ".join(text.split())
     before = table_freshness(POLICY, state, epoch_ms("11:34:00"), NOW)
     assert before.held_back_file_slices == 0
     daily = POLICY.model_copy(update={"strategy": Strategy(at="11:20 12:20 UTC")})
