@@ -11,6 +11,7 @@ from etc_policy.plan.pace import Pace
 from etc_policy.plan.planning_context import PlanningContext
 from etc_policy.plan.refusals import not_ended
 from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.policy.writers import CLEAN_HOURS, CLEAN_POLICY
 from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.table.impossible_times import (
     ColumnDoubt,
@@ -182,11 +183,24 @@ def before_first_warning(context: PlanningContext) -> Iterator[str]:
     )
 
 
-def space_warning(state: TableState, instant: str) -> tuple[str, ...]:
-    """Below the last clean's retained commit C costs only space (facts: below-last-clean)."""
-    if state.earliest_commit_to_retain is None or instant >= state.earliest_commit_to_retain:
+def early_clean_warning(policy: Policy, state: TableState, instant: str) -> tuple[str, ...]:
+    """Where a clean counts C as older than what it keeps, the old slices go with the next one (facts: below-last-clean)."""
+    last, options = state.earliest_commit_to_retain, policy.hudi_options
+    by = options.get("hoodie.clean.policy", options.get(CLEAN_POLICY, "KEEP_LATEST_COMMITS"))
+    kept = options.get("hoodie.clean.commits.retained", options.get("hoodie.cleaner.commits.retained", ""))
+    done = (one for one in state.instants if one.action in WRITE_ACTIONS and one.completed)
+    later = sum(one.requested > instant for one in done)
+    if last is not None and instant < last:
+        why = f"their last clean kept what readers need as of {last} and later"
+    elif by == "KEEP_LATEST_COMMITS" and kept.isdecimal() and later >= int(kept):
+        why = f"{count_of(later, 'commit')} lie after C, and they retain {kept}"
+    else:
         return ()
-    return ("the old slices stay on disk until a later write touches their partitions (C is below the last clean)",)
+    return (
+        "queries that began before this compaction can fail for lack of a file after the writers' next write, as its clean "
+        f"removes the old file slices: {why}. Give the writers `{CLEAN_POLICY}=KEEP_LATEST_BY_HOURS` with `{CLEAN_HOURS}` of at "
+        "least `data_latency`, the interval between runs and the longest query together",
+    )
 
 
 def other_readers_warning(state: TableState) -> tuple[str, ...]:
