@@ -52,6 +52,12 @@ def are_untrusted(untrusted: bool | None) -> bool:
     return os.environ.get("ETC_UNTRUSTED", "") not in ("", "0") if untrusted is None else untrusted
 
 
+def not_for_strangers(verb: str) -> UsageError:
+    """The error of what a stranger's files may not have done."""
+    hint = "leave out `--untrusted` and ETC_UNTRUSTED for files that you trust"
+    return UsageError(Code.NOT_TRUSTED, f"`{verb}` is not for files that are not trusted", hint=hint)
+
+
 def default_target_dir(project_dir: Path) -> Path:
     """`target/` in the project.
 
@@ -94,8 +100,9 @@ def _require_own_cache(project_dir: Path) -> None:
         UsageError: it lies in the project, or where it is named in this folder.
 
     """
-    folder = cache_folder(os.environ)
-    theirs = [project_dir, *([Path.cwd()] if os.environ.get("ETC_CACHE") and Path.cwd().parent != Path.cwd() else [])]
+    folder, here = cache_folder(os.environ), Path.cwd()
+    is_named = any(os.environ.get(name) for name in ("ETC_CACHE", "XDG_CACHE_HOME"))
+    theirs = [project_dir, *([here] if is_named and here.parent != here else [])]
     if folder is not None and any(
         Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(one)) for one in theirs
     ):
@@ -233,8 +240,7 @@ class Workspace:
 
         """
         if self._allowed is not None:
-            hint = "leave out `--untrusted` and ETC_UNTRUSTED for files that you trust"
-            raise UsageError(Code.NOT_TRUSTED, f"`{verb}` is not for files that are not trusted", hint=hint)
+            raise not_for_strangers(verb)
 
     def __enter__(self) -> Self:
         """The project; leaving the block closes it."""

@@ -16,6 +16,7 @@ import click
 from etc_policy import __version__
 from etc_policy.api.artifacts import create_text, write_text
 from etc_policy.api.loading import ProjectReading, read_whole_project
+from etc_policy.api.workspace import are_untrusted, not_for_strangers
 from etc_policy.cli.messages import message_options, show_note
 from etc_policy.cli.options import examples, output_option
 from etc_policy.cli.terminal import print_json, print_text
@@ -91,7 +92,10 @@ def command(directory: Path, names: tuple[str, ...], output: str) -> None:
     the comment that it begins with. An existing file is never overwritten: a README, .gitignore, .dockerignore and
     requirements.txt stay as they are.
     """
-    is_new = not names or not any(os.path.lexists(directory / name) for name in ("policies", *PROJECT_FILES))
+    has_project = any(os.path.lexists(directory / name) for name in ("policies", *PROJECT_FILES))
+    if has_project and are_untrusted(None):  # what is written is made of its files, with the variables that they name
+        raise not_for_strangers("init")
+    is_new = not names or not has_project
     added = {file: template for name in names for file, template in _INTEGRATIONS[name].items()}
     files = {**_FILES, **added} if is_new else added
     present = [name for name in files if os.path.lexists(directory / name)]

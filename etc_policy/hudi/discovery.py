@@ -175,9 +175,11 @@ def _names(storage: TableReader, folder: str) -> Sequence[str]:
     message = f"`{place}` cannot be searched for tables"
     with os_errors_as(Code.CANNOT_READ_TABLE, message, kind=TableError):
         try:
-            return (
-                storage.names(folder) if is_remote(place) else open_reader(place).names("")
-            )  # links to tables are followed
+            if is_remote(place):
+                return storage.names(folder)
+            return open_reader(place).names(
+                ""
+            )  # a link to a folder of tables is followed, as the place that it leads to
         except (FileNotFoundError, NotADirectoryError, ValueError) as error:
             if folder:
                 return ()

@@ -148,7 +148,8 @@ def render(text: str, scope: Scope, *, is_option: bool = False) -> tuple[Value, 
     """What a text gives, and the problems because of which it gives nothing, each with its offset in the text.
 
     In an option of the engine (`is_option`) `{{ env_var('NAME') }}` stays as it is: a reference. That is one which the text
-    itself holds: what an expression gives, perhaps the name of a folder, becomes none. What may hold a value of the
+    itself holds: what an expression gives, perhaps the name of a folder, becomes none. A text of another key is never filled
+    in: it may have the form of one. What may hold a value of the
     environment is marked, with the text in its place.
     """
     problems, values, may_hold_secret = list[ExpressionError](), list[Value](), False
@@ -168,7 +169,9 @@ def render(text: str, scope: Scope, *, is_option: bool = False) -> tuple[Value, 
     if problems:
         return None, problems
     value = "".join(values) if is_text else values[0]
-    if (made := count_of_references(value)) and made > _own_references(parts, keeps=is_option and "{%" not in text):
+    may_be_filled = is_option or not isinstance(value, str)  # what is no text may hold options
+    made = count_of_references(value) if may_be_filled else 0
+    if made and made > _own_references(parts, keeps=is_option and "{%" not in text):
         return None, [ExpressionError(Code.TEMPLATE_FORBIDDEN, _MADE_REFERENCE, REFERENCE_HINT)]
     return env_marked(value, text) if may_hold_secret else value, []
 

@@ -648,6 +648,27 @@ def test_a_cache_among_their_files_is_not_believed(beside, etc, monkeypatch, pla
     assert etc("plan")[0] == 0
 
 
+def test_no_files_are_made_of_a_stranger_s_project(beside, etc, monkeypatch):
+    """They would hold what its files make of any variable."""
+    project, _ = beside
+    monkeypatch.setenv("DEPLOY_TOKEN", "hunter2")
+    declare(project, """name: b, table: "s3://b/{{ env_var('DEPLOY_TOKEN') | reverse }}/x\"""")
+    code, _, err = etc("init", str(project), "--with", "github")
+    assert (code, "`init` is not for files that are not trusted" in err) == (64, True)
+    assert not (project / ".github").exists()
+    assert etc("init", str(project / "new"), "--with", "github")[0] == 0
+
+
+def test_so_it_is_where_another_variable_names_its_folder(beside, etc, monkeypatch):
+    """As CI does that keeps a checkout's `.cache`; the project may lie in a folder of the checkout."""
+    project, _ = beside
+    monkeypatch.delenv("ETC_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project.parent / ".cache"))
+    monkeypatch.chdir(project.parent)
+    code, _, err = etc("plan", "--project-dir", str(project))
+    assert (code, "lies among files that are not trusted" in err) == (64, True)
+
+
 LONG = (
     "# ? one\n" * 100_000 + "version: 1\npolicies: []\n",
     'version: 1\npolicies: [{name: p, table: "'

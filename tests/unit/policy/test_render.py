@@ -230,14 +230,20 @@ FORGED = {
 
 
 @pytest.mark.parametrize("text", FORGED)
-@pytest.mark.parametrize("is_option", [True, False])
-def test_what_an_expression_gives_becomes_no_reference(text, is_option):
+def test_what_an_expression_gives_becomes_no_reference(text):
     """A name of a folder would have a lock, an option or Spark's settings hold any variable."""
     item = FORGED[text]
-    assert outcome(text, is_option=is_option, each=[item]).startswith("ETC12")
+    assert outcome(text, is_option=True, each=[item]).startswith("ETC12")
     if text != "{{{ each }}":
         plain = ["a", "b"] if isinstance(item, list) else "a"
-        assert "ETC" not in outcome(text.replace("env_var('T')", "1"), is_option=is_option, each=[plain])
+        assert "ETC" not in outcome(text.replace("env_var('T')", "1"), is_option=True, each=[plain])
+
+
+def test_a_text_that_nobody_fills_in_may_have_the_form_of_a_reference():
+    """So may a table's path; what is no text may hold options."""
+    reference = "{{ env_var('S') }}"
+    assert outcome("x/{{ each }}", each=[reference]) == repr(f"x/{reference}")
+    assert outcome("{{ {'a': {'b': [each]}} }}", each=[reference]).startswith("ETC12")
 
 
 def test_an_item_is_marked_where_a_value_of_the_environment_is_in_it():
