@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable
+from contextlib import suppress
 
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.errors.codes import Code
@@ -14,7 +15,7 @@ from etc_policy.hudi.stable_reading import reading_hint
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.file_lock import is_left, remove
 from etc_policy.run.lease_document import FILE_LEASE, MAX_LEASE_BYTES, LeaseDocument, read_document
-from etc_policy.run.lock_holder import UNKNOWN_BOOT, Holder, Owner, lock_place, read_holder
+from etc_policy.run.lock_holder import UNKNOWN_BOOT, Owner, holder_of, lock_folder, lock_place, read_holder
 from etc_policy.run.ports import Lease
 from etc_policy.run.run_signs import HEARTBEAT_TOLERANCE_SECONDS, Progress, RunSigns, warn_of_clock
 from etc_policy.storage.clocks import note_time
@@ -104,17 +105,19 @@ class FileLease:
 
     def has_left_lock(self, policy: Policy) -> bool:
         """Whether another process of etc holds the table's lock: left behind, if this lease can be taken."""
-        return self._left_lock(policy) is not None
+        place = lock_place(policy.writer.lock, str(self._base))
+        holder = holder_of(place, self._base) if place else None
+        return holder is not None and is_left(holder, self._base)
 
     def remove_left_lock(self, policy: Policy) -> bool:
         """Remove the table's lock that a killed run of etc has left, under this lease; whether there was one."""
-        holder = self._left_lock(policy)
-        return holder is not None and remove(holder)
-
-    def _left_lock(self, policy: Policy) -> Holder | None:
         place = lock_place(policy.writer.lock, str(self._base))
-        holder = read_holder(place.path) if place else None
-        return holder if holder is not None and is_left(holder, self._base) else None
+        if place is None:
+            return False
+        with suppress(OSError), lock_folder(place.path, self._base, make=False) as folder:
+            holder = read_holder(place.path, folder)
+            return holder is not None and is_left(holder, self._base) and remove(holder, folder)
+        return False
 
     def mark(self, instant: str) -> None:
         """Write the instant into the lease: should this process die, the next holder knows whose traces it finds."""

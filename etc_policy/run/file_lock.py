@@ -15,7 +15,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
@@ -23,7 +23,7 @@ from uuid import uuid4
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.errors.codes import Code
 from etc_policy.hudi.layout import ETC_FOLDER, HEARTBEATS
-from etc_policy.run.lock_holder import PROCESS_TOKEN, Holder, LockPlace, Owner, read_holder, read_lock
+from etc_policy.run.lock_holder import PROCESS_TOKEN, Holder, LockPlace, Owner, lock_folder, read_holder, read_lock
 from etc_policy.storage.open_storage import local_path
 from etc_policy.storage.safe_files import folder_of, open_regular, replace_in
 from etc_policy.table.formats import format_duration
@@ -67,7 +67,8 @@ class FileLock:
         self._path, self._poll_seconds, self._care_seconds = place.path, poll_seconds, care_ms / 1000
         mark = _mark(PROCESS_TOKEN, self._base)
         self._content = Owner(str(self._base), token=mark).as_lock_file()
-        self._own = place.path.with_name(f"{_OWN_NAME}{mark}.{uuid4().hex}")
+        self._name, self._own = place.path.name, f"{_OWN_NAME}{mark}.{uuid4().hex}"
+        self._opened, self._folder = ExitStack(), -1
         self._done = threading.Event()
         self._care = threading.Thread(target=self._look_after, daemon=True, name="table lock")
         self.lost = False
@@ -81,7 +82,7 @@ class FileLock:
 
         """
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._folder = self._opened.enter_context(lock_folder(self._path, self._base, make=True))
             _note_takers(self._base, [*_takers(self._base), PROCESS_TOKEN])
             self._write_own()
             self._take_in_time()
@@ -104,11 +105,14 @@ class FileLock:
         self._give_back()
 
     def _give_back(self) -> None:
-        with suppress(OSError):
+        if self._folder < 0:
+            return
+        with self._opened, suppress(OSError):
             if self._is_ours():
-                self._path.unlink(missing_ok=True)
-            self._own.unlink(missing_ok=True)
+                _unlink(self._name, self._folder)
+            _unlink(self._own, self._folder)
             _note_takers(self._base, [one for one in _takers(self._base) if one != PROCESS_TOKEN])
+        self._folder = -1
 
     def require_held(self) -> None:
         """Return while the lock is ours.
@@ -117,7 +121,7 @@ class FileLock:
             RetryableError: somebody else has it.
 
         """
-        if self.lost or not self._is_ours():
+        if self.lost or not self._is_held():
             message = (
                 f"the lock `{self._path}` was taken over by another process, or has expired; nothing was committed"
             )
@@ -128,7 +132,7 @@ class FileLock:
     def _take_in_time(self) -> None:
         began, announced = time.monotonic(), float("-inf")
         while not self._take():
-            holder = read_holder(self._path)
+            holder = read_holder(self._path, self._folder)
             if holder is None or self._remove_if_left(holder):
                 continue
             waited = time.monotonic() - began
@@ -140,14 +144,14 @@ class FileLock:
             time.sleep(self._poll_seconds)
 
     def _write_own(self) -> None:
-        self._own.unlink(missing_ok=True)
-        with os.fdopen(os.open(self._own, _NEW, 0o666), "wb") as opened:
+        _unlink(self._own, self._folder)
+        with os.fdopen(os.open(self._own, _NEW, 0o666, dir_fd=self._folder), "wb") as opened:
             opened.write(self._content)
 
     def _take(self) -> bool:
         """Make the lock file with our name in it, in one step; false where there is one."""
         try:
-            os.link(self._own, self._path)
+            self._link()
         except FileExistsError:
             return False
         time.sleep(_SETTLE_SECONDS)
@@ -156,18 +160,30 @@ class FileLock:
         self._write_own()  # a new file: the other one is somebody else's lock now
         return False
 
+    def _link(self) -> None:
+        os.link(self._own, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder, follow_symlinks=False)
+
     def _sweep(self) -> None:
         """Remove what killed runs wrote before they took the lock; the lease says that no other run on this table lives."""
-        for token in _takers(self._base):
-            for path in self._path.parent.glob(f"{_OWN_NAME}{_mark(token, self._base)}.*"):
-                if path != self._own:
-                    path.unlink(missing_ok=True)
+        left = tuple(f"{_OWN_NAME}{_mark(token, self._base)}." for token in _takers(self._base))
+        for name in os.listdir(self._folder):  # noqa: PTH208 - it is no path
+            if name.startswith(left) and name != self._own:
+                _unlink(name, self._folder)
+
+    def _is_held(self) -> bool:
+        """Whether others find our lock where they look for it: its folder may have been replaced."""
+        try:
+            with lock_folder(self._path, self._base, make=False) as folder:
+                return os.path.samestat(os.fstat(folder), os.fstat(self._folder)) and self._is_ours()
+        except OSError:
+            return False
 
     def _is_ours(self) -> bool:
         """Whether the lock is the file that we made, with what we wrote into it."""
         try:
-            found, text = read_lock(self._path)
-            return os.path.samestat(found, self._own.lstat()) and text.encode() == self._content
+            found, text = read_lock(self._path, self._folder)
+            own = os.stat(self._own, dir_fd=self._folder, follow_symlinks=False)
+            return os.path.samestat(found, own) and text.encode() == self._content
         except FileNotFoundError:
             return False
 
@@ -184,11 +200,11 @@ class FileLock:
                 self.lost = True
                 return
             with suppress(OSError):
-                self.lost = self.lost or not self._is_ours()
+                self.lost = self.lost or not self._is_held()
                 if time.monotonic() < until:
-                    os.utime(self._own)
+                    self._renew()
                 with suppress(FileExistsError):
-                    os.link(self._own, self._path)
+                    self._link()
 
     def _remove_if_left(self, holder: Holder) -> bool:
         """Remove the lock of a dead run of etc on this table, and one that has expired; whether there was one."""
@@ -197,12 +213,15 @@ class FileLock:
         if not dead and not (limit and self._now() - holder.changed > limit):
             return False
         self._progress(f"removing the lock `{self._path}` that {'a killed run' if dead else 'somebody'} has left")
-        return remove(holder)
+        return remove(holder, self._folder)
+
+    def _renew(self) -> None:
+        os.utime(self._own, dir_fd=self._folder, follow_symlinks=False)
 
     def _now(self) -> float:
         """The time of the lock's file system, which machines may share: the age of a lock is measured by it."""
-        os.utime(self._own)
-        return self._own.stat().st_mtime
+        self._renew()
+        return os.stat(self._own, dir_fd=self._folder, follow_symlinks=False).st_mtime
 
     def _held_too_long(self, holder: Holder) -> RetryableError:
         waited = format_duration(self._wait_ms)
@@ -262,11 +281,16 @@ def _note_takers(base: Path, tokens: list[str]) -> None:
                 os.unlink(name, dir_fd=folder)
 
 
-def remove(holder: Holder) -> bool:
-    """Remove a lock file if it is still the one that was read, unchanged; whether it is gone."""
-    now = read_holder(holder.path)
+def remove(holder: Holder, folder: int) -> bool:
+    """Remove a lock file of an open folder if it is still the one that was read, unchanged; whether it is gone."""
+    now = read_holder(holder.path, folder)
     if now is not None and (now.identity, now.changed, now.text) == (holder.identity, holder.changed, holder.text):
-        holder.path.unlink(missing_ok=True)
-        holder.path.with_name(f".{holder.path.name}.crc").unlink(missing_ok=True)
+        _unlink(holder.path.name, folder)
+        _unlink(f".{holder.path.name}.crc", folder)
         return True
     return now is None
+
+
+def _unlink(name: str, folder: int) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)

@@ -8,7 +8,8 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from etc_policy.policy.hudi_options import LOCK_FOLDER, expiry_minutes, is_file_
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.secrets import with_values
 from etc_policy.storage.open_storage import is_remote, local_path
+from etc_policy.storage.safe_files import begins_with_scheme, folder_of
 from etc_policy.table.formats import format_duration
 from etc_policy.verify.diagnosis import HeldLock
 
@@ -157,33 +159,71 @@ def lock_place(lock: Mapping[str, str], base_path: str) -> LockPlace | None:
     return LockPlace(folder.absolute() / "lock", expiry_minutes(options))
 
 
-def read_holder(path: Path) -> Holder | None:
-    """Who holds the lock whose file is `path`; None where nobody does. What is no file that may be read says nothing.
+@contextmanager
+def lock_folder(path: Path, base: Path, *, make: bool) -> Iterator[int]:
+    """The folder of a lock, opened. No link below the table is followed: it may lead to the lock of another table.
+
+    Whoever may write there may put one in its place at any time, so all goes by the folder that was opened.
+    """
+    path, base = path.absolute(), base.absolute()
+    below = path.relative_to(base).as_posix() if path.is_relative_to(base) else ".."
+    if ".." in below.split("/") or begins_with_scheme(below):  # elsewhere, by the policy's own words
+        base, below = path.parent, path.name
+        if make:
+            base.mkdir(parents=True, exist_ok=True)
+    with folder_of(base, below, make=make) as (folder, _):
+        yield folder
+
+
+def holder_of(place: LockPlace, base: Path) -> Holder | None:
+    """Who holds the lock of a table; None where nobody does.
 
     Raises:
         EngineError: its folder may not be looked at, so that nobody knows.
 
     """
     try:
-        found, text = read_lock(path)
+        with lock_folder(place.path, base, make=False) as folder:
+            return read_holder(place.path, folder)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        hint = "let this user read its folder, or name another in `writer.lock`"
-        message = f"cannot look at the lock `{path}`"
-        raise EngineError(Code.CANNOT_LOCK, message, hint=hint, cause=str(error)) from error
+        raise _cannot_look(place.path, error) from error
+
+
+def read_holder(path: Path, folder: int | None = None) -> Holder | None:
+    """Who holds the lock whose file is `path`, in its folder if that is open; None where nobody does.
+
+    What is no file that may be read says nothing.
+
+    Raises:
+        EngineError: its folder may not be looked at, so that nobody knows.
+
+    """
+    try:
+        found, text = read_lock(path, folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise _cannot_look(path, error) from error
     identity = (found.st_dev, found.st_ino)
     return Holder(path, identity, found.st_mtime, _user(found.st_uid), text.strip(), _owner(text))
 
 
-def read_lock(path: Path) -> tuple[os.stat_result, str]:
+def _cannot_look(path: Path, error: OSError) -> EngineError:
+    hint = "let this user read its folder, or name another in `writer.lock`"
+    return EngineError(Code.CANNOT_LOCK, f"cannot look at the lock `{path}`", hint=hint, cause=str(error))
+
+
+def read_lock(path: Path, folder: int | None = None) -> tuple[os.stat_result, str]:
     """What a lock file is, and its text. A link is not followed: its target is not the lock's, and may be secret."""
+    name = path if folder is None else path.name
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO):
             raise
-        return path.lstat(), ""
+        return os.stat(name, dir_fd=folder, follow_symlinks=False), ""
     with os.fdopen(handle, "rb") as opened:
         found = os.fstat(handle)
         is_file = stat.S_ISREG(found.st_mode)
@@ -193,7 +233,7 @@ def read_lock(path: Path) -> tuple[os.stat_result, str]:
 def held_lock(policy: Policy, base_path: str) -> HeldLock | None:
     """The lock file of a policy's table, if somebody holds it."""
     place = lock_place(policy.writer.lock, base_path)
-    holder = read_holder(place.path) if place else None
+    holder = holder_of(place, local_path(base_path)) if place else None
     if holder is None:
         return None
     is_left = holder.owner is not None and holder.owner.is_gone_here

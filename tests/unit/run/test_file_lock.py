@@ -160,7 +160,7 @@ def test_no_note_of_another_table_makes_the_lock_of_its_living_run_a_dead_one(tm
 def test_a_pipe_in_place_of_a_held_lock_is_not_waited_for(lock, path):
     """Whoever may write there put one where the lock and the file beside it were: each look at it waited for ever."""
     with lock() as held:
-        own = held._own
+        own = path.with_name(held._own)
         pipe = path.with_name("pipe")
         os.mkfifo(pipe)
         for one in (own, path):
@@ -379,15 +379,26 @@ def test_one_that_another_has_taken_is_lost_and_stays(lock, path):
 def test_a_stock_writer_who_made_the_file_at_the_same_moment_has_it(lock, path, monkeypatch):
     """Hudi looks for the file, then makes it: what came between is emptied."""
 
-    def link(source, target):
-        real(source, target)
-        Path(target).write_bytes(b"")
+    def link(*names, **options):
+        real(*names, **options)
+        path.write_bytes(b"")
 
     real = os.link
     monkeypatch.setattr(file_lock.os, "link", link)
     with pytest.raises(RetryableError), lock():
         pass
     assert path.read_bytes() == b""
+
+
+def test_one_whose_folder_was_replaced_is_lost(lock, path):
+    """Others look for it in the new one."""
+    with lock() as held:
+        former = path.parent.rename(path.parents[1] / "former")
+        path.parent.mkdir()
+        with pytest.raises(RetryableError, match="taken over by another process"):
+            held.require_held()
+        wait_until(lambda: held.lost)
+    assert (names_in(former), names_in(path.parent)) == ([], [])
 
 
 def test_it_is_not_taken_twice_by_one_process(lock, path):

@@ -6,6 +6,7 @@ import socket
 import stat
 import struct
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -16,9 +17,10 @@ from etc_policy.gx.verifier import GxVerifier
 from etc_policy.hudi.file_slices import MARKER
 from etc_policy.hudi.layout import ETC_FOLDER, METADATA_NOTE
 from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.run import file_lease, file_lock
 from etc_policy.run.file_lease import JAVA_LEASE, FileLease
 from etc_policy.run.file_lock import FileLock
-from etc_policy.run.lock_holder import LockPlace, read_holder
+from etc_policy.run.lock_holder import LockPlace, Owner, held_lock, read_holder
 from etc_policy.run.objects_in_logs import require_no_objects, require_no_objects_for
 from etc_policy.run.ports import Job
 from etc_policy.run.table_files import require_no_links
@@ -89,12 +91,71 @@ def test_a_heartbeat_is_not_removed_through_a_link(table, precious):
 
 def test_what_is_written_before_a_lock_is_taken_follows_no_link(table, own, precious, monkeypatch):
     lock = FileLock(LockPlace(own / "lock", 0), str(table.base), 0, lambda _: None)
-    lock._own.symlink_to(precious)
-    unlink = type(lock._own).unlink
-    monkeypatch.setattr(type(lock._own), "unlink", lambda path, **options: path == lock._own or unlink(path, **options))
+    (own / lock._own).symlink_to(precious)
+    unlink = os.unlink
+    monkeypatch.setattr(os, "unlink", lambda name, **options: name == lock._own or unlink(name, **options))
     with pytest.raises(EngineError, match="cannot take the lock"), lock:  # the link is made anew as soon as it is gone
         pass
     assert precious.read_text() == "precious"
+
+
+@pytest.fixture
+def neighbour(tmp_path, monkeypatch):
+    """The lock of another table, which its writer has held for an hour, and how a folder becomes a link to its folder."""
+    lock = tmp_path / "neighbour" / ".hoodie" / "lock"
+    lock.parent.mkdir(parents=True)
+    lock.write_text("of a living writer")
+    os.utime(lock, (1, 1))
+
+    def swap(folder):
+        folder.rename(tmp_path / "former")
+        folder.symlink_to(lock.parent)
+
+    return SimpleNamespace(lock=lock, swap=swap)
+
+
+@pytest.mark.parametrize("place", [f"{ETC_FOLDER}/lock", ".hoodie/lock", "locks/lock"])
+@pytest.mark.parametrize("moment", ["_note_takers", "_write_own", "_take", "_remove_if_left", "_sweep", "_is_ours"])
+def test_no_lock_of_another_table_is_taken_or_removed(table, own, neighbour, monkeypatch, moment, place):
+    """Whoever writes the table makes a link of the lock's folder right before each step."""
+    path = table.base / place
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("of a writer that was killed")
+    os.utime(path, (1, 1))
+    among = file_lock if moment == "_note_takers" else FileLock
+    real = getattr(among, moment)
+
+    def swapped(*args):
+        if not path.parent.is_symlink():
+            neighbour.swap(path.parent)
+        return real(*args)
+
+    monkeypatch.setattr(among, moment, swapped)
+    lock, is_lost = FileLock(LockPlace(path, 1), str(table.base), 0, lambda _: None), pytest.raises(RetryableError)
+    with suppress(EngineError), lock, is_lost:
+        lock.require_held()
+    assert path.parent.is_symlink()
+    assert neighbour.lock.read_text() == "of a living writer"
+    assert [one.name for one in neighbour.lock.parent.iterdir() if one != neighbour.lock] == []
+
+
+def test_nor_as_one_that_a_killed_run_has_left(table, own, neighbour, monkeypatch):
+    """What is removed is the lock that was looked at."""
+    policy = Policy(name="a", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
+    (own / "lock").write_text(Owner(str(table.base), token="left").as_lock_file().decode())
+    neighbour.lock.write_bytes((own / "lock").read_bytes())
+    monkeypatch.setattr(file_lease, "is_left", lambda *_: neighbour.swap(own) or True)
+    assert FileLease(str(table.base)).remove_left_lock(policy)
+    assert neighbour.lock.exists()
+    assert not (table.base.parent / "former" / "lock").exists()
+
+
+def test_a_lock_behind_a_linked_folder_says_nothing(table, own, neighbour):
+    policy = Policy(name="a", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
+    neighbour.swap(own)
+    for look in (FileLease(str(table.base)).has_left_lock, lambda one: held_lock(one, str(table.base))):
+        with pytest.raises(EngineError, match="cannot look at the lock"):
+            look(policy)
 
 
 def test_a_lock_that_is_a_link_shows_nothing_of_its_target(own, precious):
