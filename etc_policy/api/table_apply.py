@@ -242,16 +242,19 @@ class TableApply:
 
     def conclude(self) -> None:
         """All that follows on the compaction; an error of one step leaves out no other."""
-        if self.result is not None:
-            moved, busy = self.result.status in _MOVED and not self.tried.is_held_up, self.tried.left_busy
-            busy = self._busy_before | busy if busy is not None else frozenset()
-            count_run(self.policy, self.environment.apply_states, clock_ms(), moved=moved, busy=busy)
-        for follow in (self._judge_overlapped, self._prove_partitions, self.sync, self._send_events):
+        for follow in (self._count_run, self._judge_overlapped, self._prove_partitions, self.sync, self._send_events):
             try:
                 with table_errors(self.policy):
                     follow()
             except EtcError as error:
                 self.errors.append(error)
+
+    def _count_run(self) -> None:
+        """Record that a run has ended, and what it left out."""
+        if self.result is not None:
+            moved, busy = self.result.status in _MOVED and not self.tried.is_held_up, self.tried.left_busy
+            busy = self._busy_before | busy if busy is not None else frozenset()
+            count_run(self.policy, self.environment.apply_states, clock_ms(), moved=moved, busy=busy)
 
     def _judge_overlapped(self) -> None:
         """Add to the errors what writes beside the last commit have left to do."""
@@ -321,7 +324,11 @@ class TableApply:
         is_stale, refusals = isinstance(error, StalePlanError), 0
         if isinstance(error, StalePlanError):
             version = table.table_version if table else UNREAD_VERSION
-            refusals = count_stale(self.policy, self.environment.apply_states, error, clock_ms(), version)
+            try:
+                with table_errors(self.policy):
+                    refusals = count_stale(self.policy, self.environment.apply_states, error, clock_ms(), version)
+            except EtcError as uncounted:
+                self.errors.append(uncounted)
         if self.overlapped is not None or (self.result is not None and self.result.status == "compacted"):
             return
         failed = TableResult(

@@ -233,8 +233,7 @@ def _proofs(pairs: object) -> Proofs | None:
 
 def _refusals(pairs: object) -> Refusals | None:
     match pairs:
-        case {"count": int(count), "since": str(since), "pending": str(pending)}:
-            return Refusals(count, since, pending)
-        case {"count": int(count), "since": str(since)}:
-            return Refusals(count, since)
+        case {"count": count, "since": str(since), **more} if (known := _natural(count)) is not None:
+            pending = more.get("pending")
+            return Refusals(known, since, pending if isinstance(pending, str) else "")
     return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,9 @@ _MAX_MEMORY = 3 << 29
 #: So many bytes may come of each of these signs, by what was measured of a missing key and of a model. What etc and Hudi write
 #: has so few of them that the whole is bounded by its length.
 _TAKES = {"{": 2_000, "[": 500, ",": 250}
+#: A whole number of 64 bits has no more digits: one of 400 is no float, one of 4,300 and a bit more no text.
+_MAX_DIGITS = 19
+_LONG = re.compile(rb"\d{%d}" % (_MAX_DIGITS + 1))
 #: The characters of a text are four bytes each where one of them is beyond 16 bits.
 _BYTES_PER_CHARACTER = 4
 
@@ -21,12 +26,29 @@ def load_json(text: bytes | str, *, parse_constant: Callable[[str], Any] | None 
     """The value of a document.
 
     Raises:
-        ValueError: it is no JSON, or not modest.
+        ValueError: it is no JSON, or not modest, or a number in it is too large.
         RecursionError: it is nested too deep.
 
     """
     require_modest(text)
-    return json.loads(text, parse_constant=parse_constant)
+    return json.loads(text, parse_int=_whole, parse_float=_real, parse_constant=parse_constant)
+
+
+def may_have_long_numbers(text: bytes) -> bool:
+    """Whether there are more digits in a row than a number may have; they may be in a text."""
+    return _LONG.search(text) is not None
+
+
+def _whole(digits: str) -> int:
+    if len(digits.lstrip("-")) > _MAX_DIGITS:
+        raise ValueError(f"a number of more than {_MAX_DIGITS} digits")
+    return int(digits)
+
+
+def _real(digits: str) -> float:
+    if math.isinf(found := float(digits)):
+        raise ValueError("a number that is too large")
+    return found
 
 
 def require_modest(text: bytes | str) -> None:

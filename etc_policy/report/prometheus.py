@@ -18,7 +18,7 @@ from etc_policy.errors import EngineError
 from etc_policy.errors.codes import Code
 from etc_policy.errors.plain_text import escaped
 from etc_policy.report.bounded_clients import bound_clients
-from etc_policy.report.metrics import GAUGES, TableObservation, table_samples
+from etc_policy.report.metrics import GAUGES, READABLE, MetricSample, TableObservation, table_samples
 from etc_policy.storage.files import write_named
 
 #: So long a scrape waits for the look of another one; then it gets what was seen before.
@@ -44,10 +44,10 @@ class TableCollector(Collector):
         """The families with what is known now; those without a sample are left out."""
         families = {g: GaugeMetricFamily(g.name, g.documentation, labels=g.labels) for g in GAUGES}
         for observation in self._observed():
-            for sample in table_samples(observation):
+            for sample, value in _values(observation):
                 extra = () if sample.extra is None else (sample.extra,)
                 labels = [escaped(label) for label in (*observation.label_values, *extra)]
-                families[sample.gauge].add_metric(labels, sample.value)
+                families[sample.gauge].add_metric(labels, value)
         return (family for family in families.values() if family.samples)
 
     def _observed(self) -> tuple[TableObservation, ...]:
@@ -62,6 +62,14 @@ class TableCollector(Collector):
             return self._seen
         finally:
             self._lock.release()
+
+
+def _values(observation: TableObservation) -> list[tuple[MetricSample, float]]:
+    """The samples of a table; one that has no samples is a table that cannot be read, and hides no other."""
+    try:
+        return [(sample, float(sample.value)) for sample in table_samples(observation)]
+    except (ValueError, ArithmeticError):
+        return [(MetricSample(READABLE, 0), 0.0)]
 
 
 def serve(

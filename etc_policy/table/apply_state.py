@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
-from etc_policy.policy.manifest import Frozen, Level, VerifyLevel
+from etc_policy.policy.manifest import Frozen, Level, VerifyLevel, Whole
 from etc_policy.table.formats import format_time
 
 _HOUR_MS, _HOURS = 3_600_000, 24
@@ -23,11 +23,11 @@ class Proof(Frozen):
     """
 
     level: VerifyLevel
-    until_ms: int
-    proved_at_ms: int
+    until_ms: Whole
+    proved_at_ms: Whole
     seen_until: str = ""
     open_since: str = ""
-    rests_on_ms: int | None = None
+    rests_on_ms: Whole | None = None
 
     @property
     def rank(self) -> Level:
@@ -73,12 +73,12 @@ class Looked(Frozen):
     """
 
     level: VerifyLevel
-    until_ms: int = 0
-    since_ms: int | None = None
+    until_ms: Whole = 0
+    since_ms: Whole | None = None
     where: str | None = None
     sample: str | None = None
     checks: tuple[str, ...] = ()
-    ends: Mapping[str, int] = {}
+    ends: Mapping[str, Whole] = {}
     seen_until: str = ""
 
     def covers(self, other: Looked) -> bool:
@@ -117,10 +117,10 @@ class ComparedFiles(Frozen):
     """
 
     subject: str
-    full_ms: int
+    full_ms: Whole
     last_write: str
-    latest_ms: int | None = None
-    partitions: Mapping[str, tuple[str, int]] = {}
+    latest_ms: Whole | None = None
+    partitions: Mapping[str, tuple[str, Whole]] = {}
 
 
 class Misrecorded(NamedTuple):
@@ -154,9 +154,9 @@ class Runs(Frozen):
     An hour is counted from 1970 on, with how many runs ended in it and how many of these brought RO no further.
     """
 
-    in_a_row: int = 0
-    since_ms: int | None = None
-    hours: tuple[tuple[int, int, int], ...] = ()
+    in_a_row: Whole = 0
+    since_ms: Whole | None = None
+    hours: tuple[tuple[Whole, Whole, Whole], ...] = ()
 
     def with_run(self, *, moved: bool, now_ms: int) -> Runs:
         """With one more that ended now; `moved` says that it brought RO further, or had nothing to do."""

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field
 
-from etc_policy.policy.manifest import Frozen, Policy, RowsWhenDone, VerifyLevel, digest
+from etc_policy.policy.manifest import Frozen, Policy, RowsWhenDone, VerifyLevel, Whole, digest
 from etc_policy.policy.schema_values import CatalogTable, FileName
 from etc_policy.table.history import WRITES, Commit, GroupWrite, TableHistory, event_time_key, with_times_of
 from etc_policy.table.instants import SHOWN_WITHIN_MS, add_ms, instant_to_ms, parse_instant, shown_until
@@ -47,17 +47,17 @@ class DoneEvent(Frozen):
     key: str
     kind: Literal["done", "reopened"]
     partition: str
-    number: int
-    found_at_ms: int
+    number: Whole
+    found_at_ms: Whole
     instant: str
-    begins_ms: int | None = None
-    ends_ms: int | None = None
+    begins_ms: Whole | None = None
+    ends_ms: Whole | None = None
     rows: RowsWhenDone = "all"
     proof: VerifyLevel | None = None
     why: Why | None = None
-    late_writes: int | None = None
-    late_rows_at_most: int | None = None
-    late_event_ms: int | None = None
+    late_writes: Whole | None = None
+    late_rows_at_most: Whole | None = None
+    late_event_ms: Whole | None = None
 
 
 class PartitionRecord(Frozen):
@@ -69,9 +69,9 @@ class PartitionRecord(Frozen):
     """
 
     events: tuple[DoneEvent, ...] = Field(min_length=1)
-    sent: dict[str, int] = Field(default_factory=dict)
-    begun: dict[str, int] = Field(default_factory=dict)
-    reopened: int = 0
+    sent: dict[str, Whole] = Field(default_factory=dict)
+    begun: dict[str, Whole] = Field(default_factory=dict)
+    reopened: Whole = 0
     newest: str = ""
 
     @property
@@ -112,7 +112,7 @@ class Turn(Frozen):
     """Which process sends now what a record has, and until when (epoch ms) if it does not renew that."""
 
     owner: dict[str, Any]
-    ends_ms: int
+    ends_ms: Whole
 
 
 class SharedRecord(Frozen):
@@ -135,7 +135,7 @@ class DoneRecord(SharedRecord):
     instant: _Instant = ""
     open_since: _Instant = ""
     oldest: str = ""
-    read_at_ms: int = 0
+    read_at_ms: Whole = 0
     event_time: str = ""
     closes: str = ""
     success_file: FileName | Literal[""] = ""

@@ -8,7 +8,7 @@ import pytest
 from etc_policy.api import table_apply, verifying
 from etc_policy.api.table_apply import TableApply
 from etc_policy.api.verifying import verify_run
-from etc_policy.errors import EngineError, TableError
+from etc_policy.errors import EngineError, StalePlanError, TableError
 from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Sync
 from etc_policy.report.sync import complete_until
@@ -119,3 +119,26 @@ def test_a_comparison_of_partitions_hides_nothing_that_the_run_has_found(monkeyp
     assert run.result.verification.status == max(found, of_partitions, key=ranks.index)
     assert ("first" in run.result.verification.failures) == (found != "pass")
     assert "second" in run.result.verification.failures
+
+
+def test_a_run_that_cannot_be_counted_is_an_error_of_its_table_alone(monkeypatch):
+    """It ended the run of all tables; what follows on it is done all the same."""
+
+    def broken(*_, **__):
+        raise ValueError("no such number")
+
+    monkeypatch.setattr(table_apply, "count_run", broken)
+    monkeypatch.setattr(table_apply, "count_stale", broken)
+    synced = []
+    monkeypatch.setattr(TableApply, "sync", lambda _: synced.append("synced"))
+    environment = SimpleNamespace(apply_states=None)
+    run = TableApply(
+        environment, POLICY, 0, result=TableResult(policy="t", base_path="/t", status="failed", **timed(T, T))
+    )
+    monkeypatch.setattr(TableApply, "_prove_partitions", lambda _: None)
+    run.conclude()
+    assert synced
+    assert ["no such number" in str(one) for one in run.errors] == [True]
+    stale = TableApply(environment, POLICY, 0)
+    stale.fail(StalePlanError(Code.STALE_PLAN, "it is stale"), T)
+    assert (stale.result.status, len(stale.errors)) == ("stale", 2)

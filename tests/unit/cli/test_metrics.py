@@ -14,11 +14,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from etc_policy import Project
 from etc_policy.api import run_records
 from etc_policy.report import bounded_clients, prometheus
+from etc_policy.report.metrics import TableObservation
 from etc_policy.report.results import RunResults
 from etc_policy.report.run_files import RunFile, run_file_name
 from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
-from tests.unit.report.test_metrics import RUN
+from tests.unit.report.test_metrics import FRESH, POLICY, RUN
 
 POLICIES = """version: 1
 policies:
@@ -265,3 +266,36 @@ def test_a_look_that_hangs_holds_no_other_scrape(monkeypatch):
     assert list(collector.collect()) == []
     end.set()
     hanging.join()
+
+
+@pytest.mark.parametrize(
+    "number", ["9" * 4_300, "9" * 400, "9" * 19, f'"{"9" * 400}"'], ids=["4300", "400", "19", "text"]
+)
+def test_a_number_of_one_table_hides_no_other(project, etc, number):
+    """Whoever writes a table writes what etc keeps beside it too."""
+    TableFolder(project / "lake" / 'pay"ments\\').commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    memory = project / "lake" / "orders" / ".hoodie" / ".etc" / "memory.json"
+    memory.parent.mkdir()
+    memory.write_text(
+        f'{{"runs": {{"in_a_row": {number}, "since_ms": {number}, "hours": [[1, {number}, 0]]}},'
+        f'"refusals": {{"count": {number}, "since": "then"}}, "run_ms": {number}}}'
+    )
+    for command in (["metrics", "write", "m.prom"], ["freshness"], ["plan"], ["debug"]):
+        code, out, err = etc(*command)
+        assert (code in (0, 1), "ETC009" in err, "payments_ro" in (out or (project / "m.prom").read_text())) == (
+            True,
+            False,
+            True,
+        )
+
+
+def test_a_table_whose_samples_are_no_numbers_hides_no_other():
+    observed = [
+        TableObservation(POLICY, "dev", 0, FRESH.model_copy(update={"runs_of_day": many})) for many in (10**400, 1)
+    ]
+    families = {
+        one.name: [sample.value for sample in one.samples]
+        for one in prometheus.TableCollector(lambda: observed).collect()
+    }
+    assert families["etc_table_readable"] == [0.0, 1.0]
+    assert families["etc_runs_of_day"] == [1.0]

@@ -8,6 +8,7 @@ import pytest
 
 import etc_policy
 from etc_policy.policy.bounded_json import MAX_JSON_BYTES, load_json
+from etc_policy.table.apply_state import Proof
 from tests.unit.hudi.table_folder import operation
 
 ROOMS = Path(etc_policy.__file__).parent
@@ -54,3 +55,27 @@ def test_all_json_goes_through_the_one_place():
     assert found == READ_THEIR_OWN.keys() | LOOK_BEFORE
     for name in LOOK_BEFORE:
         assert "require_modest(" in (ROOMS / name).read_text("utf-8")
+
+
+@pytest.mark.parametrize("number", ["9" * 20, "-" + "9" * 20, "9" * 400, "9" * 4_300, "1e400", "-1e400"])
+@pytest.mark.parametrize("form", [str, str.encode])
+def test_a_number_that_is_too_large_is_not_read(number, form):
+    """One of 400 digits is no float, one of 4,301 no text: what is made of either ended commands for all tables."""
+    with pytest.raises(ValueError, match="a number"):
+        load_json(form(f'{{"x":[{number}]}}'))
+    with pytest.raises(ValueError, match=r"a number|valid"):
+        Proof.of_json(f'{{"level":"data","until_ms":1,"proved_at_ms":{number}}}'.encode())
+    with pytest.raises(ValueError, match="valid"):
+        Proof.of_json(f'{{"level":"data","until_ms":1,"proved_at_ms":"{number}"}}'.encode())
+
+
+def test_numbers_of_64_bits_and_digits_in_texts_are_read():
+    assert load_json(f'[{2**63 - 1}, {-(2**63)}, 1.5, 1e300, "{"9" * 400}"]') == [
+        2**63 - 1,
+        -(2**63),
+        1.5,
+        1e300,
+        "9" * 400,
+    ]
+    kept = Proof(level="data", until_ms=1, proved_at_ms=2, seen_until="9" * 400)
+    assert Proof.of_json(kept.as_json().encode()) == kept
