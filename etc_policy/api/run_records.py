@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from pydantic import ValidationError
-from pydantic_core import from_json
 
 from etc_policy.api.artifacts import read_text, remove_file, write_text
 from etc_policy.api.each_table import errors_of
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, Where
 from etc_policy.errors.codes import Code
 from etc_policy.plan.model import Plan
-from etc_policy.policy.bounded_json import require_modest
+from etc_policy.policy.bounded_json import load_json
 from etc_policy.policy.locations import is_catalog_name, location_identity
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.selection import FreshnessStatus, Result
@@ -231,12 +230,11 @@ def _read_report(path: Path, kind: type[_Kept], command: str) -> _Kept | None:
     """The report that the last run of the command left there; None without one."""
     where = Where(str(path))
     try:
-        require_modest(text := read_text(path.parent, path.name))
-        content = from_json(text)
+        content = load_json(read_text(path.parent, path.name))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        hint = "delete the file" if isinstance(error, ValueError) else None
+    except (OSError, ValueError, RecursionError) as error:
+        hint = None if isinstance(error, OSError) else "delete the file"
         raise EngineError(
             Code.BAD_RUN_RESULTS, "cannot read the results", where=where, hint=hint, cause=str(error)
         ) from error

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import ValidationError
-from pydantic_core import from_json
 
 from etc_policy import __version__
 from etc_policy.errors import Issue, Where
 from etc_policy.errors.codes import Code
 from etc_policy.plan.model import PLAN_SCHEMA_VERSION, Plan
-from etc_policy.policy.bounded_json import require_modest
+from etc_policy.policy.bounded_json import load_json
 from etc_policy.policy.manifest import Frozen
 from etc_policy.report.results import RESULTS_SCHEMA_VERSION, RunResults, VerificationReport
 
@@ -80,9 +79,8 @@ def read_run_files(texts: Iterable[tuple[str, str]]) -> RunFiles:
 def _read(path: str, text: str) -> RunFile | Issue:
     where = Where(path)
     try:
-        require_modest(text)
-        content = from_json(text)
-    except ValueError:  # a text in it that is not Unicode too
+        content = load_json(text)
+    except (ValueError, RecursionError):
         what = "not JSON" if text.strip() else "empty"
         return Issue(Code.UNREADABLE_RUN, f"this run file is {what}; it is left out", where, "delete it", "warning")
     newer = _newer_part(content)

@@ -23,7 +23,7 @@ READ_THEIR_OWN = {
     "verify/catalog.py": "etc's own file",
 }
 #: These are given what `require_modest` has looked at, in the same module.
-LOOK_BEFORE = {"api/run_records.py", "policy/manifest.py", "report/run_files.py"}
+LOOK_BEFORE = {"policy/manifest.py"}
 _READS = re.compile(r"json\.loads?|from_json|\w+\.model_validate_json")
 
 
