@@ -37,6 +37,9 @@ _FILE = f"{ETC_FOLDER}/memory.json"
 _PLACE = f"{ETC_FOLDER}/place"
 _LONGEST_PLACE = 4_096
 
+#: Longer no text is that etc says of a table; what others write goes into records and messages about all tables.
+_MOST_LETTERS = 8_000
+
 Model = TypeVar("Model", bound=Frozen)
 
 
@@ -177,6 +180,10 @@ def _busy(groups: object) -> tuple[tuple[str, str], ...]:
     return tuple((one[0], one[1]) for one in found if [type(part) for part in one] == [str, str])
 
 
+def _cut(text: str) -> str:
+    return text[:_MOST_LETTERS]
+
+
 def _natural(value: object, most: int = MAX_MS) -> int | None:
     return value if type(value) is int and 0 <= value <= most else None
 
@@ -205,14 +212,14 @@ def _unproven(pairs: object) -> Unproven | None:
 def _verdict(pairs: object) -> Unproven | None:
     match pairs:
         case {"compaction": str(compaction), "why": str(why), "verification": "running"}:
-            return Unproven(compaction, why, "running")
+            return Unproven(_cut(compaction), _cut(why), "running")
         case {"compaction": str(compaction), "why": str(why), "verification": "fail", **others}:
             # an older etc kept a level; what means nothing is all rows
             rows = others.get("rows") or others.get("level")
             looked = None if rows is None else _valid(Looked, rows) or Looked(level="data")
-            return Unproven(compaction, why, "fail", looked)
+            return Unproven(_cut(compaction), _cut(why), "fail", looked)
         case {"compaction": str(compaction), "why": str(why)}:
-            return Unproven(compaction, why)
+            return Unproven(_cut(compaction), _cut(why))
     return None
 
 
@@ -235,5 +242,5 @@ def _refusals(pairs: object) -> Refusals | None:
     match pairs:
         case {"count": count, "since": str(since), **more} if (known := _natural(count)) is not None:
             pending = more.get("pending")
-            return Refusals(known, since, pending if isinstance(pending, str) else "")
+            return Refusals(known, _cut(since), _cut(pending) if isinstance(pending, str) else "")
     return None

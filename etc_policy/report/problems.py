@@ -29,8 +29,14 @@ NAMED_PARTITIONS, NAMED_PROBLEMS = 10, 20
 MAX_RECORD_BYTES = 8 << 20
 #: As long a line of a message may be: a reason may have what an engine says.
 MAX_LETTERS = 300
+#: So much of what is behind a problem is kept.
+_DETAILS, _DETAIL_LETTERS = 20, 4_000
 #: A line of a message, a subject: whoever names a partition begins no line of their own there.
 Line = Annotated[str, AfterValidator(one_line)]
+
+
+def _some(details: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(one[:_DETAIL_LETTERS] for one in details[:_DETAILS])
 
 
 class Problem(Frozen):
@@ -43,7 +49,7 @@ class Problem(Frozen):
     kind: ProblemKind
     partition: str | None = None
     title: Line
-    details: tuple[str, ...] = ()
+    details: Annotated[tuple[str, ...], AfterValidator(_some)] = ()
     command: Line
     since_ms: int
 
@@ -151,10 +157,10 @@ def _newest(problems: Mapping[str, Problem]) -> Iterator[tuple[str, Problem]]:
     """The newest that have room together, in their order: tables that others make and remove leave problems for ever."""
     left, fit = MAX_RECORD_BYTES, set[str]()
     for key, one in sorted(problems.items(), key=lambda item: -item[1].since_ms):
-        left -= len(key) + len(one.as_json())
-        if left < 0:
-            break
-        fit.add(key)
+        size = len(key) + len(one.as_json())
+        if size <= left:  # one that is too large hides no other
+            left -= size
+            fit.add(key)
     return (item for item in problems.items() if item[0] in fit)
 
 

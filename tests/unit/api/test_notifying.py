@@ -565,3 +565,32 @@ def test_the_record_keeps_the_newest_problems_and_is_never_too_large_to_be_read(
     assert 2 <= len(record.problems) < 10
     assert record.sent["slack"].problems.keys() == record.problems.keys()
     assert len(before) == 49
+
+
+def test_a_long_text_of_one_table_hides_no_message(look, endpoint, orders, tmp_path):  # noqa: F811
+    """A reason of nine megabytes beside one table was larger than the whole record: nobody heard of any table."""
+    (tmp_path / "policies" / "b.yml").write_text(
+        POLICY.replace("lake/orders", "lake/other").replace("orders_ro", "other")
+    )
+    TableFolder(tmp_path / "lake" / "other").commit(
+        at("09:00:00"), at("09:00:05"), base("f9", partition="h=2026-01-01-09")
+    )
+    memory = tmp_path / "lake" / "other" / ".hoodie" / ".etc" / "memory.json"
+    memory.parent.mkdir()
+    rows = {"level": "data", "until_ms": epoch_ms("12:00:00")}
+    doubt = {"compaction": "1 2", "why": 9_000_000 * "x", "verification": "fail", "rows": rows}
+    memory.write_text(json.dumps({"unproven": [doubt]}))
+    assert look(f"{{http: {{url: '{endpoint.url}'}}}}") == []
+    ((_, said),) = endpoint.posted
+    assert {one["key"] for one in said["problems"]} >= {"limit/other", "limit/orders_ro"}
+    assert len(json.dumps(said)) < 20_000
+
+
+def test_a_problem_that_is_too_large_hides_no_other(monkeypatch):
+    monkeypatch.setattr("etc_policy.report.problems.MAX_RECORD_BYTES", 1_000)
+    large, small = (
+        Problem(policy=name, kind="run", title=many * "x", command="c", since_ms=since)
+        for name, many, since in (("large", 2_000, 2), ("small", 10, 1))
+    )
+    record = ProblemRecord().after_check(Findings(3, {("large", "run"), ("small", "run")}, [large, small]))
+    assert record.problems == {small.key: small}

@@ -228,3 +228,14 @@ def test_one_that_is_larger_than_etc_writes_is_not_read(base, file):
     with pytest.raises(TableError) as error:
         FileApplyStateStore().read(base)
     assert error.value.code == "ETC235"
+
+
+def test_texts_are_no_longer_than_etc_writes(base, file):
+    long = 9_000 * "x"
+    kept = [
+        {"compaction": long, "why": long, **how} for how in ({}, {"verification": "fail"}, {"verification": "running"})
+    ]
+    file.write_text(json.dumps({"unproven": kept, "refusals": {"count": 1, "since": long, "pending": long}}))
+    state = FileApplyStateStore().read(base)
+    texts = [text for one in state.unproven for text in (one.compaction, one.why)]
+    assert {len(text) for text in (*texts, state.refusals.since, state.refusals.pending)} == {8_000}
