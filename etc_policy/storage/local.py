@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from etc_policy.storage.port import MAX_READ_BYTES, OWN_FOLDER, FileInfo, Irregular, too_large
-from etc_policy.storage.safe_files import LinkError, copy_in, drafted, folder_of, open_regular, parts_of, replace_in
+from etc_policy.storage.safe_files import (
+    FolderOpener,
+    LinkError,
+    copy_in,
+    drafted,
+    folder_of,
+    open_regular,
+    parts_of,
+    replace_in,
+)
 
 #: Two contents of one size that are written within a tick of the clock have the same times.
 _AT_REST_NS = 2_000_000_000
@@ -64,21 +73,17 @@ class LocalStorage:
 
     def below(self, folder: str) -> Iterator[str]:
         """All below a folder that is no folder itself; one that is missing has nothing."""
-        for parent, folders, names in os.walk(self._path(folder)):
-            links = (name for name in folders if os.path.islink(os.path.join(parent, name)))  # noqa: PTH114, PTH118
-            yield from (os.path.relpath(os.path.join(parent, name), self._base) for name in (*names, *links))  # noqa: PTH118
+        return (path for path, _ in self._walk(folder))
 
     def find(self, folder: str, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
         """Regular files below a folder."""
         latest_ns = time.time_ns() - _AT_REST_NS
-        for entry in self._walk(folder):
-            require_no_link(entry)
+        for path, entry in self._walk(folder):
+            if entry.is_symlink():
+                raise LinkError(self._path(path))
             if is_wanted(entry.name) and entry.is_file(follow_symlinks=False):
                 with suppress(FileNotFoundError):
-                    yield (
-                        os.path.relpath(entry.path, self._base),
-                        _version(entry.stat(follow_symlinks=False), latest_ns),
-                    )
+                    yield path, _version(entry.stat(follow_symlinks=False), latest_ns)
 
     def tree(self) -> LocalTreeLister:
         """Lists the table's folders when it is read."""
@@ -109,21 +114,29 @@ class LocalStorage:
 
     def irregular(self, folder: str) -> Iterator[tuple[str, Irregular]]:
         """Links, pipes, sockets and devices below a folder."""
-        for entry in self._walk(folder):
+        for path, entry in self._walk(folder):
             if not entry.is_file(follow_symlinks=False):
-                yield os.path.relpath(entry.path, self._base), "link" if entry.is_symlink() else "special"
+                yield path, "link" if entry.is_symlink() else "special"
 
-    def _walk(self, folder: str) -> Iterator[os.DirEntry[str]]:
-        """All below a folder that is no folder itself."""
+    def _walk(self, folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """All below a folder that is no folder itself, with its path; nothing is in a folder that has just been removed."""
         if folder and self.is_linked(f"{folder}/file"):
             raise LinkError(self._path(folder))
-        folders = [self._path(folder)]
-        while folders:
-            for entry in _entries(folders.pop()):
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
-                else:
-                    yield entry
+        folders = [folder]
+        with suppress(FileNotFoundError), FolderOpener(self._base) as opener:
+            while folders:
+                path = folders.pop()
+                with (
+                    suppress(FileNotFoundError, NotADirectoryError),
+                    opener.opened(path) as number,
+                    os.scandir(number) as entries,
+                ):
+                    for entry in entries:
+                        name = f"{path}/{entry.name}" if path else entry.name
+                        if entry.is_dir(follow_symlinks=False):
+                            folders.append(name)
+                        else:
+                            yield name, entry
 
     def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
         """A regular file's content; a file without end, or a sparse one, is refused before it is in memory."""
@@ -218,13 +231,7 @@ def _version(found: os.stat_result, latest_ns: int) -> str:
     return f"{found.st_size} {found.st_ino} {found.st_mtime_ns} {found.st_ctime_ns}"
 
 
-def _entries(path: str) -> Iterator[os.DirEntry[str]]:
-    """What is in a folder; nothing is in one that has just been removed."""
-    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(path) as entries:
-        yield from entries
-
-
-def require_no_link(entry: os.DirEntry[str], folder: str = "") -> None:
+def require_no_link(entry: os.DirEntry[str], folder: str) -> None:
     """Return if what is in a folder of a table is no link.
 
     Raises:
@@ -232,7 +239,7 @@ def require_no_link(entry: os.DirEntry[str], folder: str = "") -> None:
 
     """
     if entry.is_symlink():
-        raise LinkError(f"{folder}/{entry.name}" if folder else entry.path)
+        raise LinkError(f"{folder}/{entry.name}")
 
 
 def list_tree(base: str) -> Iterator[tuple[str, dict[str, int]]]:
@@ -245,22 +252,23 @@ def list_tree(base: str) -> Iterator[tuple[str, dict[str, int]]]:
 
     """
     folders = [""]
-    while folders:
-        path = folders.pop()
-        try:
-            below, files = _list_folder(base, path)
-        except FileNotFoundError:
-            if not path:
-                raise
-            continue
-        folders += below
-        yield path, files
+    with FolderOpener(Path(base)) as opener:
+        while folders:
+            path = folders.pop()
+            try:
+                below, files = _list_folder(base, path, opener)
+            except FileNotFoundError:
+                if not path:
+                    raise
+                continue
+            folders += below
+            yield path, files
 
 
-def _list_folder(base: str, path: str) -> tuple[list[str], dict[str, int]]:
+def _list_folder(base: str, path: str, opener: FolderOpener) -> tuple[list[str], dict[str, int]]:
     """The folders in a folder, as paths below the base, and the bytes of its files by name."""
     folder, below, files = f"{base}/{path}".rstrip("/"), list[str](), dict[str, int]()
-    with _open_folder(folder) as number, os.scandir(number) as entries:
+    with opener.opened(path) as number, os.scandir(number) as entries:
         for entry in entries:
             name = entry.name
             try:
@@ -275,16 +283,6 @@ def _list_folder(base: str, path: str) -> tuple[list[str], dict[str, int]]:
             except FileNotFoundError:  # it has just been removed
                 continue
     return below, files
-
-
-@contextmanager
-def _open_folder(path: str) -> Iterator[int]:
-    """A folder's number: files are found sooner by it than by their whole paths."""
-    number = os.open(path, os.O_RDONLY)
-    try:
-        yield number
-    finally:
-        os.close(number)
 
 
 class LocalTreeLister:

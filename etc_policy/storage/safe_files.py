@@ -9,7 +9,7 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -27,18 +27,56 @@ _NAME_LETTERS = 40
 def folder_of(base: Path, path: str, *, make: bool) -> Iterator[tuple[int, str]]:
     """The folder of a path below `base`, opened without following a link below it, and the name in it."""
     *folders, name = parts_of(path)
-    handle = os.open(base, _FOLDER)
+    handle = _folder_below(base, folders, make=make)
     try:
-        for folder in folders:
+        yield handle, name
+    finally:
+        os.close(handle)
+
+
+def _folder_below(base: Path, folders: Iterable[str], *, make: bool = False) -> int:
+    handle = os.open(base, _FOLDER)
+    for folder in folders:
+        try:
             if make:
                 with suppress(FileExistsError):
                     os.mkdir(folder, dir_fd=handle)
             below = _folder_in(handle, folder, base)
+        finally:
             os.close(handle)
-            handle = below
-        yield handle, name
-    finally:
-        os.close(handle)
+        handle = below
+    return handle
+
+
+class FolderOpener:
+    """Opens folders below `base` without following a link below it, as a context.
+
+    Where the one before lies in the same folder, that is one step, however deep they are.
+    """
+
+    def __init__(self, base: Path) -> None:
+        self._base, self._parent, self._handle = base, "", os.open(base, _FOLDER)
+
+    def __enter__(self) -> FolderOpener:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close what is still open."""
+        os.close(self._handle)
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[int]:
+        """A folder's number; the path is one that was found, `base` itself is empty."""
+        parent, _, name = path.rpartition("/")
+        if parent != self._parent:
+            handle = _folder_below(self._base, parent.split("/") if parent else ())
+            os.close(self._handle)
+            self._parent, self._handle = parent, handle
+        number = _folder_in(self._handle, name or ".", self._base)
+        try:
+            yield number
+        finally:
+            os.close(number)
 
 
 def _folder_in(handle: int, name: str, base: Path) -> int:

@@ -1,10 +1,11 @@
 import os
-from contextlib import nullcontext
+import threading
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
 
-from etc_policy.storage.local import LocalTreeLister, list_tree
+from etc_policy.storage.local import LocalStorage, LocalTreeLister, list_tree
 
 
 @pytest.fixture
@@ -53,9 +54,9 @@ def test_a_folder_that_goes_meanwhile_is_left_out(base, monkeypatch):
     opened = os.open
 
     def after_it_has_gone(path, *rest, **more):
-        if str(path).endswith("no_partition"):
-            os.unlink(f"{path}/f9.parquet")
-            os.rmdir(path)
+        if path == "no_partition":
+            os.unlink(f"{base}/{path}/f9.parquet")
+            os.rmdir(f"{base}/{path}")
         return opened(path, *rest, **more)
 
     monkeypatch.setattr(os, "open", after_it_has_gone)
@@ -82,6 +83,64 @@ def test_a_link_is_an_error(base, place, target):
     with pytest.raises(OSError, match="it is a link, and none is followed") as error:
         dict(list_tree(base))
     assert error.value.filename == f"{base}/{place}"
+
+
+LOOKS = {
+    "list_tree": lambda base: list_tree(base),
+    "below": lambda base: LocalStorage(Path(base)).below(""),
+    "find": lambda base: LocalStorage(Path(base)).find("", lambda _: True),
+    "irregular": lambda base: LocalStorage(Path(base)).irregular(""),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("folder", ["a", "b", "b/c"])
+def test_a_folder_that_becomes_a_link_meanwhile_is_an_error(base, tmp_path_factory, monkeypatch, look, folder):
+    """A writer of the table makes it one between the moment in which it was found and the one in which it is opened."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "c").mkdir()
+    (elsewhere / "salaries of ada").touch()
+
+    def swap(path):
+        path.rename(tmp_path_factory.mktemp("former") / "folder")
+        path.symlink_to(elsewhere)
+
+    swap_before_it_is_opened(monkeypatch, Path(base, folder), swap)
+    with pytest.raises(OSError, match="it is a link, and none is followed"):
+        print([*LOOKS[look](base)])
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_one_that_becomes_a_pipe_is_not_waited_for(base, tmp_path_factory, monkeypatch, look):
+    def swap(path):
+        path.rename(tmp_path_factory.mktemp("former") / "folder")
+        os.mkfifo(path)
+
+    def read():
+        with suppress(NotADirectoryError):
+            list(LOOKS[look](base))
+        answers.append("done")
+
+    answers = []
+    swap_before_it_is_opened(monkeypatch, Path(base, "a"), swap)
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(5)
+    assert answers == ["done"]
+
+
+def swap_before_it_is_opened(monkeypatch, path, swap):
+    """By whatever name and function."""
+    for function in ("open", "scandir"):
+        real = getattr(os, function)
+
+        def swapped(name, *rest, real=real, **more):
+            is_it = not isinstance(name, int) and Path(name).name == path.name
+            if is_it and path.is_dir() and not path.is_symlink():
+                swap(path)
+            return real(name, *rest, **more)
+
+        monkeypatch.setattr(os, function, swapped)
 
 
 class TestLister:
