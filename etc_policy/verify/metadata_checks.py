@@ -148,7 +148,7 @@ def check_indexes(wrong: Sequence[str]) -> ExpectationResult:
     observed = {"index_faults": len(wrong), "examples": list(wrong[:_NAMED_FILES])}
     message = (
         f"{count_of(len(wrong), 'fault')} in the metadata table's indexes, for example {wrong[0]}; queries with data skipping "
-        "miss rows until the metadata table is built anew (`etc explain wrong-indexes`)"
+        "miss rows until that is mended (`etc explain wrong-indexes`)"
         if wrong
         else None
     )
