@@ -389,7 +389,8 @@ class Runner:
             done = "nothing was committed, and the plan is withdrawn"
         except EtcError as other:
             done = f"nothing was committed, and the plan is still there ({other.message})"
-            hint = f"`etc undo` withdraws it; then {hint}"
+            first = other.hint if other.code == Code.NOT_WORKABLE else "`etc undo` withdraws it"
+            hint = f"{first}; then {hint}"
         return EngineError(error.code, f"{error.message}: {done}", hint=hint, cause=error.cause)
 
     def _committed(self, job: Job) -> Commit | None:

@@ -317,6 +317,15 @@ class TestUnworkable:
             apply(table, compactor=compactor)
         assert error.value.hint == "`etc undo` withdraws it; then mend it"
 
+    def test_where_hudi_cannot_end_it_what_that_takes_is_said(self, table):
+        class Endless(Unworkable):
+            def withdraw(self, job):
+                raise EngineError("ETC326", "Hudi cannot commit it", hint="drop the index")
+
+        with pytest.raises(EngineError, match=r"the plan is still there \(Hudi cannot commit it\)") as error:
+            apply(table, compactor=Endless(table))
+        assert error.value.hint == "drop the index; then mend it"
+
     def test_a_plan_that_failed_for_want_of_something_stays_for_the_next_run(self, table):
         class Full(Unworkable):
             def run(self, job, note_inflight, gate):

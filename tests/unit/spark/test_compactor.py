@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -18,7 +19,7 @@ from etc_policy.run.ports import Job
 from etc_policy.run.runner import Runner
 from etc_policy.run.table_files import HudiFiles
 from etc_policy.spark import compactor as hudi_compactor
-from etc_policy.spark import plan_files
+from etc_policy.spark import empty_commit, plan_files
 from etc_policy.spark.compactor import HudiCompactor
 from tests.unit.hudi.reading import OURS, read
 from tests.unit.hudi.table_folder import COMMIT_SCHEMA, TableFolder, at, avro, base, commit_metadata, log, operation
@@ -97,6 +98,22 @@ def test_what_was_written_into_a_partition_that_begins_with_a_dot_goes_too(table
     assert files(table) == before | ENDED
 
 
+def failed(said):
+    """An exception of Java that says so."""
+    from py4j.protocol import Py4JJavaError
+
+    class Failed(Py4JJavaError):
+        java_exception = SimpleNamespace(toString=lambda: said, getCause=lambda: None)
+
+        def __init__(self):
+            pass
+
+        def __str__(self):
+            return said
+
+    return Failed()
+
+
 @pytest.mark.parametrize(
     ("said", "code"),
     [
@@ -109,21 +126,37 @@ def test_what_hudi_says_of_the_data_is_told_from_what_may_pass(table, compactor,
     """The first ends its heartbeat, so that the plan can be withdrawn; the others stay what they are."""
     from py4j.protocol import Py4JJavaError
 
-    class Failed(Py4JJavaError):
-        java_exception = SimpleNamespace(toString=lambda: said, getCause=lambda: None)
-
-        def __init__(self):
-            pass
-
-        def __str__(self):
-            return said
-
     stopped = []
     monkeypatch.setattr(hudi_compactor, "heartbeats", lambda _: SimpleNamespace(stop=stopped.append))
     with pytest.raises(EngineError if code else Py4JJavaError) as error, compactor._workable(job_of(table), None):
-        raise Failed
+        raise failed(said)
     assert getattr(error.value, "code", None) == code
     assert stopped == ([C] if code else [])
+
+
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ("HoodieMetadataException: Failed to get expression index updates for partition expr_index_u", "DROP INDEX"),
+        ("java.io.IOException: No space left on device", None),
+    ],
+)
+def test_where_an_expression_index_forbids_the_empty_commit_what_helps_is_said(table, monkeypatch, said, hint):
+    from py4j.protocol import Py4JJavaError
+
+    def commit(*_):
+        raise failed(said)
+
+    stopped = []
+    monkeypatch.setattr(
+        empty_commit, "heartbeats", lambda _: SimpleNamespace(start=lambda _: None, stop=stopped.append)
+    )
+    monkeypatch.setattr(empty_commit, "hudi_table", MagicMock())
+    monkeypatch.setattr(empty_commit, "_commit", commit)
+    with pytest.raises(EngineError if hint else Py4JJavaError) as error:
+        empty_commit.commit_nothing(None, None, job_of(table), None)
+    assert hint is None or hint in error.value.hint
+    assert stopped == [C]
 
 
 def test_one_that_archiving_has_passed_is_removed(table, compactor):
