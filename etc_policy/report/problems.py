@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field
 
@@ -22,6 +23,7 @@ from etc_policy.table.state import TableState
 from etc_policy.verify.freshness import error_limit_ms, has_limits
 from etc_policy.verify.ports import Verification
 
+Fits = TypeVar("Fits")
 ProblemKind = Literal["limit", "partition", "run", "verification"]
 #: So many partitions of a table are taken into the record, and so many problems of one message are named.
 NAMED_PARTITIONS, NAMED_PROBLEMS = 10, 20
@@ -29,6 +31,9 @@ NAMED_PARTITIONS, NAMED_PROBLEMS = 10, 20
 MAX_RECORD_BYTES = 8 << 20
 #: As long a line of a message may be: a reason may have what an engine says.
 MAX_LETTERS = 300
+#: So many bytes have the problems, those that are over and the text of one message: many receivers take a megabyte, and what is
+#: larger would be refused for ever.
+_BYTES, _RECOVERED_BYTES, _TEXT_BYTES = 128 << 10, 32 << 10, 64 << 10
 #: So much of what is behind a problem is kept.
 _DETAILS, _DETAIL_LETTERS = 20, 4_000
 #: A line of a message, a subject: whoever names a partition begins no line of their own there.
@@ -180,17 +185,18 @@ class Message(Frozen):
     def title(self) -> str:
         """The only sentence, or how many there are."""
         if len(self.broken) + len(self.recovered) == 1:
-            return next((one.title for one in self.broken), f"recovered: {next(iter(self.recovered.values()), '')}")
+            one = next((one.title for one in self.broken), f"recovered: {next(iter(self.recovered.values()), '')}")
+            return _cut(one)
         counts = [count_of(len(self.broken), "problem")] if self.broken else []
         return ", ".join((*counts, *([f"{len(self.recovered):,} recovered"] if self.recovered else [])))
 
     def lines(self) -> Iterator[str]:
         """The message for people."""
         for one in self.broken[:NAMED_PROBLEMS]:
-            yield f"{one.title} (since {format_time(one.since_ms)})"
+            yield f"{_cut(one.title)} (since {format_time(one.since_ms)})"
             yield from (f"    {one_line(detail)[:MAX_LETTERS]}" for detail in one.details)
             yield f"    {one.command}"
-        yield from (f"recovered: {title}" for title in list(self.recovered.values())[:NAMED_PROBLEMS])
+        yield from (f"recovered: {_cut(title)}" for title in list(self.recovered.values())[:NAMED_PROBLEMS])
         left = sum(max(0, len(many) - NAMED_PROBLEMS) for many in (self.broken, self.recovered))
         if left:
             yield f"and {left:,} more: etc freshness"
@@ -229,16 +235,30 @@ def problems_of_freshness(
         behind = f"held back by `{one.held_back_by}` of `{one.file_id}`" if one.held_back_by else "it lacks its proof"
         yield problem(
             kind="partition",
-            partition=one.partition,
-            title=f"`{one.partition}` of `{name}` is beyond its limit: it ended at {format_time(one.ends_ms)}",
+            partition=_cut(one.partition),
+            title=f"`{_cut(one.partition)}` of `{name}` is beyond its limit: it ended at {format_time(one.ends_ms)}",
             details=(f"{count_of(one.log_files, 'log file')} not compacted, {behind}",),
             command=f"{command} --by partition{_option_of(one.partition)}",
         )
 
 
 def _option_of(partition: str) -> str:
-    """The option that names it, to be pasted into a shell; nothing for a name that is not one line of plain text."""
-    return f" --partition {shlex.quote(partition)}" if one_line(partition) == partition else ""
+    """The option that names it, to be pasted into a shell; nothing for a name that is not one short line of plain text."""
+    return f" --partition {shlex.quote(partition)}" if one_line(partition) == partition == _cut(partition) else ""
+
+
+def _cut(text: str) -> str:
+    """The beginning of a long text, and what tells it from others."""
+    return text if len(text) <= 2 * MAX_LETTERS else f"{text[:MAX_LETTERS]}... ({digest(text)})"
+
+
+def _fitting(found: Iterable[Fits], most_bytes: int) -> Iterator[Fits]:
+    """Those that have room together; one that is too large hides no other."""
+    for one in found:
+        size = len(json.dumps(one))
+        if size <= most_bytes:
+            most_bytes -= size
+            yield one
 
 
 def _lacks_since_ms(one: PartitionFreshness) -> int | None:
@@ -261,12 +281,16 @@ def _held_back_by(found: TableFreshness, state: TableState | None) -> Iterator[s
 
 
 def document_of(message: Message, project: str | None, target: str = "") -> dict[str, object]:
-    """The message as plain JSON."""
+    """The message as plain JSON, with as much as has room; `left_out` counts the rest."""
+    found: Iterator[dict[str, object]] = ({"key": one.key, **one.model_dump(mode="json")} for one in message.broken)
+    problems = list(_fitting(found, _BYTES))
+    recovered = dict(_fitting(message.recovered.items(), _RECOVERED_BYTES))
     return {
         "id": message.key(project, target),
         "project": project,
         "title": message.title,
-        "problems": [{"key": one.key, **one.model_dump(mode="json")} for one in message.broken],
-        "recovered": message.recovered,
-        "text": "\n".join(message.lines()),
+        "problems": problems,
+        "recovered": recovered,
+        "left_out": len(message.broken) - len(problems) + len(message.recovered) - len(recovered),
+        "text": "\n".join(_fitting(message.lines(), _TEXT_BYTES)),
     }

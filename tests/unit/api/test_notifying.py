@@ -594,3 +594,29 @@ def test_a_problem_that_is_too_large_hides_no_other(monkeypatch):
     )
     record = ProblemRecord().after_check(Findings(3, {("large", "run"), ("small", "run")}, [large, small]))
     assert record.problems == {small.key: small}
+
+
+def test_a_message_is_small_enough_for_its_receiver(look, endpoint, orders, tmp_path):  # noqa: F811
+    """Long names of one writer's partitions made it larger than a megabyte, which many a receiver refuses for ever."""
+    levels = 12 * "*/"
+    (tmp_path / "policies" / "a.yml").write_text(POLICY.replace('"h=%Y', f'"{levels}h=%Y'))
+    for number in range(3):
+        long = "/".join([62 * "\U0001f600"] * 11 + [str(number)]) + "/h=2026-01-01-09"
+        orders.commit(
+            at(f"09:40:0{number}"), at(f"09:41:0{number}"), log("g", partition=long, min_event=epoch_ms("09:10:00"))
+        )
+    assert look(f"{{http: {{url: '{endpoint.url}'}}}}") == []
+    ((_, said),) = endpoint.posted
+    named = [one for one in said["problems"] if one["kind"] == "partition"]
+    assert len({one["key"] for one in named}) == len(named) >= 3
+    assert max(len(one["key"]) for one in named) < 400
+    assert all("--partition" not in one["command"] for one in named if "\U0001f600" in one["title"])
+    many = [
+        Problem(
+            policy=f"p{n}", kind="run", title=9_000 * "t", details=20 * (5_000 * "\U0001f600",), command="c", since_ms=0
+        )
+        for n in range(200)
+    ]
+    document = document_of(Message(broken=many, recovered={f"k{n}": 9_000 * "t" for n in range(200)}), "shop")
+    assert len(json.dumps(document)) < 256 << 10
+    assert document["left_out"] + len(document["problems"]) + len(document["recovered"]) == 400
