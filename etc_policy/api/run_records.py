@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -28,6 +30,7 @@ from etc_policy.report.results import (
 )
 from etc_policy.report.run_files import RunFile, RunFiles, read_run_files, run_file_name, stamp
 from etc_policy.run.results import TableResult
+from etc_policy.storage import files
 from etc_policy.table.formats import iso_time
 from etc_policy.wiring import clock_ms
 
@@ -63,10 +66,17 @@ def _record(target_dir: Path, run: RunFile) -> None:
 
 def _remove_oldest(target_dir: Path) -> None:
     """Keep the folder of run files to its size; other processes may do the same."""
-    found = sorted((target_dir / RUNS_FOLDER).glob("*-*-*.json"), reverse=True)
+    found = sorted(_run_files(target_dir, "*-*-*.json"), reverse=True)
     kept = set(_within(found, MAX_KEPT_BYTES, MAX_KEPT_RUNS))
     for path in (path for path in found if path not in kept):
         remove_file(target_dir, f"{RUNS_FOLDER}/{path.name}", "--target-dir")
+
+
+def _run_files(target_dir: Path, pattern: str) -> Iterator[Path]:
+    """Those of the folder of runs, unless it is a link: its names are shown."""
+    with suppress(OSError):
+        names = fnmatch.filter(files.names_below(target_dir, RUNS_FOLDER), pattern)
+        yield from (target_dir / RUNS_FOLDER / name for name in names)
 
 
 def _within(paths: Iterable[Path], max_bytes: int, most: int) -> Iterator[Path]:
@@ -97,7 +107,7 @@ def load_runs(target_dir: Path, warn: Callable[[Issue], None]) -> RunFiles:
                 message = "this run file cannot be read; it is left out"
                 unreadable.append(Issue(Code.UNREADABLE_RUN, message, Where(str(path)), level="warning"))
 
-    paths = _newest_first((target_dir / RUNS_FOLDER).glob("*.json"))
+    paths = _newest_first(_run_files(target_dir, "*.json"))
     chosen = list(_within(paths, MAX_READ_BYTES, MAX_KEPT_RUNS))
     found = read_run_files(texts())
     if len(chosen) < len(paths):
@@ -141,7 +151,7 @@ def last_results(target_dir: Path, policies: Iterable[Policy]) -> dict[str, Tabl
 def _newest_applies(target_dir: Path, most: int = MAX_RUNS) -> list[Path]:
     """The run files of the last applies, the newest first; none from a time to come, as a clock that was ahead leaves."""
     now = stamp(iso_time(clock_ms()))
-    found = sorted((target_dir / RUNS_FOLDER).glob("*-apply-*.json"), reverse=True)
+    found = sorted(_run_files(target_dir, "*-apply-*.json"), reverse=True)
     return list(_within((one for one in found if one.name.partition("-")[0] <= now), MAX_READ_BYTES, most))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -361,7 +362,7 @@ def _names(folder: str, part: str, may_look: MayLook) -> list[str]:
 
 def _is_table(folder: str, may_look: MayLook) -> bool:
     try:
-        return may_look(os.path.realpath(folder)) and Path(folder, ".hoodie").is_dir()
+        return may_look(os.path.realpath(folder)) and stat.S_ISDIR(os.lstat(f"{folder}/.hoodie").st_mode)
     except (OSError, ValueError):
         return False
 

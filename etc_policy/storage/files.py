@@ -70,6 +70,12 @@ def read_below(base: Path, name: str, max_bytes: int) -> bytes:
     return content
 
 
+def names_below(base: Path, name: str) -> list[str]:
+    """The names in etc's own folder `name` below a folder."""
+    with folder_of(base, f"{name}/file", make=False) as (folder, _):
+        return os.listdir(folder)  # noqa: PTH208 - it is no path
+
+
 def empty_below(base: Path, name: str, max_bytes: int) -> None:
     """Empty etc's own file `name` below a folder where it is larger; whoever adds to its end goes on doing so."""
     with folder_of(base, name, make=False) as (folder, file):

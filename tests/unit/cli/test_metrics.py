@@ -299,3 +299,17 @@ def test_a_table_whose_samples_are_no_numbers_hides_no_other():
     }
     assert families["etc_table_readable"] == [0.0, 1.0]
     assert families["etc_runs_of_day"] == [1.0]
+
+
+def test_no_names_behind_a_link_in_place_of_the_run_files_are_shown(tmp_path):
+    """It may have come with the project's files; etc neither names nor removes what lies there."""
+    secret, warned = tmp_path / "secret", []
+    secret.mkdir()
+    for name in ("a-apply-1.json", "ada.json"):
+        (secret / name).write_text("{}")
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "runs").symlink_to(secret)
+    found = run_records.load_runs(tmp_path / "target", warned.append)
+    assert (found.files, found.issues, warned) == ((), (), [])
+    assert run_records.last_tables(tmp_path / "target") == {}
+    assert list(run_records._run_files(tmp_path / "target", "*")) == []

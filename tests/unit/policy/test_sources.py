@@ -3,6 +3,7 @@ import os
 import pytest
 
 from etc_policy.errors import PolicyError
+from etc_policy.policy import files
 from etc_policy.policy.files import MAX_FILE_BYTES, read_project_file, read_sources
 
 
@@ -140,3 +141,13 @@ def test_a_linked_folder_of_templates_that_leaves_the_project_is_not_read(projec
     (project / "templates").symlink_to(project.parent / "outside")
     with pytest.raises(PolicyError, match="not in the project"):
         read_sources(str(project))
+
+
+@pytest.mark.parametrize("target", ["folder", "file", "nothing"])
+def test_a_folder_whose_hoodie_is_a_link_is_no_table(tmp_path, target):
+    """Else what a glob finds would say whether a folder is there."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / ".hoodie").symlink_to(tmp_path / target)
+    assert not files._is_table(str(tmp_path / "t"), lambda _: True)
