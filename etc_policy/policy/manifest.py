@@ -98,9 +98,7 @@ _MOST = 1 << 62
 
 
 def _counted(value: int) -> int:
-    if abs(value) > _MOST:
-        raise ValueError("a number that is too large")
-    return value
+    return min(max(value, -_MOST), _MOST)
 
 
 #: A number in a record beside a table, which whoever writes the table may forge: no text, and small enough to count on from it.

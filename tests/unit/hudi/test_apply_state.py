@@ -239,3 +239,12 @@ def test_texts_are_no_longer_than_etc_writes(base, file):
     state = FileApplyStateStore().read(base)
     texts = [text for one in state.unproven for text in (one.compaction, one.why)]
     assert {len(text) for text in (*texts, state.refusals.since, state.refusals.pending)} == {8_000}
+
+
+def test_a_forged_count_is_counted_on_from(base, file):
+    """One at the bound made a number beyond it, and each later run had an error instead of a count."""
+    file.write_text(json.dumps({"runs": {"in_a_row": 2**63 - 1, "since_ms": 1, "hours": [[1, 2**62, 2**62]]}}))
+    for _ in range(2):
+        change = lambda kept: replace(kept, runs=kept.runs.with_run(moved=False, now_ms=3_600_000))  # noqa: E731
+        FileApplyStateStore().update(base, change)
+    assert FileApplyStateStore().read(base).runs == Runs(in_a_row=2**62, since_ms=1, hours=((1, 2**62, 2**62),))
