@@ -15,7 +15,8 @@ _MAX_MEMORY = 3 << 29
 #: So many bytes may come of each of these signs, by what was measured of a missing key and of a model. What etc and Hudi write
 #: has so few of them that the whole is bounded by its length.
 _TAKES = {"{": 2_000, "[": 500, ",": 250}
-#: A whole number of 64 bits has no more digits: one of 400 is no float, one of 4,300 and a bit more no text.
+#: A whole number of 64 bits has no more digits; a DECIMAL in statistics of a commit has, and is read as any real number. One of
+#: 400 digits is no float, one of 4,300 and a bit more no text.
 _MAX_DIGITS = 19
 _LONG = re.compile(rb"\d{%d}" % (_MAX_DIGITS + 1))
 #: The characters of a text are four bytes each where one of them is beyond 16 bits.
@@ -39,10 +40,8 @@ def may_have_long_numbers(text: bytes) -> bool:
     return _LONG.search(text) is not None
 
 
-def _whole(digits: str) -> int:
-    if len(digits.lstrip("-")) > _MAX_DIGITS:
-        raise ValueError(f"a number of more than {_MAX_DIGITS} digits")
-    return int(digits)
+def _whole(digits: str) -> float:
+    return int(digits) if len(digits.lstrip("-")) <= _MAX_DIGITS else _real(digits)
 
 
 def _real(digits: str) -> float:

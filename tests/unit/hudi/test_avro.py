@@ -227,7 +227,7 @@ def test_json_that_no_serializer_writes_is_one_error():
 
 
 @pytest.mark.parametrize("field", ["numWrites", "numDeletes", "fileSizeInBytes", "totalLogFilesCompacted"])
-@pytest.mark.parametrize("value", [2**63, 1.5, "many", True, [1], -(2**63) - 1])
+@pytest.mark.parametrize("value", [2**63, 1.5, "many", True, [1], -(2**64)])
 def test_a_number_is_a_whole_number_of_64_bits(field, value):
     content = json.dumps({"partitionToWriteStats": {"p": [{"fileId": "f1", field: value}]}}).encode()
     with pytest.raises(TableError, match="not in a form") as error:
@@ -237,12 +237,16 @@ def test_a_number_is_a_whole_number_of_64_bits(field, value):
     assert "t/1.deltacommit" in error.value.message
 
 
-@pytest.mark.parametrize("value", [10**400, -(10**19)])
-def test_a_number_of_more_digits_than_any_has_is_not_read(value):
-    content = json.dumps({"partitionToWriteStats": {"p": [{"fileId": "f1", "numWrites": value}]}}).encode()
-    with pytest.raises(TableError, match="more than 19 digits") as error:
+def test_a_number_of_400_digits_is_not_read():
+    content = json.dumps({"partitionToWriteStats": {"p": [{"fileId": "f1", "numWrites": 10**400}]}}).encode()
+    with pytest.raises(TableError, match="a number that is too large") as error:
         decode_commit(content, "t/1.deltacommit")
     assert error.value.code == "ETC208"
+
+
+def test_a_decimal_in_statistics_of_columns_is_read():
+    stats = {"fileId": "f1", "path": "p/f", "recordsStats": {"val": {"d": {"maxValue": int("9" * 38)}}}}
+    assert decode_commit(json.dumps({"partitionToWriteStats": {"p": [stats]}}).encode(), "t") is not None
 
 
 @pytest.mark.parametrize("value", [5, ["a"], "\ud800", {}])

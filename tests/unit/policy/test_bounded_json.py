@@ -57,7 +57,7 @@ def test_all_json_goes_through_the_one_place():
         assert "require_modest(" in (ROOMS / name).read_text("utf-8")
 
 
-@pytest.mark.parametrize("number", ["9" * 20, "-" + "9" * 20, "9" * 400, "9" * 4_300, "1e400", "-1e400"])
+@pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 400, "9" * 4_300, "1e400", "-1e400"])
 @pytest.mark.parametrize("form", [str, str.encode])
 def test_a_number_that_is_too_large_is_not_read(number, form):
     """One of 400 digits is no float, one of 4,301 no text: what is made of either ended commands for all tables."""
@@ -67,6 +67,14 @@ def test_a_number_that_is_too_large_is_not_read(number, form):
         Proof.of_json(f'{{"level":"data","until_ms":1,"proved_at_ms":{number}}}'.encode())
     with pytest.raises(ValueError, match="valid"):
         Proof.of_json(f'{{"level":"data","until_ms":1,"proved_at_ms":"{number}"}}'.encode())
+
+
+@pytest.mark.parametrize("number", ["9" * 20, "-" + "9" * 38])
+def test_one_that_is_no_whole_number_of_64_bits_is_a_real_one(number):
+    """So may a DECIMAL be in what a commit says of its columns; nobody counts with it."""
+    assert load_json(f"[{number}]") == [float(number)]
+    with pytest.raises(ValueError, match="valid"):
+        Proof.of_json(f'{{"level":"data","until_ms":1,"proved_at_ms":{number}}}'.encode())
 
 
 def test_numbers_of_64_bits_and_digits_in_texts_are_read():
