@@ -192,7 +192,7 @@ def _parts(text: str, *, is_option: bool) -> Iterator[tuple[Callable[[str, _Name
 
 
 def _own_references(parts: Iterable[tuple[Callable[[str, _Names], Value], str, int]], *, keeps: bool) -> int:
-    """How many references are the text's own: what an expression is, holds or gives is none of them."""
+    """How many references stand in the text itself; those in an expression, or in what it gives, are not counted."""
     count = 0
     for make, source, _ in parts:
         if make is _literal:

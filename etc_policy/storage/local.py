@@ -54,7 +54,8 @@ class LocalStorage:
         found = {}
         with self._opened(folder) as handle, os.scandir(handle) as entries:
             for entry in entries:
-                require_no_link(entry, self._path(folder))
+                if entry.is_symlink():
+                    raise LinkError(f"{self._path(folder)}/{entry.name}")
                 with suppress(FileNotFoundError):
                     if entry.is_file(follow_symlinks=False):
                         found[entry.name] = _info(entry.stat(follow_symlinks=False))
@@ -231,17 +232,6 @@ def _version(found: os.stat_result, latest_ns: int) -> str:
     return f"{found.st_size} {found.st_ino} {found.st_mtime_ns} {found.st_ctime_ns}"
 
 
-def require_no_link(entry: os.DirEntry[str], folder: str) -> None:
-    """Return if what is in a folder of a table is no link.
-
-    Raises:
-        OSError: it is.
-
-    """
-    if entry.is_symlink():
-        raise LinkError(f"{folder}/{entry.name}")
-
-
 def list_tree(base: str) -> Iterator[tuple[str, dict[str, int]]]:
     """(path below the base, bytes by file name) of every folder but Hudi's own, the base itself with an empty path.
 
@@ -278,8 +268,8 @@ def _list_folder(base: str, path: str, opener: FolderOpener) -> tuple[list[str],
                 elif entry.is_dir(follow_symlinks=False):
                     if name != OWN_FOLDER:
                         below.append(f"{path}/{name}" if path else name)
-                else:
-                    require_no_link(entry, folder)
+                elif entry.is_symlink():
+                    raise LinkError(f"{folder}/{entry.name}")
             except FileNotFoundError:  # it has just been removed
                 continue
     return below, files
